@@ -1,7 +1,7 @@
-"""The layers of the package: which part may import which.
+"""The layers of the package: which part may import which parts.
 
 A part is a module or a package directly under `pytest_rageval`. It belongs to one layer and imports only from
-lower layers; a new part must be added to one. Imports for the type checker count too.
+lower layers; a new part must be added to one layer. Imports for the type checker count too.
 """
 
 import ast
@@ -44,13 +44,13 @@ HEAVY = ("numpy", "scipy", "openai", "asyncio", "torch", "pydantic", "rank_bm25"
 
 
 def _part(module: str) -> str:
-    """The part that a dotted module belongs to; empty for the package itself."""
+    """Return the part that a dotted module name belongs to; empty for the package itself."""
     return module.split(".")[1] if "." in module else ""
 
 
 @cache
 def _imported(source: str, module: str, *, is_package: bool) -> tuple[str, ...]:
-    """The dotted names that a module imports; of `from a import b`, `a.b`, since b may be a module."""
+    """Return the dotted names that a module imports; for `from a import b` this is `a.b`, since b may be a module."""
     return tuple(_each_import(source, module, is_package=is_package))
 
 
@@ -66,14 +66,14 @@ def _each_import(source: str, module: str, *, is_package: bool) -> Iterator[str]
                 base = ".".join([*parts, base] if base else parts)
             yield from (f"{base}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Lazy":
-            # A format is named by a variable.
+            # Formats are imported by a name in a variable.
             yield from (
                 f"pytest_rageval.{each.value}" for each in node.args[:1] if isinstance(each, ast.Constant)
             )
 
 
 def _violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
-    """What in a module goes upward or sideways, or imports pytest outside the plugin."""
+    """Return the imports of a module from its own or a higher layer, and imports of pytest outside the plugin."""
     part, found = _part(module), []
     for name in _imported(source, module, is_package=is_package):
         top, _, rest = name.partition(".")
@@ -99,13 +99,13 @@ def _dotted(path: Path) -> str:
 
 
 def test_every_part_is_in_a_layer() -> None:
-    """A new module or package fails here until it is in a layer, and so does an entry without a module."""
+    """Every module or package is in a layer, and every entry of the table exists."""
     parts = {_part(_dotted(path)) for path in _modules()} - {""}
     assert parts == LAYER_OF.keys()
 
 
 def test_no_part_is_in_two_layers() -> None:
-    """The table above is a partition."""
+    """No part is in two layers."""
     assert sum(map(len, LAYERS.values())) == len(LAYER_OF)
 
 
@@ -122,7 +122,7 @@ def test_imports_go_downward() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Within a part, too, imports have an order: there is no circle, not even a late or a type-only one."""
+    """There is no import cycle within a part either, not even by late or type-only imports."""
     dotted = {_dotted(path): path for path in _modules()}
     graph = {}
     for name, path in dotted.items():
@@ -131,7 +131,7 @@ def test_no_modules_import_each_other() -> None:
         )
         owners = {each if each in dotted else each.rpartition(".")[0] for each in imported}
         graph[name] = (owners & dotted.keys()) - {name}
-    # The package's front imports all; nothing below may import it back, which the layers say.
+    # The package's `__init__` imports all modules; the layers forbid importing it from below.
     TopologicalSorter(graph).prepare()
 
 
@@ -157,7 +157,7 @@ def test_no_modules_import_each_other() -> None:
     ],
 )
 def test_the_check_sees_what_is_forbidden(module: str, source: str) -> None:
-    """Upward, sideways, relative, late and type-only imports are all found."""
+    """The check finds upward, sideways, relative, late and type-only imports."""
     assert len(_violations(source, module)) == 1
 
 
@@ -174,13 +174,13 @@ def test_the_check_sees_what_is_forbidden(module: str, source: str) -> None:
     ],
 )
 def test_the_check_lets_pass_what_is_allowed(module: str, source: str) -> None:
-    """Downward, within a part, pytest in the plugin, and the package's front."""
+    """The check accepts imports downward, within a part, of pytest in the plugin, and in the package's `__init__`."""
     assert not _violations(source, module)
 
 
 @pytest.mark.parametrize("module", ["pytest_rageval", "pytest_rageval.plugin", "pytest_rageval.config"])
 def test_importing_the_plugin_is_cheap(module: str) -> None:
-    """Every test run of every project imports it: nothing heavy comes along."""
+    """Importing the plugin, as every test run does, imports no heavy library."""
     script = f"import sys, {module}\nprint(*sorted(sys.modules), sep='\\n')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
@@ -190,7 +190,7 @@ def test_importing_the_plugin_is_cheap(module: str) -> None:
 
 @pytest.mark.slow
 def test_a_session_needs_the_heavy_ones() -> None:
-    """They are really imported later, by these names, so that the test above can fail."""
+    """A session imports the heavy libraries by these names, so that the test above can fail."""
     ours = ("retrievers.bm25", "llm.stores.sqlite_file", "concurrency.event_loop", "reports.page")
     script = f"import sys, openai, {', '.join(f'pytest_rageval.{each}' for each in ours)}\n"
     done = subprocess.run(
@@ -201,7 +201,7 @@ def test_a_session_needs_the_heavy_ones() -> None:
 
 @pytest.mark.slow
 def test_a_run_of_verdicts_needs_no_numpy() -> None:
-    """What a test with markers imports before anything is scored: numpy and scipy wait for real numbers."""
+    """Until real-valued scores are computed, a test with markers does not import numpy or scipy."""
     script = "import sys, pytest_rageval.evaluations.registry, pytest_rageval.plugin.rageval_fixture\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True
@@ -212,7 +212,7 @@ def test_a_run_of_verdicts_needs_no_numpy() -> None:
 
 
 def test_an_interval_of_real_scores_needs_no_scipy() -> None:
-    """It takes twice as long to import as numpy, and such intervals are in most runs."""
+    """Intervals of real-valued scores, which most runs have, do not import scipy: it takes twice as long as numpy."""
     script = "import sys\nfrom pytest_rageval.stats.intervals import mean_interval\nmean_interval([0.2, 0.5, 1.0])\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""One trace as each tool exports it: a question, two passages, an answer, and the label of a user."""
+"""The same trace in each tool's export format: a question, two passages, an answer, and a user's label."""
 
 import csv
 import io
@@ -14,12 +14,12 @@ ANSWER: Final = "On Main Street."
 
 
 def lines(records: list[Any]) -> str:
-    """JSON lines."""
+    """Return JSON lines."""
     return "".join(f"{json.dumps(record)}\n" for record in records)
 
 
 def openinference(passages: Any = PASSAGES, question: str = QUESTION) -> list[dict[str, Any]]:
-    """The flat attributes of a chain, its retriever and its model."""
+    """Return the flat attributes of a chain, its retriever and its model."""
     documents: dict[str, Any] = {}
     for i, (identifier, text, score) in enumerate(passages):
         prefix = f"retrieval.documents.{i}.document"
@@ -52,7 +52,7 @@ def phoenix(
     time: str = "2026-03-01T10:00:0",
     failed: str = "",
 ) -> list[dict[str, Any]]:
-    """The spans of a trace as Phoenix's REST API returns them; `failed` is the kind of the span that failed."""
+    """Return the spans of a trace as Phoenix's REST API does; `failed` is the kind of the span that failed."""
     kinds = ("CHAIN", "RETRIEVER", "LLM")
     return [
         {
@@ -73,7 +73,7 @@ def phoenix(
 
 
 def _dataframe() -> list[dict[str, Any]]:
-    """As `get_spans_dataframe().to_json(orient="records", lines=True)` writes them."""
+    """Return the output of `get_spans_dataframe().to_json(orient="records", lines=True)`."""
     rows = []
     for span in phoenix():
         row = {
@@ -112,7 +112,7 @@ def _value(value: Any) -> dict[str, Any]:
 
 
 def otlp(attributes: list[dict[str, Any]]) -> dict[str, Any]:
-    """A document of OTLP JSON with a span for each set of attributes; the first is the outermost."""
+    """Return an OTLP JSON document with a span for each set of attributes; the first is the outermost span."""
     said = {"gen_ai.evaluation.name": "user", "gen_ai.evaluation.score.label": "helpful"}
     spans = [
         {
@@ -215,7 +215,7 @@ LANGFUSE_SCORE: Final = {
 
 
 def _snake(record: dict[str, Any]) -> dict[str, Any]:
-    """A row of Langfuse's blob storage: snake case, and JSON in texts."""
+    """Return a row of Langfuse's blob storage: snake case keys, and nested values as JSON texts."""
     snake = {
         "".join(f"_{c.lower()}" if c.isupper() else c for c in key): value for key, value in record.items()
     }
@@ -225,7 +225,7 @@ def _snake(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(records: list[dict[str, Any]]) -> str:
-    """A table of CSV, with JSON in cells."""
+    """Return a CSV table with JSON in its cells."""
     names = list(dict.fromkeys(name for record in records for name in record))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -308,7 +308,7 @@ EXPORTS: Final = {
     "langsmith-nested.json": json.dumps(_nested_runs(), indent=1),
     "langsmith-runs.csv": _table(_langsmith_runs()),
 }
-"""The same trace in files of all kinds, by name."""
+"""The same trace as a file of each format, by file name."""
 
 
 def write_export(folder: Path, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Reports for the browser: of real runs in processes of their own, and of made-up documents."""
+"""Reports for the browser tests: of real runs in subprocesses, and of generated documents."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.unit.reports.whole_document import whole_document
 __all__ = ["QUESTIONS", "planted_run", "real_run", "wide_document"]
 
 QUESTIONS = 300
-"""Of the real run: more than a page shows at once."""
+"""Number of questions of the real run: more than the page lists at once."""
 
 CONFTEST = """
 import json, os
@@ -71,9 +71,9 @@ def _write(folder: Path, records: list[dict[str, Any]], passage: str, tests: str
 
 
 def real_run(folder: Path) -> Path:
-    """The page of a run in which three questions are lost and one is gained.
+    """Return the page of a run in which three questions are lost and one is gained.
 
-    Beside it are `before.json`, `after.json` and `history.jsonl`.
+    `before.json`, `after.json` and `history.jsonl` are in the same folder.
     """
     records = [
         {
@@ -115,7 +115,7 @@ def test_gate(): pass
 
 
 def planted_run(folder: Path, text: str) -> Path:
-    """The page of a run with a text in each field of its eval set, of its passages and replies, and of names."""
+    """Return the page of a run with a text in every field of the eval set, passages, replies and names."""
     records = [
         {
             "id": f"q{n} {text}",
@@ -152,7 +152,7 @@ def planted_run(folder: Path, text: str) -> Path:
 
 
 def wide_document(questions: int, systems: int = 12) -> dict[str, Any]:
-    """A run with a long list, and with what does not fit into a narrow window: long words and wide tables."""
+    """Return a run with a long list, long words and wide tables, which do not fit into a narrow window."""
     document = whole_document()
     (test,) = document["tests"]
     test["nodeid"] = f"tests/{'deep/' * 20}test_a.py::test_gate[{'x' * 200}]"

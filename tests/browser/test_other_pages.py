@@ -1,4 +1,4 @@
-"""The pages of the history and of a comparison in Chromium."""
+"""The history page and the comparison page in Chromium."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ def _open_all(page: Page) -> None:
 
 @pytest.fixture
 def trend(real: Path, tmp_path: Path) -> Path:
-    """The page of many runs, whose names are long."""
+    """Return the page of a history of 40 runs with long names."""
     lines = (real.parent / "history.jsonl").read_text(encoding="utf-8").splitlines()
     runs = [json.loads(lines[n % 2]) for n in range(40)]
     for n, run in enumerate(runs):
@@ -36,7 +36,7 @@ def trend(real: Path, tmp_path: Path) -> Path:
 
 
 def test_the_history_is_drawn(visit: Callable[..., Page], trend: Path) -> None:
-    """A chart for each score, with its runs as a table."""
+    """The page has a chart for each score, with a table of its runs."""
     page = visit(trend)
     expect(page.get_by_role("heading", level=1)).to_have_text("rageval: history of 40 runs")
     assert page.locator("figure .point:not(.legend *)").count() == 3 * 40
@@ -44,13 +44,13 @@ def test_the_history_is_drawn(visit: Callable[..., Page], trend: Path) -> None:
 
 
 def test_axe_finds_nothing_serious_in_the_history(check_look: Callable[..., None], trend: Path) -> None:
-    """With all tables open."""
+    """axe-core reports no serious problem with all tables open."""
     check_look(trend, _open_all)
 
 
 @pytest.fixture
 def diff(real: Path, tmp_path: Path) -> Path:
-    """The page of two reports."""
+    """Return the page that compares two reports."""
     for name in ("before.json", "after.json"):
         shutil.copy(real.parent / name, tmp_path)
     path = tmp_path / "diff.html"
@@ -61,7 +61,7 @@ def diff(real: Path, tmp_path: Path) -> Path:
 
 
 def test_the_questions_of_a_comparison_are_filtered(visit: Callable[..., Page], diff: Path) -> None:
-    """As on the page of a run."""
+    """Searching filters the questions, as on the page of a run."""
     page = visit(diff)
     page.get_by_label("Search").fill("item-20?")
     expect(page.locator(".q:visible")).to_have_count(2)
@@ -70,5 +70,5 @@ def test_the_questions_of_a_comparison_are_filtered(visit: Callable[..., Page], 
 
 
 def test_axe_finds_nothing_serious_in_a_comparison(check_look: Callable[..., None], diff: Path) -> None:
-    """With the first questions open."""
+    """axe-core reports no serious problem with the first questions open."""
     check_look(diff, lambda page: [each.click() for each in page.locator(".q > summary").all()[:3]])

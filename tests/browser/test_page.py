@@ -1,4 +1,4 @@
-"""The page of a run in Chromium: filters, search, sorting, links, the keyboard, and no script at all."""
+"""The page of a run in Chromium: filters, search, sorting, links, the keyboard, and without JavaScript."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ SHOWN = "#filters output"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of three questions that have everything."""
+    """Return the page of three questions with every kind of data."""
     path = tmp_path_factory.mktemp("whole") / "report.html"
     path.write_text(html_report(whole_document()), encoding="utf-8")
     return path
@@ -26,19 +26,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of long words and wide tables."""
+    """Return the page of long words and wide tables."""
     path = tmp_path_factory.mktemp("wide") / "report.html"
     path.write_text(html_report(wide_document(300)), encoding="utf-8")
     return path
 
 
 def ids(page: Page) -> list[str]:
-    """The ids of the questions in the list, in order."""
+    """Return the ids of the listed questions, in order."""
     return page.locator(".q > summary code").all_text_contents()
 
 
 def test_chips_show_what_was_lost_and_gained(visit: Callable[..., Page], real: Path) -> None:
-    """With how many there are of each; a chip without questions is not there."""
+    """A chip shows its number of questions and filters them; a chip without questions is hidden."""
     page = visit(real)
     expect(page.locator(SHOWN)).to_have_text(f"{2 * QUESTIONS} of {2 * QUESTIONS} questions")
     page.get_by_text("Lost 3", exact=True).click()
@@ -53,7 +53,7 @@ def test_chips_show_what_was_lost_and_gained(visit: Callable[..., Page], real: P
 
 
 def test_filters_work_together(visit: Callable[..., Page], real: Path) -> None:
-    """A tag, a test and a chip: the counts of chips follow."""
+    """A tag, a test and a chip filter together, and the numbers on the chips are updated."""
     page = visit(real)
     page.locator("select[name=tag]").select_option("odd")
     page.locator("select[name=test]").select_option("test_it.py::test_gate")
@@ -65,7 +65,7 @@ def test_filters_work_together(visit: Callable[..., Page], real: Path) -> None:
 
 
 def test_cases_and_causes_are_filters(visit: Callable[..., Page], whole: Path) -> None:
-    """A reset shows all again."""
+    """Cases and causes filter the questions, and Reset shows all questions again."""
     page = visit(whole)
     page.locator("select[name=case]").select_option("C")
     assert ids(page) == ["q1"]
@@ -76,7 +76,7 @@ def test_cases_and_causes_are_filters(visit: Callable[..., Page], whole: Path) -
 
 
 def test_search_finds_words_of_questions_passages_and_answers(visit: Callable[..., Page], real: Path) -> None:
-    """All of the words, in any case, also in questions beyond the first 250."""
+    """The search requires all words, ignores case, and finds questions beyond the first 250."""
     page = visit(real)
     search = page.get_by_label("Search")
     search.fill("ITEM-277? code")
@@ -101,7 +101,7 @@ def test_search_finds_words_of_questions_passages_and_answers(visit: Callable[..
     ],
 )
 def test_questions_are_sorted(visit: Callable[..., Page], real: Path, order: str, first: list[str]) -> None:
-    """As chosen, in each test; ids by the numbers in them."""
+    """Questions are sorted by the chosen order within a test; ids are sorted numerically."""
     page = visit(real)
     page.locator("select[name=sort]").select_option(order)
     page.locator("select[name=test]").select_option("test_it.py::test_gate")
@@ -109,7 +109,7 @@ def test_questions_are_sorted(visit: Callable[..., Page], real: Path, order: str
 
 
 def test_a_long_list_is_shown_in_portions(visit: Callable[..., Page], real: Path) -> None:
-    """The first new question has the focus, so that the keyboard goes on from there."""
+    """The list shows 250 questions; the button shows the rest and moves the focus to the first new one."""
     page = visit(real)
     page.locator("select[name=test]").select_option("test_it.py::test_order")
     assert page.locator(".q").count() == 250
@@ -123,7 +123,7 @@ def test_a_long_list_is_shown_in_portions(visit: Callable[..., Page], real: Path
 
 
 def anchor_of(page: Page, text: str) -> str:
-    """The anchor in the link of a question, which is searched for."""
+    """Search for a question; return the anchor of its link."""
     page.get_by_label("Search").fill(text)
     expect(page.locator(SHOWN)).to_have_text(re.compile("^2 of"))
     question = page.locator(".q").first
@@ -132,7 +132,7 @@ def anchor_of(page: Page, text: str) -> str:
 
 
 def test_a_link_opens_its_question(visit: Callable[..., Page], real: Path) -> None:
-    """Also one that is not among the first 250; it is in sight, and the keyboard goes on from there."""
+    """A link opens its question, also beyond the first 250, scrolls to it, and moves the keyboard focus there."""
     anchor = anchor_of(visit(real), "item-298?")
     page = visit(real, anchor)
     question = page.locator(".q[open]")
@@ -146,7 +146,7 @@ def test_a_link_opens_its_question(visit: Callable[..., Page], real: Path) -> No
 def test_a_link_that_is_followed_later_opens_what_a_filter_hides(
     visit: Callable[..., Page], real: Path
 ) -> None:
-    """The filter is reset."""
+    """If a filter hides the question, following its link resets the filter."""
     page = visit(real)
     anchor = anchor_of(page, "item-298?")
     page.get_by_label("Search").fill("item-5?")
@@ -158,14 +158,14 @@ def test_a_link_that_is_followed_later_opens_what_a_filter_hides(
 
 @pytest.mark.parametrize("anchor", ["q-000000000000", "%", "%E0%A4", "questions", "<script>"])
 def test_another_anchor_harms_nothing(visit: Callable[..., Page], real: Path, anchor: str) -> None:
-    """A link may be of a question that was removed, or may be cut."""
+    """An anchor of a removed question, or a truncated one, opens no question and breaks nothing."""
     page = visit(real, anchor)
     expect(page.locator(SHOWN)).to_have_text(f"{2 * QUESTIONS} of {2 * QUESTIONS} questions")
     assert page.locator(".q[open]").count() == 0
 
 
 def test_the_keyboard_is_enough(visit: Callable[..., Page], real: Path) -> None:
-    """From the top: skip to the content, choose a chip, open a question, show its prompts."""
+    """With the keyboard alone, a user can skip to the content, choose a chip, open a question and show its prompts."""
     page = visit(real)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -195,7 +195,7 @@ def test_the_keyboard_is_enough(visit: Callable[..., Page], real: Path) -> None:
 
 
 def test_a_prompt_is_filled_on_demand(visit: Callable[..., Page], real: Path) -> None:
-    """With the question and the passages that the model was given, k of them; another click hides it."""
+    """A click fills the prompt with the question and the k passages that the model got; another click hides it."""
     page = visit(real)
     page.get_by_label("Search").fill("item-5?")
     expect(page.locator(SHOWN)).to_have_text(re.compile("^2 of"))
@@ -215,12 +215,12 @@ def test_a_prompt_is_filled_on_demand(visit: Callable[..., Page], real: Path) ->
 
 
 def test_everything_is_readable_without_script(visit: Callable[..., Page], real: Path) -> None:
-    """Every question's text is there, opens without script, and the filters do not show."""
+    """Without JavaScript, all questions are listed and can be opened, and the filters are hidden."""
     page = visit(real, script=False)
     assert page.locator(".q").count() == 2 * QUESTIONS
     expect(page.locator("#filters")).to_be_hidden()
-    asked = page.locator(".q > summary > span").all_text_contents()
-    assert sorted(asked) == sorted(
+    question_texts = page.locator(".q > summary > span").all_text_contents()
+    assert sorted(question_texts) == sorted(
         f"What is the code of item-{n}?" for n in range(1, QUESTIONS + 1) for _ in "12"
     )
     question = page.locator(".q").nth(3)
@@ -236,16 +236,16 @@ def _open_all(page: Page) -> None:
 
 
 def test_axe_finds_nothing_serious_where_all_is_open(check_look: Callable[..., None], whole: Path) -> None:
-    """Passages, prompts, slices, a matrix and ratings; nor is anything wider than the window."""
+    """axe-core reports no serious problem with everything open, and nothing is wider than the window."""
     check_look(whole, _open_all)
 
 
 @pytest.mark.long
 def test_axe_finds_nothing_serious_on_the_page_of_a_run(check_look: Callable[..., None], real: Path) -> None:
-    """As it opens, and with a question that was lost."""
+    """axe-core reports no serious problem on the page of a run with a lost question open."""
     check_look(real, lambda page: page.locator(".q.lost > summary").first.click())
 
 
 def test_long_words_and_wide_tables_stay_in_the_window(check_look: Callable[..., None], wide: Path) -> None:
-    """Words break, and a table scrolls in its own frame."""
+    """Long words are broken, and wide tables scroll in their own frame."""
     check_look(wide, lambda page: [each.click() for each in page.locator(".q > summary").all()[:3]])

@@ -1,4 +1,4 @@
-"""Markup in the texts of users, models and files stays text; and what became markup could do nothing."""
+"""Attack: markup in texts of users, models and files. It is shown as text, and the CSP blocks unescaped markup."""
 
 from pathlib import Path
 
@@ -39,12 +39,12 @@ ELEMENTS = """() => {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the pages are written."""
+    """Return the folder in which the pages are written."""
     return tmp_path_factory.mktemp("planted")
 
 
 def _opened(page: Page) -> None:
-    """Everything is opened, hovered and shown: prompts are filled, and the planted text is searched for."""
+    """Open, hover and show everything, so that prompts are filled."""
     page.evaluate("() => { for (const each of document.querySelectorAll('details')) each.open = true }")
     for button in page.locator(".asked").all():
         button.click()
@@ -59,20 +59,20 @@ def _written(folder: Path, text: str) -> Path:
 
 @pytest.fixture(scope="module")
 def harmless(chromium: Browser, folder: Path) -> dict[str, int]:
-    """How many elements of each kind a page of harmless texts has."""
+    """Return the number of elements of each kind on a page with harmless texts."""
     visitor = Visitor(chromium)
     page = visitor(_written(folder, "harmless"))
     _opened(page)
-    found: dict[str, int] = page.evaluate(ELEMENTS)
+    elements: dict[str, int] = page.evaluate(ELEMENTS)
     assert visitor.close() == []
-    return found
+    return elements
 
 
 @pytest.mark.parametrize("text", PLANTED)
 def test_a_planted_text_is_shown_and_does_nothing(
     visit: Visitor, folder: Path, harmless: dict[str, int], text: str
 ) -> None:
-    """In every field of a report: the page has the elements of one with harmless texts."""
+    """Attack: markup in every field of a report. The page has the same elements as with harmless texts."""
     path = _written(folder, text)
     page = visit(path)
     _opened(page)
@@ -86,19 +86,22 @@ def test_a_planted_text_is_shown_and_does_nothing(
 
 
 def test_planted_texts_do_nothing_in_the_page_of_a_run(visit: Visitor, tmp_path: Path) -> None:
-    """In each key of the eval set, passages, answers, what the judge says, models, branch and address of the job."""
+    """Attack: markup in eval set, passages, answers, verdicts, model names, branch and job URL.
+
+    It is shown as text and has no effect.
+    """
     text = " ".join(PLANTED)
     path = planted_run(tmp_path, text)
     page = visit(path)
     expect(page.locator(".q")).to_have_count(4)
     _opened(page)
-    found = page.evaluate(ELEMENTS)
-    assert found["script"] == found["style"] == 1
-    assert not found.keys() & {"img", "iframe", "base", "link", "textarea", "template", "noscript"}
+    elements = page.evaluate(ELEMENTS)
+    assert elements["script"] == elements["style"] == 1
+    assert not elements.keys() & {"img", "iframe", "base", "link", "textarea", "template", "noscript"}
     links = page.evaluate("() => [...document.links].map((each) => each.protocol)")
     assert set(links) <= {"file:", "https:"}
     assert page.locator(".planted").count() == 0
-    said = page.locator("body").text_content() or ""
+    body_text = page.locator("body").text_content() or ""
     for begin in (
         "q1 ",
         "item-2? ",
@@ -109,7 +112,7 @@ def test_planted_texts_do_nothing_in_the_page_of_a_run(visit: Visitor, tmp_path:
         "branch ",
         "m ",
     ):
-        assert f"{begin}{text[:60]}" in said, begin
+        assert f"{begin}{text[:60]}" in body_text, begin
     assert page.evaluate("() => window.planted") is None
     assert page.url == path.as_uri()
 
@@ -118,7 +121,10 @@ def test_planted_texts_do_nothing_in_the_page_of_a_run(visit: Visitor, tmp_path:
 def test_the_policy_stops_what_an_unescaped_text_would_do(
     chromium: Browser, folder: Path, *, holds: bool
 ) -> None:
-    """Behind the escaping there is the policy; where the browser does not keep to it, the texts have their effect."""
+    """Attack: markup that was not escaped. The content security policy blocks it.
+
+    If the browser ignores the policy, the markup has its effect, so that the test can fail.
+    """
     written = html_report(planted(whole_document(), "PLANTED"))
     markup = "".join(
         each for each in PLANTED if each.startswith("<") and "refresh" not in each and "!--" not in each

@@ -1,4 +1,4 @@
-"""What every store promises: SQLite, Redis and diskcache."""
+"""Behavior that every store must have: SQLite, Redis and diskcache."""
 
 import signal
 import subprocess
@@ -40,38 +40,38 @@ def _good(store: ReplyStore) -> dict[str, Reply]:
 
 
 def test_cached_entries_are_found(stores: Open) -> None:
-    """By this process and by others, with its summary and its time."""
-    one, other = stores(), stores()
+    """Entries are found by this store and by another one, with summary and time."""
+    writer, reader = stores(), stores()
     began = time.time()
     entry = Entry(
         "ab", Reply("c7 – „ja“\n\x00 \U0001f600", "m", "stop", 12, 3, "no", "[{}]", "seed"), SUMMARY
     )
-    assert one.get_many(["ab"]) == {}
-    assert one.keep([entry, _entry("cd", "other")]) == {"ab": entry.reply, "cd": Reply("other", "m")}
-    for store in (one, other):
+    assert writer.get_many(["ab"]) == {}
+    assert writer.keep([entry, _entry("cd", "other")]) == {"ab": entry.reply, "cd": Reply("other", "m")}
+    for store in (writer, reader):
         assert store.get_many(["ab", "ef", "ab"]) == {"ab": entry.reply}
-    found, _ = other.entries()
+    found, _ = reader.entries()
     assert (found.key, found.reply, found.summary) == ("ab", entry.reply, SUMMARY)
     assert began - 1 <= found.written <= time.time() + 1
-    assert [each.key for each in other.entries(["cd", "ef"])] == ["cd"]
-    one.keep([Entry("old", Reply("x"), written=1e9)])
-    assert [each.written for each in other.entries(["old"])] == [1e9]
+    assert [entry_.key for entry_ in reader.entries(["cd", "ef"])] == ["cd"]
+    writer.keep([Entry("old", Reply("x"), written=1e9)])
+    assert [entry_.written for entry_ in reader.entries(["old"])] == [1e9]
 
 
 def test_a_cached_reply_is_not_replaced(stores: Open) -> None:
-    """A process that was slower takes over what is kept, also within one call."""
-    one, other = stores(), stores()
-    one.keep([_entry("a", "first")])
-    assert other.keep([_entry("a", "late"), _entry("b", "1"), _entry("b", "2")]) == {
+    """The first reply of a key is kept, and later writers get it, also within one call."""
+    first_store, second_store = stores(), stores()
+    first_store.keep([_entry("a", "first")])
+    assert second_store.keep([_entry("a", "late"), _entry("b", "1"), _entry("b", "2")]) == {
         "a": Reply("first", "m"),
         "b": Reply("1", "m"),
     }
-    assert _good(one) == {"a": Reply("first", "m"), "b": Reply("1", "m")}
+    assert _good(first_store) == {"a": Reply("first", "m"), "b": Reply("1", "m")}
 
 
 @pytest.mark.slow
 def test_ten_thousand_keys_are_found_at_once(stores: Open) -> None:
-    """And as many kept; the missing do not matter."""
+    """One call stores 5,000 entries, and one call looks up 10,000 keys, half of them missing."""
     store = stores()
     keys = [f"{number:064x}" for number in range(10_000)]
     store.keep(_entry(key, key) for key in keys[::2])
@@ -82,42 +82,42 @@ def test_ten_thousand_keys_are_found_at_once(stores: Open) -> None:
 
 
 def test_one_of_two_has_a_claim(stores: Open) -> None:
-    """Until it is released; what it has, it may claim again."""
-    one, other = stores(), stores()
-    assert one.claim(["a", "b"]) == {"a": True, "b": True}
-    assert other.claim(["b", "c"]) == {"b": False, "c": True}
-    assert one.claim(["a"]) == {"a": True}
-    assert one.claims(["a", "b", "c", "d"]) == {"a": True, "b": True, "c": False}
-    assert other.claims(["a", "b", "c", "d"]) == {"a": False, "b": False, "c": True}
-    assert one.others_active()
-    other.release(["a", "c", "d"])
-    assert other.claims(["a", "b", "c"]) == {"a": False, "b": False}
-    assert not one.others_active()
-    one.release(["b"])
-    assert other.claim(["a", "b"]) == {"a": False, "b": True}
-    assert other.claim([]) == {}
+    """A claim belongs to one store until it is released, and its owner may claim it again."""
+    first, second = stores(), stores()
+    assert first.claim(["a", "b"]) == {"a": True, "b": True}
+    assert second.claim(["b", "c"]) == {"b": False, "c": True}
+    assert first.claim(["a"]) == {"a": True}
+    assert first.claims(["a", "b", "c", "d"]) == {"a": True, "b": True, "c": False}
+    assert second.claims(["a", "b", "c", "d"]) == {"a": False, "b": False, "c": True}
+    assert first.others_active()
+    second.release(["a", "c", "d"])
+    assert second.claims(["a", "b", "c"]) == {"a": False, "b": False}
+    assert not first.others_active()
+    first.release(["b"])
+    assert second.claim(["a", "b"]) == {"a": False, "b": True}
+    assert second.claim([]) == {}
 
 
 def test_a_claim_ends_with_the_reply(stores: Open) -> None:
-    """Who claims then has the reply."""
-    one, other = stores(), stores()
-    one.claim(["a"])
-    one.keep([_entry("a")])
-    assert other.claims(["a"]) == {}
-    assert other.claim(["a", "b"]) == {"a": Reply("x", "m"), "b": True}
+    """Storing the reply ends the claim, and a later claim returns the reply."""
+    first, second = stores(), stores()
+    first.claim(["a"])
+    first.keep([_entry("a")])
+    assert second.claims(["a"]) == {}
+    assert second.claim(["a", "b"]) == {"a": Reply("x", "m"), "b": True}
 
 
 def test_closing_ends_the_claims(stores: Open) -> None:
-    """Those of others stay."""
-    one, other, third = stores(), stores(), stores()
-    one.claim(["a"])
-    other.claim(["b"])
-    one.close()
+    """Closing a store releases its claims, but not those of other stores."""
+    first, second, third = stores(), stores(), stores()
+    first.claim(["a"])
+    second.claim(["b"])
+    first.close()
     assert third.claim(["a", "b"]) == {"a": True, "b": False}
 
 
 def test_replies_of_one_run(stores: Open) -> None:
-    """An empty one counts in its own run; with `only_run`, no other counts at all."""
+    """An empty reply counts only in its own run; with `only_run`, replies of other runs do not count at all."""
     store = stores()
     store.keep([Entry("silent", SILENT), _entry("full")], run="1")
     assert store.get_many(["silent", "full"]).keys() == {"silent", "full"}
@@ -135,7 +135,7 @@ def test_replies_of_one_run(stores: Open) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "changed", "no text"])
 def test_a_damaged_entry_counts_as_missing(stores: Open, kind: Kind, place: str, how: str) -> None:
-    """It is named, can be deleted, and is replaced by the next reply."""
+    """A damaged entry is reported, can be deleted, and is replaced by the next reply."""
     store = stores()
     store.keep([_entry("aa", "damaged"), _entry("bb", "good"), _entry("cc", "deleted")])
     for key in ("aa", "cc"):
@@ -158,24 +158,24 @@ def test_a_damaged_entry_counts_as_missing(stores: Open, kind: Kind, place: str,
 
 
 def test_an_account(stores: Open) -> None:
-    """A change is added as a whole, unless it exceeds a limit; accounts are apart."""
-    one, other = stores(), stores()
+    """A change is applied as a whole unless it exceeds a limit, and accounts are separate."""
+    first, second = stores(), stores()
     call = Spending(open_calls=1, open_cost=0.1)
-    assert one.spend("r", call, max_calls=2, max_cost=0.25) is None
-    assert other.spend("r", call, max_calls=2, max_cost=0.25) is None
-    assert one.spend("r", call, max_calls=2) == pytest.approx(Spending(0, 0, 2, 0.2))
-    assert one.spend("r", call, max_cost=0.25) == pytest.approx(Spending(0, 0, 2, 0.2))
-    assert other.spend("r", Spending(1, 0.05, -1, -0.1)) is None
-    assert one.spend("r", Spending(1, 0.3, -1, -0.1)) is None
-    assert one.spend("r", call, max_calls=2) == Spending(2, 0.05 + 0.3, 0, 0.0)
-    assert one.spend("r", call, max_cost=0.3) == Spending(2, 0.05 + 0.3, 0, 0.0)
-    assert one.spend("r", call, max_calls=3, max_cost=inf) is None
-    assert one.spend("another", call, max_calls=0) == Spending()
+    assert first.spend("r", call, max_calls=2, max_cost=0.25) is None
+    assert second.spend("r", call, max_calls=2, max_cost=0.25) is None
+    assert first.spend("r", call, max_calls=2) == pytest.approx(Spending(0, 0, 2, 0.2))
+    assert first.spend("r", call, max_cost=0.25) == pytest.approx(Spending(0, 0, 2, 0.2))
+    assert second.spend("r", Spending(1, 0.05, -1, -0.1)) is None
+    assert first.spend("r", Spending(1, 0.3, -1, -0.1)) is None
+    assert first.spend("r", call, max_calls=2) == Spending(2, 0.05 + 0.3, 0, 0.0)
+    assert first.spend("r", call, max_cost=0.3) == Spending(2, 0.05 + 0.3, 0, 0.0)
+    assert first.spend("r", call, max_calls=3, max_cost=inf) is None
+    assert first.spend("another", call, max_calls=0) == Spending()
 
 
 @pytest.mark.slow
 def test_any_reply_is_cached_unchanged(stores: Open) -> None:
-    """Whatever text it has."""
+    """Any reply is returned unchanged by both stores."""
     store, other = stores(), stores()
 
     @given(st.lists(REPLIES, max_size=5))
@@ -192,13 +192,13 @@ def test_any_reply_is_cached_unchanged(stores: Open) -> None:
 
 
 class Machine(RuleBasedStateMachine):
-    """Two processes on one store, beside a dictionary of what must be in it."""
+    """Two stores at one place, compared with a dictionary of the expected entries."""
 
     places: Iterator[str]
 
     @initialize()
     def open(self) -> None:
-        """Both on a store without entries."""
+        """Open both stores at an empty place."""
         place = next(self.places)
         self.stores = [opened(place), opened(place)]
         self.kept: dict[str, Reply] = {}
@@ -207,7 +207,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
     def claim(self, who: int, keys: list[str]) -> None:
-        """What is kept is had; what nobody has is claimed."""
+        """A stored reply is returned; an unclaimed key is claimed."""
         expected = {}
         for key in keys:
             if key in self.kept:
@@ -222,7 +222,7 @@ class Machine(RuleBasedStateMachine):
         text=st.text(max_size=3).map(replace_surrogates),
     )
     def keep(self, who: int, keys: list[str], text: str) -> None:
-        """With a claim or without."""
+        """Store replies with or without a claim."""
         kept = self.stores[who].keep([_entry(key, text + key) for key in keys])
         for key in keys:
             self.kept.setdefault(key, Reply(text + key, "m"))
@@ -232,19 +232,19 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
     def release(self, who: int, keys: list[str]) -> None:
-        """One's own alone."""
+        """Release only the store's own claims."""
         self.stores[who].release(keys)
         self.owners = {key: owner for key, owner in self.owners.items() if owner != who or key not in keys}
 
     @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
     def delete(self, who: int, keys: list[str]) -> None:
-        """Claims stay."""
+        """Delete entries; claims stay."""
         self.stores[who].delete_many(keys)
         self.kept = {key: reply for key, reply in self.kept.items() if key not in keys}
 
     @rule(who=st.integers(0, 1))
     def renew(self, who: int) -> None:
-        """It changes nothing that can be seen."""
+        """Renew the claims, without a visible effect."""
         self.stores[who].renew()
 
     @rule(
@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
         max_cents=st.sampled_from([0, 150, inf]),
     )
     def spend(self, who: int, calls: int, cents: int, most: float, max_cents: float) -> None:
-        """In quarters, which add up without rounding."""
+        """Spend in quarters, which add up without rounding."""
         change = Spending(calls, cents / 4, 1, 0.25)
         fits = self.account.fits(change, most, max_cents)
         found = self.stores[who].spend("r", change, max_calls=most, max_cost=max_cents)
@@ -265,21 +265,21 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1))
     def settle(self, who: int) -> None:
-        """Give back what is open, without a limit."""
+        """Give back all open calls and costs, without a limit."""
         change = Spending(0, 0, -self.account.open_calls, -self.account.open_cost)
         assert self.stores[who].spend("r", change) is None
         self.account = self.account.changed(change)
 
     @invariant()
     def both_see_the_same(self) -> None:
-        """What is kept, and who has which claim."""
+        """Both stores have the same replies and claims."""
         for who, store in enumerate(getattr(self, "stores", [])):
             assert store.get_many(KEYS) == self.kept
             assert store.claims(KEYS) == {key: owner == who for key, owner in self.owners.items()}
             assert store.others_active() == any(owner != who for owner in self.owners.values())
 
     def teardown(self) -> None:
-        """Close both."""
+        """Close both stores."""
         for store in getattr(self, "stores", []):
             store.close()
 
@@ -287,7 +287,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.slow
 @pytest.mark.parametrize("examples", [8, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_a_store_is_like_a_dictionary(places: Iterator[str], examples: int) -> None:
-    """After any calls of two processes."""
+    """After any calls of two stores, the content equals that of a dictionary."""
 
     class Here(Machine):
         pass
@@ -328,13 +328,13 @@ store.close()
 
 @pytest.mark.slow
 def test_eight_processes_ask_once(start: Start) -> None:
-    """For each reply, and all have the same."""
+    """Eight processes request each reply once in total, and all get the same reply."""
     processes = [start(ASK_ALL, number) for number in range(8)]
     lines = [
         line.split() for process in processes for line in process.communicate(timeout=120)[0].splitlines()
     ]
-    asked = Counter(line[1] for line in lines if line[0] == "asked")
-    assert len(asked) == asked.total() == 60
+    requested = Counter(line[1] for line in lines if line[0] == "asked")
+    assert len(requested) == requested.total() == 60
     found = Counter((key, text) for word, key, text, *_ in (line for line in lines if line[0] == "found"))
     assert len(found) == 60
     assert set(found.values()) == {8}
@@ -356,7 +356,7 @@ print(made)
 
 @pytest.mark.slow
 def test_eight_processes_spend_no_more_than_the_limit(start: Start, stores: Open) -> None:
-    """And all of it."""
+    """Eight processes together spend exactly the limit."""
     processes = [start(f"from math import inf\n{SPEND_ALL}") for _ in range(8)]
     assert sum(int(process.communicate(timeout=120)[0]) for process in processes) == 100
     assert stores().spend("r", Spending(calls=1), max_calls=0) == Spending(100, 12.5)
@@ -377,7 +377,7 @@ while True:
 
 @pytest.mark.slow
 def test_a_killed_process_leaves_whole_calls(start: Start, stores: Open) -> None:
-    """What it has heard to be kept is kept; and of what it was keeping, all or nothing."""
+    """A killed process has stored everything that it reported, and the call in progress completely or not at all."""
     for attempt in range(5):
         process = start(KEEP_ON, attempt)
         assert process.stdout is not None
@@ -405,16 +405,19 @@ time.sleep(600)
     "shift", [0.0, 86_400.0, -86_400.0], ids=["same clock", "a day ahead", "a day behind"]
 )
 def test_the_claims_of_a_killed_process_end(start: Start, stores: Open, shift: float) -> None:
-    """After their time and for one alone, whatever time the process had; while it lives, it keeps them."""
+    """Claims of a process persist while it lives and expire after its death, whatever its clock.
+
+    One other process then gets the claim.
+    """
     process = start(CLAIM, shift=shift)
     assert process.stdout is not None
     process.stdout.readline()
-    one, other = stores(), stores()
+    first, second = stores(), stores()
 
     def look(seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            for store in (one, other):
+            for store in (first, second):
                 assert store.claims(["a"]) == {"a": False}
                 assert store.claim(["a"]) == {"a": False}
                 assert store.others_active()
@@ -425,18 +428,18 @@ def test_the_claims_of_a_killed_process_end(start: Start, stores: Open, shift: f
     process.wait()
     look(CLAIM_TTL_S - 2)
     ended = time.monotonic() + 60
-    while one.claims(["a"]) or other.claims(["a"]):
+    while first.claims(["a"]) or second.claims(["a"]):
         assert time.monotonic() < ended
         time.sleep(0.05)
-    assert not one.others_active()
-    assert one.claim(["a"]) == {"a": True}
-    assert other.claim(["a", "b"]) == {"a": False, "b": True}
+    assert not first.others_active()
+    assert first.claim(["a"]) == {"a": True}
+    assert second.claim(["a", "b"]) == {"a": False, "b": True}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shift", [86_400.0, -86_400.0], ids=["a day ahead", "a day behind"])
 def test_a_process_with_another_time(start: Start, stores: Open, shift: float) -> None:
-    """Its replies and claims hold here at once, and those of this one there."""
+    """Replies and claims of a process with another clock are valid here at once, and vice versa."""
     store = stores()
     assert store.claim(["here"]) == {"here": True}
     store.keep([_entry("kept here")])
@@ -457,7 +460,7 @@ time.sleep(600)
 
 @pytest.mark.slow
 def test_a_process_that_was_stopped_knows_what_it_lost(start: Start, stores: Open) -> None:
-    """Another has claimed it meanwhile; it keeps the other's reply."""
+    """A process that was suspended loses its claim to another one, and gets the reply that was stored first."""
     code = """
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry

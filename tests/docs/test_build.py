@@ -1,4 +1,4 @@
-"""The pages can be built, without a warning."""
+"""The documentation builds without warnings."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ pytest.importorskip("furo")
 
 
 def test_the_documentation_builds_without_warnings(tmp_path):
-    """Unknown links, names and options are warnings, and warnings are errors."""
+    """Sphinx treats warnings, such as unknown links, names and options, as errors."""
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", tmp_path / "doctrees"]
     done = subprocess.run(
         [*command, ROOT / "docs", tmp_path / "html"],
@@ -27,7 +27,7 @@ def test_the_documentation_builds_without_warnings(tmp_path):
     front = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
     assert "rageval_threshold" in front
     assert (tmp_path / "html" / "report.schema.json").exists()
-    # Nothing is loaded from elsewhere: the pages work offline, and tell nobody who reads them.
+    # The pages load nothing from other servers: they work offline and do not track readers.
     assert not [
         line
         for line in front.splitlines()

@@ -1,4 +1,4 @@
-"""The page of deviations: a table for each paper, and nothing in it that does not exist."""
+"""The page of deviations has a table for each paper, and names only existing options, scores and prompts."""
 
 import re
 import tomllib
@@ -41,7 +41,7 @@ def test_every_score_of_the_page_is_one() -> None:
 
 
 def test_every_keyword_of_the_page_is_one() -> None:
-    """Of a threshold: those of retrievers are run."""
+    """The page names only existing threshold keywords; those of retrievers are executed elsewhere."""
     rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
     named = set(re.findall(r'`(\w+)="', rows))
     assert named

@@ -1,4 +1,4 @@
-"""What is said of the package outside its code: metadata, workflows, templates."""
+"""Metadata, workflows and templates of the package."""
 
 import json
 import os
@@ -30,37 +30,37 @@ SCHEMAS = {
 
 
 def check_schema(schema, *files):
-    """Hold files against a schema that check-jsonschema brings along."""
+    """Check files against a schema that check-jsonschema includes."""
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
 def copied(page):
-    """The whole files that a page gives to copy, by name."""
+    """Return the complete files that a page shows for copying, by name."""
     text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```yaml\n# (\S+)\n(.*?)```", text, re.DOTALL)
     return dict(blocks)
 
 
 def test_the_dependency_group_is_the_extra():
-    """Both install what the tests need."""
+    """The dependency group and the extra `test` list the same packages."""
     assert PROJECT["dependency-groups"]["test"] == PROJECT["project"]["optional-dependencies"]["test"]
 
 
 @pytest.mark.parametrize(("files", "schema"), SCHEMAS.items(), ids=SCHEMAS.values())
 def test_our_own_workflows_and_forms_have_the_published_form(files, schema):
-    """They cannot be run here."""
-    found = list((ROOT / ".github").glob(files))
-    assert found
-    check_schema(schema, *found)
+    """Workflows and forms, which cannot be run here, conform to their published schemas."""
+    paths = list((ROOT / ".github").glob(files))
+    assert paths
+    check_schema(schema, *paths)
 
 
 @pytest.mark.parametrize(
     ("page", "schema"), [("github-actions", "vendor.github-workflows"), ("gitlab-ci", "vendor.gitlab-ci")]
 )
 def test_a_workflow_to_copy_has_the_published_form(page, schema, tmp_path):
-    """As readers save it."""
+    """Files that the page shows for copying conform to their published schemas."""
     for name, text in copied(page).items():
         file = tmp_path / name.replace("/", "-")
         file.write_text(text, encoding="utf-8")
@@ -68,7 +68,10 @@ def test_a_workflow_to_copy_has_the_published_form(page, schema, tmp_path):
 
 
 def test_the_workflow_to_copy_is_the_one_that_init_writes(tmp_path, monkeypatch):
-    """For a project with requirements; and the action that it uses has the inputs that the page lists."""
+    """The workflow on the page equals the one that `rageval init` writes.
+
+    The page lists the inputs of the action that the workflow uses.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "requirements.txt").touch()
     assert main(["init"]) == 0
@@ -87,7 +90,7 @@ def test_the_workflow_to_copy_is_the_one_that_init_writes(tmp_path, monkeypatch)
 
 
 def test_the_comment_on_a_pull_request_from_a_fork_is_written_from_the_artifact(tmp_path):
-    """With a stand-in for `gh`; where the pull request is closed, nothing is written."""
+    """With a stand-in for `gh`, the comment is written only if the pull request is open."""
     steps = yaml.safe_load(copied("github-actions")[".github/workflows/rageval-comment.yml"])["jobs"][
         "comment"
     ]["steps"]
@@ -97,11 +100,11 @@ def test_the_comment_on_a_pull_request_from_a_fork_is_written_from_the_artifact(
     gh.chmod(0o755)
     variables = {"GH_TOKEN": "t", "GH_REPO": "o/r", "RUN": "5", "HEAD": "someone:patch $(id)"}
     assert step["env"].keys() == variables.keys()
-    for found in ("7", ""):
+    for pull_request in ("7", ""):
         subprocess.run(
-            ["bash", "-e", "-c", step["run"]],  # noqa: S607 - whichever there is
+            ["bash", "-e", "-c", step["run"]],  # noqa: S607 - any bash on PATH
             cwd=tmp_path,
-            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "FOUND": found, **variables},
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "FOUND": pull_request, **variables},
             check=True,
         )
     log = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
@@ -113,7 +116,7 @@ def test_the_comment_on_a_pull_request_from_a_fork_is_written_from_the_artifact(
 
 
 def test_the_commands_of_the_gitlab_job_to_copy_run(tmp_path):
-    """The one that starts pytest, on the example; what follows reads the files that it writes."""
+    """The job's pytest command runs on the example project and writes the files that the job collects."""
     gitlab = yaml.safe_load(copied("gitlab-ci")[".gitlab-ci.yml"])
     (command,) = (command for command in gitlab["rageval"]["script"] if command.startswith("pytest"))
     folder = tmp_path / "example"
@@ -131,7 +134,7 @@ def test_the_commands_of_the_gitlab_job_to_copy_run(tmp_path):
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files_that_are_there(path):
-    """Of links within the repository the file, of others the form of an address."""
+    """Links within the repository lead to existing files, and other links are valid https URLs."""
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     for target in targets:

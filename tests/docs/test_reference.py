@@ -1,4 +1,4 @@
-"""The reference pages name what there is, and nothing else."""
+"""The reference pages list exactly what the package has."""
 
 import ast
 import itertools
@@ -26,20 +26,20 @@ PACKAGE = Path(pytest_rageval.__file__).parent
 
 
 def page(name):
-    """The text of a page."""
+    """Return the text of a page."""
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
 @cache
 def printed(*arguments):
-    """What pytest prints about itself."""
+    """Return the output of pytest with these arguments."""
     command = [sys.executable, "-m", "pytest", *arguments, *WITHOUT]
     with TemporaryDirectory() as folder:
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder).stdout
 
 
 def terms(text):
-    """The terms of a page's definition lists."""
+    """Return the terms of a page's definition lists."""
     return re.findall(r"(?m)^(.+)\n: ", text)
 
 
@@ -59,7 +59,10 @@ def test_every_package_is_on_the_map_of_the_source():
     "package", sorted({path.parent for path in PACKAGE.glob("*/**/*.py")}), ids=lambda each: each.name
 )
 def test_the_docstring_of_a_package_names_its_modules(package):
-    """A reader of the source finds each module there; formats and adapters are in the tables of their packages."""
+    """A package's docstring names each module.
+
+    Formats and adapters are listed in the tables of their packages instead.
+    """
     if package.name in {"formats", "adapters"}:
         return
     init = package / "__init__.py"
@@ -70,44 +73,44 @@ def test_the_docstring_of_a_package_names_its_modules(package):
 
 
 def test_every_option_is_on_the_page_of_options_once():
-    """Each of them is generated from the table of options, in one of the groups."""
+    """Each option is in exactly one group of the generated page."""
     groups = re.findall(r"```\{rageval-options\}\n(.*?)```", page("reference/options"), re.DOTALL)
     assert sorted(" ".join(groups).split()) == sorted(option.name for option in OPTIONS)
 
 
 def test_every_key_of_the_tables_of_models_is_on_the_page_of_options():
-    """In the list of keys, and no other."""
+    """The page lists exactly the keys of the tables of models."""
     rows = page("reference/options").partition("| key | value |\n|---|---|\n")[2].partition("\n\n")[0]
     named = [word for row in rows.splitlines() for word in re.findall(r"`(\w+)`", row.split(" | ")[0])]
     assert sorted(named) == sorted(TABLE_PARSERS)
 
 
 def test_every_variable_that_is_read_is_on_the_page_of_options():
-    """And none besides: nobody relies on one that is not read."""
+    """The page lists exactly the environment variables that are read."""
 
     class Environment(dict):
-        """Notes what is looked up."""
+        """A dict that records the names that are looked up."""
 
         def get(self, name, default=None):
-            asked.add(name)
+            names_read.add(name)
             return super().get(name, default)
 
-    asked = set()
+    names_read = set()
     settings = resolve({}, {}, Environment(RAGEVAL_MODEL="m"), invoked_in=Path(), root=Path())
     section = page("reference/options").partition("## Environment variables")[2]
-    assert {word for term in terms(section) for word in re.findall(r"`(\w+)`", term)} == asked
+    assert {word for term in terms(section) for word in re.findall(r"`(\w+)`", term)} == names_read
     assert settings.model is None
 
 
 def test_the_footer_of_the_table_names_the_page_that_explains_it():
-    """By the address at which the pages are published."""
+    """The footer links to the published page, whose source exists."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert f"{project['urls']['Documentation']}reference/terminal-table.html" == LEGEND
     assert (DOCS / "reference" / "terminal-table.md").exists()
 
 
 def test_every_fault_has_its_test():
-    """The tests that the tables of faults name are there."""
+    """The tests named in the tables of faults exist."""
     tables = page("reference/faults")
     rows = [row for row in tables.splitlines() if row.startswith("| ") and not row.startswith("| fault |")]
     named = [re.findall(r"`([\w/]+\.py)::(test_\w+)`", row.rpartition(" | ")[2]) for row in rows]
@@ -118,7 +121,7 @@ def test_every_fault_has_its_test():
 
 @pytest.mark.parametrize("marker", ["rageval_evalset", "rageval_threshold", "rageval_calibration"])
 def test_every_word_of_a_marker_is_on_the_page_of_markers(marker):
-    """As `pytest --markers` prints them."""
+    """The page lists exactly the keywords that `pytest --markers` prints."""
     signature = re.search(rf"@pytest\.mark\.{marker}\((.*?)\):", printed("--markers"))[1]
     words = [word.partition("=")[0].strip(" *") for word in signature.split(",")]
     section = page("reference/markers").partition(f"## `{marker}`")[2].partition("\n## ")[0]
@@ -127,20 +130,20 @@ def test_every_word_of_a_marker_is_on_the_page_of_markers(marker):
 
 
 def test_every_fixture_is_on_the_page_of_fixtures():
-    """As `pytest --fixtures` prints them."""
+    """The page names every fixture that `pytest --fixtures` prints."""
     names = set(re.findall(r"(?m)^(rageval\w*)", printed("--fixtures")))
     assert names
     assert {name for name in names if f"`{name}`" not in page("reference/fixtures")} == set()
 
 
 def test_every_format_is_on_the_page_of_eval_sets():
-    """By the name that users type."""
+    """The page lists every format by the name that users type."""
     table = page("reference/eval-sets").partition("## Other formats")[2].partition("\n## ")[0]
     assert re.findall(r"(?m)^\| `(\w+)` \|", table) == list(FORMATS)
 
 
 def test_every_prompt_is_on_the_page_of_files_with_its_placeholders():
-    """As a replacement has to have them."""
+    """The page lists every prompt with the placeholders that a replacement needs."""
     rows = re.findall(r"(?m)^\| `(\w+)` \| ((?:`\{\w+\}` ?)+)\|", page("reference/files"))
     assert {name: set(re.findall(r"\{(\w+)\}", cells)) for name, cells in rows} == {
         name: set(PLACEHOLDER.findall(text)) - {FENCE_PLACEHOLDER} for name, text in TEMPLATES.items()
@@ -148,24 +151,24 @@ def test_every_prompt_is_on_the_page_of_files_with_its_placeholders():
 
 
 def test_every_public_name_is_on_the_page_of_the_python_api():
-    """What the package exports."""
+    """The page documents exactly the names that the package exports."""
     described = set(re.findall(r"auto\w+:: pytest_rageval\.(\w+)(?:\(.*)?\n", page("reference/python-api")))
     assert described == set(pytest_rageval.__all__)
 
 
 @cache
 def messages():
-    """All texts in the package's code, with … for what is filled in."""
-    found = []
+    """Return all strings in the package's code, with … for interpolated values."""
+    texts = []
     for path in (ROOT / "pytest_rageval").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.append(node.value)
+                texts.append(node.value)
             elif isinstance(node, ast.JoinedStr):
-                found.append(
+                texts.append(
                     "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
                 )
-    return [re.sub(r"\{\w*\}", "…", text) for text in found]
+    return [re.sub(r"\{\w*\}", "…", text) for text in texts]
 
 
 QUOTED = [
@@ -176,6 +179,6 @@ QUOTED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_a_message_of_the_page_of_troubles_is_one_of_the_package(quoted):
-    """So that who searches the page for a message finds it."""
+    """Every message on the page occurs in the package, so that users can search the page for it."""
     pattern = ".*".join(re.escape(part) for part in quoted.split("…"))
     assert any(re.search(pattern, text, re.DOTALL) for text in messages())

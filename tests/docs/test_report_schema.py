@@ -1,4 +1,4 @@
-"""Real reports have the published form, and no key that it does not describe."""
+"""Real reports conform to the published schema and have no undocumented keys."""
 
 import copy
 import json
@@ -81,25 +81,25 @@ def test_skipped(rageval): pass
 
 
 def strict(schema):
-    """The same form, in which nothing is allowed that is not described."""
-    found = copy.deepcopy(schema)
+    """Return the schema with additionalProperties=False everywhere."""
+    closed = copy.deepcopy(schema)
 
     def close(part):
         if isinstance(part, dict):
             if "properties" in part:
                 part.setdefault("additionalProperties", False)
-            for each in part.values():
-                close(each)
+            for subschema in part.values():
+                close(subschema)
         elif isinstance(part, list):
-            for each in part:
-                close(each)
+            for subschema in part:
+                close(subschema)
 
-    close(found)
-    return found
+    close(closed)
+    return closed
 
 
 def check(path):
-    """A report has the form, and says nothing beyond it."""
+    """Check that a report conforms to the schema and has no undocumented keys; return the report."""
     report = json.loads(path.read_text(encoding="utf-8"))
     for schema in (SCHEMA, strict(SCHEMA)):
         errors = [
@@ -111,13 +111,13 @@ def check(path):
 
 
 def test_the_schema_is_one():
-    """By its own schema."""
+    """The schema is valid JSON Schema."""
     Draft202012Validator.check_schema(SCHEMA)
 
 
 @pytest.mark.parametrize("worse", [False, True], ids=["green", "red"])
 def test_the_report_of_the_example(pytester, monkeypatch, worse):
-    """As it ships, and with the documented change."""
+    """The reports of the example project conform, as it ships and with the documented change."""
     folder = pytester.path / "example"
     shutil.copytree(ROOT / "example_project", folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     monkeypatch.chdir(folder)
@@ -144,7 +144,7 @@ def _says(prompt):
 
 
 def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
-    """Baselines, slices, votes, repeats, labels by people, systems side by side, errors and skips."""
+    """A report with baselines, slices, votes, repeats, human labels, systems, errors and skips conforms."""
     llm.model = _says
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
@@ -196,7 +196,7 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     report = check(pytester.path / "out.json")
     scores = [score for test in report["tests"] for score in test["scores"]]
     missing = set(SCHEMA["$defs"]["score"]["properties"]) - {key for score in scores for key in score}
-    # Said by a test each, where it is rare.
+    # These rare keys are covered by tests of their own.
     assert missing <= {"canary", "corrected", "early_stop", "partly_scored"}
     examples = [example for score in scores for example in score["examples"]]
     missing = set(SCHEMA["$defs"]["example"]["properties"]) - {key for example in examples for key in example}
@@ -217,7 +217,7 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
 
 
 def test_the_report_of_a_run_that_stops_early(pytester, monkeypatch, llm):
-    """One threshold is clear before all questions are asked, the other is not."""
+    """The report of an early stop conforms: one threshold is decided early, the other is not."""
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     records = [

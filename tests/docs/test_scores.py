@@ -1,4 +1,4 @@
-"""What the page of scores says is what the package computes."""
+"""The page of scores agrees with what the package computes."""
 
 import json
 import tomllib
@@ -80,28 +80,28 @@ def test_value(rageval, number, spec):
 
 
 def scores():
-    """Each score with its family."""
+    """Return each score with its family."""
     return [(family, score) for family in FAMILIES for score in family["score"]]
 
 
 def test_every_score_is_described_once():
-    """No score is hidden, none is promised."""
+    """The page describes each score of the package exactly once, and no other."""
     assert sorted(score["name"] for _, score in scores()) == sorted(SCORES)
 
 
 @pytest.mark.parametrize(("family", "score"), scores(), ids=lambda entry: entry.get("name", ""))
 def test_range_and_words_are_those_of_the_score(family, score):
-    """The scale that bounds are held to, and the keywords that the marker accepts."""
+    """The page's range and keywords are those of the score's definition."""
     definition = SCORES[score["name"]]
     assert tuple(score.get("range", family["range"])) == definition.scale
-    # The page says once that every score that asks the generator takes these.
+    # The page states once that every score that calls the generator accepts these keywords.
     drawn = {"temperature", "draws"} if definition.generates else set()
     assert {*score.get("keywords", family["keywords"]), *drawn} == definition.keywords
 
 
 @pytest.mark.parametrize(("family", "score"), scores(), ids=lambda entry: entry.get("name", ""))
 def test_needs_are_those_of_the_score(family, score):
-    """The page says them in prose, and `rageval scores` from the definition."""
+    """The page's description of what a score needs agrees with the definition, which `rageval scores` prints."""
     definition = SCORES[score["name"]]
     prose = score.get("needs", family["needs"])
     requests = family["requests"]
@@ -116,7 +116,7 @@ def test_needs_are_those_of_the_score(family, score):
 
 def run_cases(pytester, families):
     """Compute the worked examples in a run of pytest, with the retriever, generator and judge of each case."""
-    # A retriever is asked once for each question and k: two cases with one question would share a ranking.
+    # Rankings are cached by question and k: two cases with the same question would share a ranking.
     cases = [
         {
             **family["case"],
@@ -136,7 +136,7 @@ def run_cases(pytester, families):
 
 
 def without(extra):
-    """The families without the scores that need an extra."""
+    """Return the families without the scores that need an extra."""
     return [
         {**family, "score": [score for score in family["score"] if SCORES[score["name"]].extra != extra]}
         for family in FAMILIES
@@ -144,13 +144,13 @@ def without(extra):
 
 
 def test_the_worked_examples_are_right(pytester):
-    """Every value on the page, computed by the package from the case that the page tells."""
+    """Every value on the page equals the value that the package computes from the page's example."""
     run_cases(pytester, without("dense"))
 
 
 @pytest.mark.slow
 def test_the_worked_examples_with_embeddings_are_right(pytester):
-    """The same with the packaged encoder."""
+    """The same holds for scores that need the packaged encoder."""
     pytest.importorskip("sentence_transformers")
     dense = [
         {**family, "score": [score for score in family["score"] if SCORES[score["name"]].extra == "dense"]}

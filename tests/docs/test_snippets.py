@@ -1,4 +1,4 @@
-"""The code of the pages does what the pages say."""
+"""The code on the documentation pages runs with the documented output."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ LONG = {
         "docs/how-to/cost.md",
     ),
 }
-"""Pages with frameworks, servers and many processes; `tests/integration` runs what they show in every build."""
+"""Slow pages with frameworks, servers or many processes; `tests/integration` covers their content in every build."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -29,7 +29,7 @@ pytestmark = [
 
 
 def name(path):
-    """As in the repository."""
+    """Return the path relative to the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -41,13 +41,13 @@ def name(path):
     ],
 )
 def test_a_page_does_what_it_says(path, tmp_path):
-    """Every file is written, every command run, and what it prints is compared."""
+    """The page's files are written, its commands are run, and their output is compared with the page."""
     Page(path, tmp_path).check()
 
 
 @pytest.mark.long
 def test_the_tutorial_works_from_an_empty_folder(tmp_path):
-    """With the commands that install, in a virtual environment of its own, with the package as it is here."""
+    """The tutorial runs in a new virtual environment, with its install commands and this version of the package."""
     reach = [
         sys.executable,
         "-m",

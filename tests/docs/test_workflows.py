@@ -1,4 +1,4 @@
-"""The workflow of the page on shards: its parts go together, and its commands run."""
+"""The workflow on the page about shards: its parts are consistent, and its commands run."""
 
 import os
 import re
@@ -19,18 +19,22 @@ SHARDS = WORKFLOW["jobs"]["shard"]["strategy"]["matrix"]["shard"]
 
 
 def steps(job: str) -> list[dict]:
-    """The steps of a job."""
+    """Return the steps of a job."""
     return WORKFLOW["jobs"][job]["steps"]
 
 
 def step(job: str, word: str) -> dict:
-    """The only step that uses or runs something of this name."""
-    (found,) = [each for each in steps(job) if word in each.get("uses", each.get("run", "")).split("@")[0]]
-    return found
+    """Return the only step that uses or runs something with this name."""
+    (match,) = [
+        candidate
+        for candidate in steps(job)
+        if word in candidate.get("uses", candidate.get("run", "")).split("@")[0]
+    ]
+    return match
 
 
 def test_the_matrix_has_every_shard_of_its_number() -> None:
-    """The command, the keys of the caches and the matrix name one number of shards."""
+    """The command and the matrix name the same number of shards."""
     command = step("shard", "pytest --")["run"]
     assert f"--rageval-shard ${{{{ matrix.shard }}}}/{len(SHARDS)} " in command
     assert list(range(1, len(SHARDS) + 1)) == SHARDS
@@ -38,9 +42,12 @@ def test_the_matrix_has_every_shard_of_its_number() -> None:
 
 
 def test_a_cache_is_read_by_all_and_saved_on_main() -> None:
-    """Each run saves under a key of its own, which `restore-keys` finds; before and after pytest."""
+    """All runs restore the cache before pytest, and runs on main save it afterwards.
+
+    Each run saves under a key of its own that `restore-keys` matches.
+    """
     read, saved = step("shard", "actions/cache/restore"), step("shard", "actions/cache/save")
-    names = [each.get("uses", each.get("run", "")) for each in steps("shard")]
+    names = [step_.get("uses", step_.get("run", "")) for step_ in steps("shard")]
     places = [
         next(place for place, name in enumerate(names) if word in name)
         for word in ("restore", "pytest --", "save")
@@ -61,19 +68,19 @@ def test_a_cache_is_read_by_all_and_saved_on_main() -> None:
 
 
 def test_the_merge_gets_every_report() -> None:
-    """Also of shards that failed, each under a name of its own."""
-    given, taken = step("shard", "upload-artifact"), step("merge", "download-artifact")
-    assert given["with"]["name"] == "shard-${{ matrix.shard }}"
-    assert taken["with"] == {"pattern": "shard-*", "merge-multiple": True}
-    assert given["with"]["path"] in step("shard", "pytest --")["run"]
-    assert given["if"] == WORKFLOW["jobs"]["merge"]["if"] == "${{ !cancelled() }}"
+    """The merge downloads the reports of all shards, also of failed ones, each with its own name."""
+    upload, download = step("shard", "upload-artifact"), step("merge", "download-artifact")
+    assert upload["with"]["name"] == "shard-${{ matrix.shard }}"
+    assert download["with"] == {"pattern": "shard-*", "merge-multiple": True}
+    assert upload["with"]["path"] in step("shard", "pytest --")["run"]
+    assert upload["if"] == WORKFLOW["jobs"]["merge"]["if"] == "${{ !cancelled() }}"
     assert WORKFLOW["jobs"]["merge"]["needs"] == "shard"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="the steps are bash")
 def test_the_commands_of_the_workflow_run(tmp_path) -> None:
-    """In the example, with tests whose bounds are markers: the shards, then the merge, then its summary."""
+    """The commands for shards, merge and summary run on the example project, with tests whose bounds are markers."""
     app = tmp_path / "app"
     shutil.copytree(ROOT / "example_project", app, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     (app / "test_in_own_words.py").unlink()
@@ -99,9 +106,9 @@ def test_the_commands_of_the_workflow_run(tmp_path) -> None:
 
     for shard in SHARDS:
         run(step("shard", "pytest --")["run"].replace("${{ matrix.shard }}", str(shard)))
-    for each in steps("merge"):
-        if "run" in each and "pip install" not in each["run"]:
-            run(each["run"])
+    for merge_step in steps("merge"):
+        if "run" in merge_step and "pip install" not in merge_step["run"]:
+            run(merge_step["run"])
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "5 of 5 thresholds passed" in summary
     assert "recall@3" in summary

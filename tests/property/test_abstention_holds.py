@@ -1,4 +1,4 @@
-"""What holds for every text that may decline."""
+"""Properties of the detection of abstentions, for any text."""
 
 import re
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ PATTERNS = list(map(re.compile, abstention._PATTERNS))
 
 
 def _one_by_one(text: str) -> bool:
-    """By every form on its own, whatever words the text has."""
+    """Whether the text abstains by one of the patterns, each tried alone, without the word filter."""
     any_form = SimpleNamespace(
         match=lambda first: next(filter(None, (f.match(first) for f in PATTERNS)), None)
     )
@@ -33,7 +33,7 @@ def _one_by_one(text: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", abstention._PATTERNS)
 def test_a_text_of_a_form_has_one_of_the_words(form: str) -> None:
-    """So a text without them needs no form."""
+    """A text that matches a pattern contains a negative word, so texts without one can skip the patterns."""
 
     @given(st.from_regex(form))
     def has_one(text: str) -> None:
@@ -44,12 +44,12 @@ def test_a_text_of_a_form_has_one_of_the_words(form: str) -> None:
 
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 def test_the_forms_together_find_what_each_finds(text: str) -> None:
-    """A text declines where it does by one of them."""
+    """The combined pattern finds an abstention exactly if one of the patterns does."""
     assert abstains(text) == _one_by_one(text)
 
 
 @pytest.mark.slow
 @given(st.one_of(*map(st.from_regex, abstention._PATTERNS)))
 def test_a_text_that_begins_with_a_form_is_found_too(text: str) -> None:
-    """With its case, its spaces and what follows."""
+    """The same holds for texts that begin with a match, whatever their case, spaces and continuation."""
     assert abstains(text) == _one_by_one(text)

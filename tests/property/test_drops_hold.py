@@ -1,4 +1,4 @@
-"""What holds of the tests of drops, whatever the scores."""
+"""Properties of the tests of drops, for any scores."""
 
 import math
 
@@ -18,7 +18,7 @@ DIFFERENCES = st.sampled_from([0.0, 0.0, 1 / 3, 0.5, -0.5, 1.0, -1.0, NAN]) | st
 SETS = st.integers(1, 8).flatmap(
     lambda n: st.lists(st.lists(DIFFERENCES, min_size=n, max_size=n), min_size=1, max_size=3)
 )
-"""Few enough questions that all patterns are enumerated: no seed has a part."""
+"""Sets with so few questions that all sign patterns are enumerated, independent of a seed."""
 DROPS = st.lists(DIFFERENCES.filter(lambda drop: not math.isnan(drop)), min_size=1, max_size=16)
 
 
@@ -29,7 +29,7 @@ def _tests(columns: list[list[float]], **words: object) -> list[tuple[float, flo
 
 @given(columns=SETS)
 def test_p_values_and_intervals_are_such(columns: list[list[float]]) -> None:
-    """Within their ranges; the interval holds the drop, and says of 0 what the p-value says."""
+    """P-values and intervals are in range; an interval contains the drop and agrees with the p-value."""
     tests = joint_drop_test([PairedDrops(column) for column in columns], alpha=0.05)
     assert 0.05 / len(columns) <= tests.level <= 0.05
     assert tests.settled
@@ -43,18 +43,18 @@ def test_p_values_and_intervals_are_such(columns: list[list[float]]) -> None:
 
 @given(columns=SETS, data=st.data())
 def test_the_order_of_questions_does_not_matter(columns: list[list[float]], data: st.DataObject) -> None:
-    """Nor does the order of scores."""
+    """The order of questions and of scores does not change p-values and intervals."""
     order = data.draw(st.permutations(range(len(columns[0]))))
     shuffled = [[column[i] for i in order] for column in columns]
-    for one, other in zip(_tests(columns), _tests(shuffled), strict=True):
-        assert one == pytest.approx(other, abs=1e-4)
+    for original, reordered in zip(_tests(columns), _tests(shuffled), strict=True):
+        assert original == pytest.approx(reordered, abs=1e-4)
     backwards = [p_value for p_value, *_ in _tests(columns[::-1])][::-1]
     assert backwards == pytest.approx([p_value for p_value, *_ in _tests(columns)], abs=1e-9)
 
 
 @given(columns=SETS, extra=st.integers(1, 10))
 def test_questions_without_a_difference_are_no_evidence(columns: list[list[float]], extra: int) -> None:
-    """Be they unchanged or without a score: p stays."""
+    """Adding unchanged or unscored questions does not change the p-values."""
     before = [p_value for p_value, *_ in _tests(columns)]
     for nothing in (0.0, NAN):
         more = [[*column, *[nothing] * extra] for column in columns]
@@ -63,10 +63,10 @@ def test_questions_without_a_difference_are_no_evidence(columns: list[list[float
 
 @given(drops=DROPS, data=st.data())
 def test_a_loss_in_place_of_a_gain_never_raises_the_p_value(drops: list[float], data: st.DataObject) -> None:
-    """Of a drop."""
+    """Turning a gain into a loss never raises the p-value of a drop."""
     i = data.draw(st.integers(0, len(drops) - 1))
     worse = [*drops[:i], abs(drops[i]), *drops[i + 1 :]]
-    before, after = (_tests([each])[0][0] for each in (drops, worse))
+    before, after = (_tests([column])[0][0] for column in (drops, worse))
     assert after <= before + 1e-9
 
 
@@ -74,7 +74,10 @@ def test_a_loss_in_place_of_a_gain_never_raises_the_p_value(drops: list[float], 
 def test_a_loss_in_place_of_a_gain_never_lowers_the_p_value_of_an_exclusion(
     drops: list[float], data: st.DataObject
 ) -> None:
-    """For 0/1 scores; where differences have many sizes, the world that explains them best changes with each."""
+    """For 0/1 scores, turning a gain into a loss never lowers the p-value.
+
+    With differences of many sizes this need not hold, since the null weights change too.
+    """
     i = data.draw(st.integers(0, len(drops) - 1))
     worse = [*drops[:i], abs(drops[i]), *drops[i + 1 :]]
     assert noninferiority_p_value(worse, 0.05) >= noninferiority_p_value(drops, 0.05) - 1e-9
@@ -82,7 +85,7 @@ def test_a_loss_in_place_of_a_gain_never_lowers_the_p_value_of_an_exclusion(
 
 @given(drops=DROPS, data=st.data())
 def test_the_exclusion_of_a_drop_has_a_p_value(drops: list[float], data: st.DataObject) -> None:
-    """Which the order of questions does not change."""
+    """The p-value is above 0 and at most 1, and does not depend on the order of questions."""
     p_value = noninferiority_p_value(drops, 0.05)
     assert 0 < p_value <= 1
     assert noninferiority_p_value(data.draw(st.permutations(drops)), 0.05) == pytest.approx(p_value, abs=1e-9)
@@ -90,7 +93,7 @@ def test_the_exclusion_of_a_drop_has_a_p_value(drops: list[float], data: st.Data
 
 @given(columns=SETS)
 def test_another_score_never_helps(columns: list[list[float]]) -> None:
-    """The p-value of each is no smaller than alone, and no larger than Bonferroni's up to what ties add."""
+    """In a joint test, the p-value of each score is no smaller than alone."""
     joint = [p_value for p_value, *_ in _tests(columns)]
     alone = [_tests([column])[0][0] for column in columns]
     for together, single in zip(joint, alone, strict=True):
@@ -99,14 +102,14 @@ def test_another_score_never_helps(columns: list[list[float]]) -> None:
 
 @given(columns=SETS)
 def test_a_repeated_score_costs_nothing(columns: list[list[float]]) -> None:
-    """The same columns twice have the same p-values."""
+    """Testing each score twice does not change the p-values."""
     once = [p_value for p_value, *_ in _tests(columns)]
     assert [p_value for p_value, *_ in _tests(columns * 2)] == pytest.approx(once * 2, abs=1e-9)
 
 
 @given(columns=SETS)
 def test_each_question_a_cluster_is_no_cluster(columns: list[list[float]]) -> None:
-    """The p-values are the same, since a few questions are asked but once."""
+    """If each question is a cluster of its own, the p-values equal those without clusters."""
     clustered = [p_value for p_value, *_ in _tests(columns, clusters=range(len(columns[0])))]
     assert clustered == pytest.approx([p_value for p_value, *_ in _tests(columns)], abs=1e-9)
 
@@ -116,7 +119,7 @@ def test_each_question_a_cluster_is_no_cluster(columns: list[list[float]]) -> No
     alphas=st.tuples(st.floats(0.001, 0.5), st.floats(0.001, 0.5)),
 )
 def test_a_smaller_level_makes_a_wider_interval(drops: list[float], alphas: tuple[float, float]) -> None:
-    """Up to how exactly bounds are searched for."""
+    """A smaller level gives an interval at least as wide, up to the precision of the search."""
     (low, high), (wide_low, wide_high) = (
         drop_interval(drops, alpha=alpha) for alpha in sorted(alphas, reverse=True)
     )
@@ -128,7 +131,7 @@ def test_a_smaller_level_makes_a_wider_interval(drops: list[float], alphas: tupl
     lost=st.integers(0, 40), gained=st.integers(0, 40), same=st.integers(1, 60), alpha=st.floats(0.001, 0.5)
 )
 def test_one_more_loss_moves_the_interval_up(lost: int, gained: int, same: int, alpha: float) -> None:
-    """In place of a question that did not change."""
+    """Replacing an unchanged question by a loss never lowers the bounds."""
     n = lost + gained + same
     low, high = tango_interval(lost, gained, n, alpha=alpha)
     more_low, more_high = tango_interval(lost + 1, gained, n, alpha=alpha)
@@ -142,7 +145,7 @@ def test_one_more_loss_moves_the_interval_up(lost: int, gained: int, same: int, 
     more=st.integers(0, 60),
 )
 def test_stopping_is_never_contradicted_by_certainty(drops: list[float], max_drop: float, more: int) -> None:
-    """A set that can no longer reach max_drop has passed; one that stopped stays so."""
+    """A set that can no longer exceed max_drop has stopped, and a verdict never changes."""
     stop = SequentialDropTest(questions=len(drops) + more, changed=len(drops), max_drop=max_drop, alpha=0.05)
     total = 0.0
     for i, drop in enumerate(drops):

@@ -1,4 +1,4 @@
-"""What holds for every ranking."""
+"""Properties of ranking and answer measures, for any input."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ SHARES = st.floats(0, 1, allow_subnormal=False)
 
 @st.composite
 def rankings(draw: st.DrawFn, labels: st.SearchStrategy[float] = GRADES) -> tuple[list[float], list[float]]:
-    """Labels in rank order, and the labels of all relevant documents, of which these are some."""
+    """Draw labels in rank order, and the ideal labels of all relevant documents, retrieved or missed."""
     retrieved = draw(st.lists(labels, max_size=30))
     missed = draw(st.lists(labels, max_size=10))
     ideal = sorted((label for label in [*retrieved, *missed] if label > 0), reverse=True)
@@ -31,7 +31,7 @@ def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
 @pytest.mark.parametrize("name", MEASURES)
 @given(ranking=rankings(), k=st.integers(1, 40))
 def test_scores_of_grades_are_between_0_and_1(name: str, ranking, k: int) -> None:
-    """Whatever the ranking and the cut-off."""
+    """Scores of graded labels are between 0 and 1 at every cut-off."""
     assert 0 <= _score(name, *ranking, k) <= 1
 
 
@@ -39,14 +39,14 @@ def test_scores_of_grades_are_between_0_and_1(name: str, ranking, k: int) -> Non
 @given(ranking=rankings(SHARES), k=st.integers(1, 40))
 @example(ranking=([1.0, 2.0**-52, 0.664624266449383], [1.0, 0.664624266449383, 2.0**-52]), k=3)
 def test_scores_of_shares_are_between_0_and_1(name: str, ranking, k: int) -> None:
-    """Labels between 0 and 1 give scores there too."""
+    """Scores of labels between 0 and 1 are between 0 and 1."""
     assert 0 <= _score(name, *ranking, k) <= 1
 
 
 @pytest.mark.parametrize("name", MEASURES)
 @given(ranking=rankings(), tail=st.lists(GRADES, max_size=10), k=st.integers(1, 40))
 def test_documents_below_k_do_not_matter(name: str, ranking, tail: list[float], k: int) -> None:
-    """Another tail, or none, is the same score."""
+    """Documents below the cut-off do not change the score."""
     labels, ideal = ranking
     top = [*labels, *[0.0] * k][:k]
     assert _score(name, [*top, *tail], ideal, k) == _score(name, top, ideal, k)
@@ -57,7 +57,7 @@ def test_documents_below_k_do_not_matter(name: str, ranking, tail: list[float], 
 def test_promoting_a_relevant_document_never_lowers_a_score(
     name: str, ranking, k: int, data: st.DataObject
 ) -> None:
-    """A document that changes places with a less relevant one before it helps, or changes nothing."""
+    """Swapping a document with a less relevant one above it never lowers a score."""
     labels, ideal = ranking
     pairs = [(i, j) for j in range(len(labels)) for i in range(j) if labels[i] < labels[j]]
     if not pairs:
@@ -71,7 +71,7 @@ def test_promoting_a_relevant_document_never_lowers_a_score(
 @pytest.mark.parametrize("name", ["recall", "map", "mrr", "ndcg", "hit"])
 @given(ideal=st.lists(st.integers(1, 3).map(float), min_size=1, max_size=30), extra=st.integers(0, 20))
 def test_an_ideal_ranking_scores_1(name: str, ideal: list[float], extra: int) -> None:
-    """All relevant documents first, the best at the top, to full depth."""
+    """A ranking of all relevant documents in order of relevance scores 1 at full depth."""
     ideal.sort(reverse=True)
     assert _score(name, [*ideal, *[0.0] * extra], ideal, len(ideal) + extra) == pytest.approx(1.0, abs=1e-12)
 
@@ -79,7 +79,7 @@ def test_an_ideal_ranking_scores_1(name: str, ideal: list[float], extra: int) ->
 @given(values=st.lists(st.floats(0, 1), max_size=30), seed=st.integers(0, 3))
 @example(values=[0.0, 1e-300], seed=0)
 def test_an_interval_lies_within_0_and_1(values: list[float], seed: int) -> None:
-    """Of any scores there is an interval of numbers, in order, or none."""
+    """The interval of any scores is None or lies between 0 and 1."""
     interval = mean_interval(values, seed=seed)
     assert (interval is None) == (not values or (len(values) == 1 and values[0] not in {0.0, 1.0}))
     if interval is not None:
@@ -89,7 +89,7 @@ def test_an_interval_lies_within_0_and_1(values: list[float], seed: int) -> None
 
 @given(prediction=st.text(), references=st.lists(st.text(), max_size=4))
 def test_exact_match_implies_full_f1(prediction: str, references: list[str]) -> None:
-    """F1 is in [0, 1], and 1 for an exact match of texts that have words."""
+    """Token F1 is between 0 and 1, and 1 for an exact match of nonempty texts."""
     f1 = token_f1(prediction, references)
     assert 0 <= f1 <= 1
     if prediction.strip() and exact_match(prediction, references):

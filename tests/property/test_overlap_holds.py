@@ -1,4 +1,4 @@
-"""What holds for every cut of every text."""
+"""Properties of the overlap of chunks with gold passages, for any cut of a text."""
 
 from itertools import accumulate
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pytest_rageval.datatypes import Document, Gold, Ranking, Span
 from pytest_rageval.measures.gold_matching import GoldMatch, overlap
 
-# No word comes twice, and all are of one length, so that spans and texts have the same shares but for spaces.
+# All words are different and of one length, so that spans and texts cover the same shares.
 WORDS = [f"{n:03}" for n in range(200)]
 TEXT = "".join(WORDS)
 
@@ -19,14 +19,14 @@ def _span(first: int, last: int) -> Span:
 
 @st.composite
 def pieces(draw: st.DrawFn, shortest: int = 1) -> tuple[int, int]:
-    """From which word to which, of at least so many."""
+    """Draw the first and last word of a piece with at least `shortest` words."""
     first = draw(st.integers(0, len(WORDS) - shortest))
     return first, draw(st.integers(first + shortest, len(WORDS)))
 
 
 @given(gold=pieces(16), chunk=pieces())
 def test_spans_and_texts_agree_where_no_word_comes_twice(gold, chunk) -> None:
-    """On what is held, unless it is less than a run; then the text says nothing of it."""
+    """Overlap by text equals overlap by span, unless fewer than eight words are common."""
     by_span = overlap(
         Document("x", span=_span(*chunk)), Gold(source="a.md", start=3 * gold[0], end=3 * gold[1])
     )
@@ -37,7 +37,7 @@ def test_spans_and_texts_agree_where_no_word_comes_twice(gold, chunk) -> None:
 
 @given(gold=pieces(), chunks=st.lists(pieces(), min_size=1, max_size=6), share=st.floats(0.01, 1))
 def test_a_passage_is_found_at_the_first_rank_where_its_characters_are_there(gold, chunks, share) -> None:
-    """Against a set of all characters."""
+    """A passage is found at the first rank at which enough of its characters are retrieved, as counted with sets."""
     wanted = set(range(3 * gold[0], 3 * gold[1]))
     held = accumulate(
         (wanted.intersection(range(3 * first, 3 * last)) for first, last in chunks), set.union, initial=set()
@@ -54,12 +54,12 @@ def test_a_passage_is_found_at_the_first_rank_where_its_characters_are_there(gol
     chunks=st.lists(pieces(), max_size=6),
 )
 def test_labels_positions_and_surplus_tell_one_story(golds, chunks) -> None:
-    """As many labels as passages that have a document; more documents never find fewer."""
+    """The labels, positions and surplus agree, and more documents never find fewer passages."""
     ranking = Ranking("q", tuple(Document("x", span=_span(*chunk)) for chunk in chunks))
     passages = [Gold(source="a.md", start=3 * first, end=3 * last) for first, last in golds]
     match = GoldMatch(ranking, passages)
-    found = {position for positions in match.positions for position in positions}
-    assert sum(match.labels) == len(found) == match.counts.get("matched_by_span", 0)
+    found_positions = {position for positions in match.positions for position in positions}
+    assert sum(match.labels) == len(found_positions) == match.counts.get("matched_by_span", 0)
     assert len(match.labels) == len(chunks) + match.surplus
     fewer = GoldMatch(Ranking("q", ranking.documents[:-1]), passages)
     assert match.labels[: len(fewer.labels)] == fewer.labels

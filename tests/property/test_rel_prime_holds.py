@@ -1,4 +1,4 @@
-"""What holds for every prompt and every output."""
+"""Properties of the Rel' measures, for any prompt and output."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ SETS = st.sets(NAMES, max_size=8)
 
 @st.composite
 def queries(draw: st.DrawFn) -> dict[str, Any]:
-    """What one query has: some wanted answers are available, and all available ones are in the prompt."""
+    """Draw the sets of one query; available answers are a subset of those in the prompt."""
     available = draw(SETS)
     return {
         "relevant": draw(SETS),
@@ -38,45 +38,48 @@ def _recalls(found: RelPrime) -> list[float | None]:
 
 @given(query=queries())
 def test_no_share_is_above_1(query) -> None:
-    """Neither memory nor hallucination pushes one there."""
-    found = rel_prime(**query)
-    for share in [*_recalls(found), found.citation_precision]:
+    """All shares are between 0 and 1, despite answers from memory and invalid citations."""
+    result = rel_prime(**query)
+    for share in [*_recalls(result), result.citation_precision]:
         assert share is None or 0 <= share <= 1
 
 
 @given(query=queries())
 def test_precision_is_the_same_over_rel_and_rel_prime(query) -> None:
-    """Counted again over both: what is cited of Rel was in the prompt."""
+    """Citation precision over Rel and over Rel' is the same, since cited passages are in the prompt."""
     positions = {position for position in query["cited"] if 1 <= position <= len(query["prompt"])}
     out = {query["prompt"][position - 1] for position in positions}
     size = len(out) + len(set(query["cited"]) - positions)
     relevant, in_prompt = query["relevant"], set(query["prompt"])
-    found = rel_prime(**query)
-    if found.citation_precision is None:
+    result = rel_prime(**query)
+    if result.citation_precision is None:
         assert not size
     else:
-        assert found.citation_precision == len(out & relevant) / size
-        assert found.citation_precision == len(out & (relevant & in_prompt)) / size
+        assert result.citation_precision == len(out & relevant) / size
+        assert result.citation_precision == len(out & (relevant & in_prompt)) / size
 
 
 @given(query=queries())
 def test_recall_over_rel_is_coverage_times_recall_over_rel_prime_and_what_is_beyond(query) -> None:
-    """For answers and for passages, of which a cited one never lies beyond."""
-    found = rel_prime(**query)
-    for side in (found.answers, found.citations):
+    """Recall over Rel is coverage times recall over Rel', plus the share beyond Rel'.
+
+    No cited passage is beyond Rel'.
+    """
+    result = rel_prime(**query)
+    for side in (result.answers, result.citations):
         if side.over_rel is not None:
             parts = (side.coverage or 0.0) * (side.over_rel_prime or 0.0) + (side.beyond or 0.0)
             assert side.over_rel == pytest.approx(parts, abs=1e-12)
-    assert not found.citations.beyond
+    assert not result.citations.beyond
 
 
 @given(query=queries())
 def test_the_factorisation_holds_while_the_output_was_shown(query) -> None:
-    """Out ⊆ Rel': then nothing is beyond it, and nothing comes from memory."""
+    """If Out ⊆ Rel', nothing is beyond Rel' or from memory, and the recall over Rel is a product."""
     query["listed"] &= query["available"] & query["wanted"]
-    found = rel_prime(**query)
-    answers = found.answers
-    assert found.parametric == 0
+    result = rel_prime(**query)
+    answers = result.answers
+    assert result.parametric == 0
     if answers.over_rel_prime is not None and answers.coverage is not None:
         assert answers.over_rel == pytest.approx(answers.coverage * answers.over_rel_prime, abs=1e-12)
     else:
@@ -86,7 +89,7 @@ def test_the_factorisation_holds_while_the_output_was_shown(query) -> None:
 @pytest.mark.slow
 @given(query=queries(), data=st.data())
 def test_duplicates_and_order_change_nothing(query, data: st.DataObject) -> None:
-    """Repeated names and citations, in any order."""
+    """Repeating and reordering names and citations does not change the result."""
     twice = {
         name: data.draw(st.permutations([*values, *values])) if name != "prompt" else values
         for name, values in query.items()
@@ -96,7 +99,7 @@ def test_duplicates_and_order_change_nothing(query, data: st.DataObject) -> None
 
 @given(query=queries())
 def test_a_passage_repeated_at_the_end_of_the_prompt_changes_nothing(query) -> None:
-    """Unless its new position is cited."""
+    """Repeating the passages at the end of the prompt changes nothing if the new positions are not cited."""
     prompt = query["prompt"]
     query["cited"] = [position for position in query["cited"] if position <= len(prompt)]
     assert rel_prime(**{**query, "prompt": [*prompt, *prompt]}) == rel_prime(**query)
@@ -104,39 +107,39 @@ def test_a_passage_repeated_at_the_end_of_the_prompt_changes_nothing(query) -> N
 
 @given(query=queries())
 def test_memory_and_hallucination_are_counted(query) -> None:
-    """Right answers that no passage holds, and positions that no passage has, each once."""
-    found = rel_prime(**query)
-    assert found.parametric == len((query["listed"] & query["wanted"]) - query["in_prompt"])
-    assert found.hallucinated == len({n for n in query["cited"] if n < 1 or n > len(query["prompt"])})
+    """Right answers that no passage contains and citations of missing passages are counted once each."""
+    result = rel_prime(**query)
+    assert result.parametric == len((query["listed"] & query["wanted"]) - query["in_prompt"])
+    assert result.hallucinated == len({n for n in query["cited"] if n < 1 or n > len(query["prompt"])})
 
 
 @given(several=st.lists(queries(), min_size=1, max_size=5))
 def test_the_factorisation_holds_for_pooled_sizes(several) -> None:
-    """Of answers and of passages, over all questions: what was found is shown, or beyond."""
-    found = [rel_prime(**query) for query in several]
-    for side in ([result.answers for result in found], [result.citations for result in found]):
+    """Pooled over questions, recall over Rel is coverage times recall over Rel' plus the share beyond Rel'."""
+    results = [rel_prime(**query) for query in several]
+    for side in ([result.answers for result in results], [result.citations for result in results]):
         outcomes = [
             Outcome(
                 Example(str(n), "?"),
                 0.5,
                 evidence=Evidence(
                     sizes={
-                        "relevant": each.relevant,
-                        "shown": each.available,
-                        "found": each.found_available,
-                        "beyond": each.found - each.found_available,
+                        "relevant": sizes.relevant,
+                        "shown": sizes.available,
+                        "found": sizes.found_available,
+                        "beyond": sizes.found - sizes.found_available,
                     }
                 ),
             )
-            for n, each in enumerate(side)
+            for n, sizes in enumerate(side)
         ]
         pooled = pooled_notes(Score("rel.answer@5", outcomes))["pooled"]
         assert pooled["questions"] == len(several)
-        if relevant := sum(each.relevant for each in side):
+        if relevant := sum(sizes.relevant for sizes in side):
             factors = (
                 pooled["coverage"] * (pooled["recall_over_rel_prime"] or 0.0) + pooled["beyond"] / relevant
             )
             assert pooled["recall_over_rel"] == pytest.approx(factors, abs=1e-12)
-            assert pooled["recall_over_rel"] == sum(each.found for each in side) / relevant
+            assert pooled["recall_over_rel"] == sum(sizes.found for sizes in side) / relevant
         else:
             assert pooled["recall_over_rel"] is pooled["coverage"] is None

@@ -1,4 +1,4 @@
-"""The key of a request: everything that can change a reply changes it, and nothing else does."""
+"""The key of a request depends on everything that can change the reply, and on nothing else."""
 
 import asyncio
 import copy
@@ -23,7 +23,7 @@ from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.llm.stores.interface import Entry
 
 QUICK = settings(max_examples=30)
-"""Thirty requests of this size are many hundred values; and a busy machine is no failure."""
+"""Thirty requests of this size contain many hundred values."""
 
 TEXTS = st.text(st.characters(), max_size=20)
 JSON = st.recursive(
@@ -65,12 +65,12 @@ REPLIES = st.builds(
 
 
 def _differ(one: Any, other: Any) -> bool:
-    """Whether two values are different JSON; 1, 1.0 and true are."""
+    """Whether two values are different JSON; 1, 1.0 and true count as different."""
     return json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True)
 
 
 def _reversed(value: Any) -> Any:
-    """The same with the keys of every object in the opposite order."""
+    """Return the value with the keys of every object in reverse order."""
     if isinstance(value, dict):
         return {key: _reversed(item) for key, item in reversed(value.items())}
     return [_reversed(item) for item in value] if isinstance(value, list) else value
@@ -79,7 +79,7 @@ def _reversed(value: Any) -> Any:
 @QUICK
 @given(request=REQUESTS)
 def test_a_key_is_64_hex_digits_and_lasting(request: Request) -> None:
-    """The same for an equal request, whatever objects it is made of."""
+    """A key has 64 hex digits and is the same for an equal request made of other objects."""
     assert len(request.key) == 64
     assert set(request.key) <= set("0123456789abcdef")
     twin = Request(
@@ -95,7 +95,7 @@ def test_a_key_is_64_hex_digits_and_lasting(request: Request) -> None:
 @QUICK
 @given(request=REQUESTS)
 def test_the_order_of_keys_does_not_matter(request: Request) -> None:
-    """In messages, in parameters, and in what is within them."""
+    """The order of keys in messages and parameters, at any depth, does not change the key."""
     same = replace(
         request,
         messages=tuple(_reversed(dict(message)) for message in request.messages),
@@ -107,14 +107,14 @@ def test_the_order_of_keys_does_not_matter(request: Request) -> None:
 @QUICK
 @given(request=REQUESTS, parts=st.dictionaries(TEXTS, TEXTS, max_size=3))
 def test_what_only_explains_does_not_matter(request: Request, parts: dict[str, str]) -> None:
-    """The parts say where messages come from; those say what is asked."""
+    """`parts`, which only describe the origin of messages, do not change the key."""
     assert replace(request, parts=parts).key == request.key
 
 
 @QUICK
 @given(request=REQUESTS, other=TEXTS)
 def test_another_model_or_server_is_another_key(request: Request, other: str) -> None:
-    """To the letter; and one is not taken for the other."""
+    """Another model or base URL changes the key, and swapping the two values does too."""
     assume(other not in {request.model, request.base_url})
     assert replace(request, model=other).key != request.key
     assert replace(request, base_url=other).key != request.key
@@ -125,7 +125,7 @@ def test_another_model_or_server_is_another_key(request: Request, other: str) ->
 @QUICK
 @given(request=REQUESTS, other=st.integers(0, 99))
 def test_another_sample_is_another_key(request: Request, other: int) -> None:
-    """Repeated draws are kept apart."""
+    """Each sample number has its own key."""
     drawn = replace(request, sample=other)
     assert (drawn.key == request.key) == (other == request.sample)
     assert request.keys_for_samples((other, request.sample)) == [drawn.key, request.key]
@@ -140,7 +140,7 @@ def test_another_sample_is_another_key(request: Request, other: int) -> None:
 )
 @example(request=Request("u", "m", ({"role": "user", "content": ""},)), name="seed", value=None)
 def test_another_parameter_is_another_key(request: Request, name: str, value: Any) -> None:
-    """Added, changed, or left out: tools and response_format as any."""
+    """Adding, changing or removing a parameter changes the key."""
     changed = {**request.parameters, name: value}
     assert (replace(request, parameters=changed).key != request.key) == _differ(
         changed, dict(request.parameters)
@@ -154,7 +154,7 @@ def test_another_parameter_is_another_key(request: Request, name: str, value: An
 def test_another_message_is_another_key(
     request: Request, message: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Its content, its role, its order, one more and one less."""
+    """Changing the content, role, order or number of messages changes the key."""
     messages = list(request.messages)
     place = data.draw(st.integers(0, len(messages) - 1))
     variants = [
@@ -173,7 +173,7 @@ def test_another_message_is_another_key(
 @QUICK
 @given(one=REQUESTS, other=REQUESTS)
 def test_one_key_is_one_request(one: Request, other: Request) -> None:
-    """Two requests have the same key exactly where all that is asked is the same JSON."""
+    """Two requests have the same key exactly if their contents are the same JSON."""
 
     def asked(request: Request) -> Any:
         return [request.base_url, request.model, request.messages, request.parameters, request.sample]
@@ -184,7 +184,7 @@ def test_one_key_is_one_request(one: Request, other: Request) -> None:
 @QUICK
 @given(secret=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=12), text=TEXTS)
 def test_a_request_key_contains_no_secret(secret: str, text: str) -> None:
-    """Servers that differ in a key or a password are one name; what else is in a query is in it as a hash."""
+    """Keys and passwords do not change the server's name; other query parameters enter it as a hash."""
     assume(secret not in f"httpsllm.example:8080/v1{text}")
     messages = ({"role": "user", "content": text},)
     urls = [
@@ -212,7 +212,7 @@ def test_a_request_key_contains_no_secret(secret: str, text: str) -> None:
     "name", ["timeout", "max_retries", "api_key", "extra_headers", "extra_query", "n", "stream"]
 )
 def test_what_does_not_change_a_reply_cannot_be_part_of_a_request(name: str) -> None:
-    """Timeouts, retries, keys and headers are refused before a key is made."""
+    """Timeouts, retries, keys and headers as parameters raise InputError before a key is computed."""
     assert name in REFUSED
     with tempfile.TemporaryDirectory() as folder:
         gateway, loop = Gateway(GatewaySettings(Path(folder) / "cache")), BackgroundEventLoop()
@@ -230,7 +230,7 @@ def test_what_does_not_change_a_reply_cannot_be_part_of_a_request(name: str) -> 
 @example(text="\ude00\ud83d")
 @example(text="a\ud83d\ude00b")
 def test_a_well_formed_text_can_be_written(text: str) -> None:
-    """It is the text itself where that can be; twice is as once, and only halves of pairs change."""
+    """replace_surrogates changes only lone surrogates, and a second call changes nothing."""
     formed = replace_surrogates(text)
     assert formed.encode("utf-8").decode("utf-8") == formed
     assert replace_surrogates(formed) == formed
@@ -241,7 +241,7 @@ def test_a_well_formed_text_can_be_written(text: str) -> None:
 @QUICK
 @given(reply=REPLIES)
 def test_a_reply_and_its_line_are_inverse(reply: Reply) -> None:
-    """Once it is well-formed, as every reply is that was read; and it is one line."""
+    """A reply is serialized to one line and parsed back, with lone surrogates replaced."""
     whole = Reply.from_record(json.loads(reply.dumps()))
     assert whole == Reply(
         **{name: replace_surrogates(getattr(reply, name)) for name in Reply.__dataclass_fields__}
@@ -255,14 +255,14 @@ def test_a_reply_and_its_line_are_inverse(reply: Reply) -> None:
     replies=st.dictionaries(st.text("0123456789abcdef", min_size=1), REPLIES, max_size=4), request=REQUESTS
 )
 def test_a_cassette_gives_back_every_reply(replies: dict[str, Reply], request: Request) -> None:
-    """Plain and compressed, with the outline of any request; sorted, one a line."""
+    """A cassette returns every reply and summary, plain and compressed, in sorted order."""
     outline = json.loads(json.dumps(request_summary(request)))
     entries = [
         Entry(key, Reply.from_record(json.loads(reply.dumps())), outline) for key, reply in replies.items()
     ]
     for entry in entries:
-        again = parse_entry(entry_line(entry))
-        assert (again.key, again.reply, again.summary) == (entry.key, entry.reply, entry.summary)
+        parsed = parse_entry(entry_line(entry))
+        assert (parsed.key, parsed.reply, parsed.summary) == (entry.key, entry.reply, entry.summary)
     with tempfile.TemporaryDirectory() as folder:
         for name in ("c.jsonl", "c.jsonl.gz"):
             path = Path(folder) / name
@@ -279,7 +279,7 @@ def test_a_cassette_gives_back_every_reply(replies: dict[str, Reply], request: R
     api="chat",
 )
 def test_a_key_is_the_digest_of_the_whole_request(request: Request, api: Any) -> None:
-    """Although what requests have in common is written once."""
+    """The key equals the digest of the whole request, although shared parts are serialized once."""
     other = {} if api == "chat" else {"api": api}
     whole = {
         "schema": KEY_SCHEMA,
@@ -290,11 +290,14 @@ def test_a_key_is_the_digest_of_the_whole_request(request: Request, api: Any) ->
         "parameters": request.parameters,
         **other,
     }
-    for parameters in (request.parameters, {_Text(name): each for name, each in request.parameters.items()}):
+    for parameters in (
+        request.parameters,
+        {_Text(name): value for name, value in request.parameters.items()},
+    ):
         assert replace(request, api=api, parameters=parameters).key == digest(whole)
 
 
 class _Text(str):
-    """A text that `marshal` does not take."""
+    """A subclass of str that `marshal` does not accept."""
 
     __slots__ = ()

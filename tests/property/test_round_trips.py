@@ -1,4 +1,4 @@
-"""What is written is read again."""
+"""Written data is read back unchanged."""
 
 import json
 import tempfile
@@ -74,7 +74,7 @@ def _record(example: Example) -> dict[str, Any]:
 def test_an_eval_set_is_read_as_it_was_written(
     examples: list[Example], end: str, *, ascii_only: bool
 ) -> None:
-    """Every text, number and tag is the same, however the JSON was escaped and its lines ended."""
+    """An eval set is read back unchanged, however its JSON is escaped and its lines end."""
     text = "".join(json.dumps(_record(example), ensure_ascii=ascii_only) + end for example in examples)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
@@ -88,7 +88,7 @@ def test_an_eval_set_is_read_as_it_was_written(
 @pytest.mark.slow
 @given(line=UNICODE | JSON.map(json.dumps) | st.binary().map(lambda raw: raw.decode("latin-1")))
 def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None:
-    """Whatever a file holds, nothing else is raised."""
+    """Any line that is no example raises InputError with its position, and no other exception."""
     from pytest_rageval.errors import InputError
 
     with tempfile.TemporaryDirectory() as folder:
@@ -104,25 +104,25 @@ def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None
     sample=st.integers(0, 5),
 )
 def test_a_requests_key_is_of_its_content(content: str, parameters: dict[str, Any], sample: int) -> None:
-    """The order of parameters does not matter, any other difference does."""
+    """The order of parameters does not change the key; any other difference does."""
 
     def key(content: str, parameters: dict[str, Any], sample: int) -> str:
         return Request("u", "m", ({"role": "user", "content": content},), parameters, sample).key
 
-    asked = key(content, parameters, sample)
-    assert asked == key(content, dict(reversed(parameters.items())), sample)
-    others = [
+    original = key(content, parameters, sample)
+    assert original == key(content, dict(reversed(parameters.items())), sample)
+    changed = [
         key(f"{content}x", parameters, sample),
         key(content, {**parameters, "another": 1, "one more": 2}, sample),
         key(content, {}, sample),
         key(content, parameters, sample + 1),
     ]
-    assert len({asked, *others}) == 5
+    assert len({original, *changed}) == 5
 
 
 @given(one=st.dictionaries(UNICODE, JSON, max_size=2), other=st.dictionaries(UNICODE, JSON, max_size=2))
 def test_requests_of_one_key_have_the_same_json(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Two keys are equal exactly where the parameters are the same JSON."""
+    """Two keys are equal exactly if the parameters are the same JSON."""
     keys = [Request("u", "m", (), parameters).key for parameters in (one, other)]
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     assert (keys[0] == keys[1]) == same
@@ -130,7 +130,7 @@ def test_requests_of_one_key_have_the_same_json(one: dict[str, Any], other: dict
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory):
-    """A database for all examples of a test."""
+    """A database that all examples of a test share."""
     opened = Database(tmp_path_factory.mktemp("cache"))
     yield opened
     opened.close()
@@ -138,7 +138,7 @@ def database(tmp_path_factory: pytest.TempPathFactory):
 
 @given(key=st.text("0123456789abcdef", min_size=1), reply=REPLIES)
 def test_the_store_gives_back_every_reply(database: Database, key: str, reply: Reply) -> None:
-    """Control characters, every script, empty texts."""
+    """The store returns any reply unchanged, with control characters, any script or no text."""
     store = ReplyTable(database)
     with database.transaction():
         store.put_many([Entry(key, reply)])
@@ -148,7 +148,7 @@ def test_the_store_gives_back_every_reply(database: Database, key: str, reply: R
 @pytest.mark.slow
 @given(replies=st.dictionaries(st.text("0123456789abcdef", min_size=1), REPLIES, max_size=4))
 def test_a_cassette_is_read_as_it_was_written(replies: dict[str, Reply]) -> None:
-    """Every reply under its key."""
+    """A cassette returns every reply under its key."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.jsonl"
         write_cassette(path, [Entry(key, reply) for key, reply in replies.items()])
@@ -158,7 +158,7 @@ def test_a_cassette_is_read_as_it_was_written(replies: dict[str, Reply]) -> None
 @given(text=WITH_SURROGATES)
 @example(text="\ud83d")
 def test_a_cassette_gives_back_every_text_or_its_well_formed_form(text: str) -> None:
-    """Half of a surrogate pair is U+FFFD, as in the reply that was used."""
+    """A cassette replaces a lone surrogate by U+FFFD, as the reply that was used did."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.jsonl"
         write_cassette(path, [Entry("k", Reply(text))])
@@ -171,6 +171,6 @@ def test_a_cassette_gives_back_every_text_or_its_well_formed_form(text: str) -> 
     k=st.none() | st.integers(1, 10**6),
 )
 def test_a_score_name_is_read_as_it_is_written(name: str, part: str | None, k: int | None) -> None:
-    """Parsing undoes writing."""
+    """Parsing the text of a Spec gives the Spec."""
     spec = Spec(name, part, k)
     assert Spec.parse(str(spec)) == spec

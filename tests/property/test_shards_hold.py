@@ -1,4 +1,4 @@
-"""A run in shards is judged as the run in one, however the questions fall to the shards."""
+"""A sharded run gives the results of a single run, however the questions are divided."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from tests.unit.session.shards.sharded import (
     write_baseline,
 )
 
-# An id of white space alone is an error.
+# An id of only white space is invalid.
 IDS = st.lists(st.text(min_size=1, max_size=6).filter(str.strip), min_size=1, max_size=25, unique=True)
 
 THRESHOLDS = st.lists(
@@ -56,30 +56,30 @@ THRESHOLDS = st.lists(
 
 
 def retriever(lost: set[int], failing: set[int]) -> Callable[[str, int], list[dict[str, str]]]:
-    """Finds the gold passage second; misses some, and fails at others."""
+    """Return a retriever that ranks the gold passage second, misses some questions and fails at others."""
 
     def find(query: str, k: int) -> list[dict[str, str]]:
         number = int(query.split()[1])
         if number in failing:
             raise RuntimeError("the index is gone")
-        found = [f"other {number}", f"gold {number}", f"more {number}"]
+        ids = [f"other {number}", f"gold {number}", f"more {number}"]
         if number in lost:
-            found[1] = "another"
-        return [{"id": name, "text": f"text of {name}"} for name in found[:k]]
+            ids[1] = "another"
+        return [{"id": name, "text": f"text of {name}"} for name in ids[:k]]
 
     return find
 
 
 class Preferring(Judge):
-    """Prefers by the texts alone."""
+    """A judge whose preference depends only on the texts."""
 
     def prefer(self, _question: str, first: str, second: str) -> int:
-        """1 or 2."""
+        """Return 1 or 2."""
         return 1 + (len(first) % 3 < len(second) % 2)
 
 
 def generate(question: str, passages: list[Any]) -> str:
-    """The last passage's text."""
+    """Return the text of the last passage."""
     return passages[-1].text if passages else question
 
 
@@ -87,7 +87,7 @@ def generate(question: str, passages: list[Any]) -> str:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> None:
-    """Entries, verdicts and messages, in all digits."""
+    """The merged entries, verdicts and messages equal those of a single run exactly."""
     names = data.draw(IDS, label="ids")
     numbers = st.sets(st.integers(0, len(names) - 1))
     examples = tuple(
@@ -111,7 +111,7 @@ def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> Non
             for spec, words in data.draw(THRESHOLDS, label="thresholds")
         ),
     ]
-    # A retriever that fails at all of the first five questions that it is asked is not asked again.
+    # At most four failures: a retriever that fails at its first five questions is not called again.
     failing = data.draw(st.sets(st.integers(1, 24), max_size=4), label="failing")
     lost = data.draw(numbers, label="lost")
 
@@ -139,21 +139,21 @@ def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> Non
 
 
 def _without_times(entry: dict[str, Any]) -> str:
-    """The entry as JSON."""
-    # Read back first: of the questions some are in a file.
-    found = json.loads(json.dumps(entry))
-    if "message" in found:
-        found["message"] = without_updates(found["message"])
+    """Return the entry as JSON without its times."""
+    # Convert to plain JSON first, since some questions are in a spool file.
+    plain = json.loads(json.dumps(entry))
+    if "message" in plain:
+        plain["message"] = without_updates(plain["message"])
     for name in ("timed", "latency_p50", "latency_p95"):
-        found.get("retrieval", {}).pop(name, None)
-    for question in found.get("questions", ()):
+        plain.get("retrieval", {}).pop(name, None)
+    for question in plain.get("questions", ()):
         question.pop("seconds", None)
-    return json.dumps(found, sort_keys=True)
+    return json.dumps(plain, sort_keys=True)
 
 
 @given(names=IDS, number=st.integers(1, 8), share=st.floats(0.05, 1.0))
 def test_each_question_of_a_sample_is_in_one_shard(names: list[str], number: int, share: float) -> None:
-    """In the order of the set, and with the ids of all."""
+    """Each sampled question is in exactly one shard, in eval set order, and each part has the ids of all."""
     evalset = EvalSet("evals", tuple(Example(name, name) for name in names))
     sampled = [name for name in names if in_sample(name, share)]
     if not sampled:
@@ -167,7 +167,7 @@ def test_each_question_of_a_sample_is_in_one_shard(names: list[str], number: int
 
 @given(name=st.text(), one=st.floats(0.01, 1.0), other=st.floats(0.01, 1.0))
 def test_a_larger_sample_contains_a_smaller_one(name: str, one: float, other: float) -> None:
-    """So that a baseline of all questions, and each larger sample, has what it is compared with."""
+    """A larger sample contains each smaller one, so that its baseline can be compared."""
     smaller, larger = sorted((one, other))
     assert in_sample(name, larger) or not in_sample(name, smaller)
 
@@ -219,11 +219,11 @@ OUTCOMES = st.builds(
     span=st.builds(Span, st.text(), st.just(0), st.just(1)),
 )
 def test_what_is_written_is_read(outcomes: list[Outcome], value: object, span: Span) -> None:
-    """Through JSON; also objects of unusual keys, and tuples in them."""
+    """Serialized objects, also with unusual keys and nested tuples, are read back from JSON unchanged."""
     serializer = Serializer()
     plain = serializer.serialize([outcomes, value, span])
     text = json.dumps([plain, serializer.table], allow_nan=False)
     read, table = json.loads(text)
-    found = Deserializer(table).deserialize(read)
-    assert found == [outcomes, value, span]
-    assert repr(found) == repr([outcomes, value, span])
+    deserialized = Deserializer(table).deserialize(read)
+    assert deserialized == [outcomes, value, span]
+    assert repr(deserialized) == repr([outcomes, value, span])

@@ -1,4 +1,4 @@
-"""Any JSON as an export of traces: it is read, or refused with an InputError."""
+"""Any JSON as a trace export is either read or rejected with InputError."""
 
 import json
 import re
@@ -83,7 +83,7 @@ VALUES = st.recursive(
 @pytest.mark.slow
 @given(st.lists(st.dictionaries(KEYS, VALUES, min_size=1, max_size=8), min_size=1, max_size=4))
 def test_any_records_are_read_or_refused(records: list[Any]) -> None:
-    """And what is read makes an eval set, but for ids that come twice."""
+    """Traces that are read form an eval set, unless ids are repeated or there are no examples."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "spans.jsonl"
         path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
@@ -98,4 +98,4 @@ def test_any_records_are_read_or_refused(records: list[Any]) -> None:
             ((question.place, question.record()) for question in traces.questions), name="spans.jsonl"
         )
     except InputError as error:
-        assert re.search("is already that of|contains no examples", str(error))  # noqa: PT017 - likewise
+        assert re.search("is already that of|contains no examples", str(error))  # noqa: PT017 - both outcomes are valid

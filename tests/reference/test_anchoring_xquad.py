@@ -1,4 +1,4 @@
-"""Answers of XQuAD anchored in its articles, against the offsets that its annotators' data give."""
+"""Anchoring answers of XQuAD in its articles, compared with the offsets in the data."""
 
 import json
 from collections.abc import Callable
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.slow
 Data = Callable[[str], Path]
 
 CUT_IN_A_NUMBER = "7,000,000 square kilometres (2,70"
-"""The one answer that ends within a number, and so is no quote of whole words."""
+"""The only answer that ends within a number, so that it is no quote of whole words."""
 
 
 class Answer(NamedTuple):
-    """An answer, and where it stands by the data."""
+    """An answer with its span in the article according to the data."""
 
     identifier: str
     question: str
@@ -32,15 +32,15 @@ class Answer(NamedTuple):
 
 @pytest.fixture(scope="module")
 def answers(data: Data) -> list[Answer]:
-    """All 1,190, with offsets in the article: its paragraphs, two line ends between."""
+    """Return all 1,190 answers, with offsets in the article of paragraphs joined by two newlines."""
     found = []
     articles = json.loads((data("xquad_squad") / "xquad.en.json").read_text(encoding="utf-8"))["data"]
     for article in articles:
-        source, at = f"{article['title']}.txt", 0
+        source, offset = f"{article['title']}.txt", 0
         for n, paragraph in enumerate(article["paragraphs"]):
             for question in paragraph["qas"]:
                 (answer,) = question["answers"]
-                start = at + answer["answer_start"]
+                start = offset + answer["answer_start"]
                 span = Span(source, start, start + len(answer["text"]))
                 name = f"{source}#{n}"
                 found.append(
@@ -48,13 +48,13 @@ def answers(data: Data) -> list[Answer]:
                         question["id"], question["question"], answer["text"], name, paragraph["context"], span
                     )
                 )
-            at += len(paragraph["context"]) + 2
+            offset += len(paragraph["context"]) + 2
     return found
 
 
 @pytest.fixture(scope="module")
 def texts(answers: list[Answer]) -> dict[str, str]:
-    """The articles by their source."""
+    """Return the articles by source."""
     contexts: dict[str, dict[str, None]] = {}
     for answer in answers:
         contexts.setdefault(answer.span.source, {})[answer.context] = None
@@ -65,7 +65,7 @@ def texts(answers: list[Answer]) -> dict[str, str]:
 def corpora(
     answers: list[Answer], texts: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """The articles as files, and their paragraphs as passages."""
+    """Return the articles as files, and their paragraphs as a file of passages."""
     folder = tmp_path_factory.mktemp("corpora")
     (folder / "files").mkdir()
     for source, text in texts.items():
@@ -86,7 +86,7 @@ def corpora(
 
 
 def spans(examples: list[Example], corpus: Path) -> dict[str, Span | None]:
-    """Where each is anchored, if anywhere."""
+    """Return the span at which each example is anchored, or None."""
     results = anchor(EvalSet("xquad", tuple(examples)), read_corpus(corpus))
     return {result.example.id: None if result.failures else result.example.gold[0].span for result in results}
 
@@ -96,7 +96,10 @@ def spans(examples: list[Example], corpus: Path) -> dict[str, Span | None]:
 def test_a_quote_that_occurs_once_in_all_articles(
     answers: list[Answer], texts: dict[str, str], corpora: dict[str, Path], kind: str, given_as: str
 ) -> None:
-    """Has the data's offsets, however its words are broken into lines; and nothing else has any."""
+    """A quote that occurs once is anchored at the data's offsets, despite other line breaks.
+
+    Other quotes are not anchored.
+    """
     examples = [
         Example(answer.identifier, answer.question, answers=(quote,))
         if given_as == "answer"
@@ -104,22 +107,24 @@ def test_a_quote_that_occurs_once_in_all_articles(
         for answer in answers
         for quote in [answer.text.replace(" ", "\n ")]
     ]
-    found = spans(examples, corpora[kind])
+    anchors = spans(examples, corpora[kind])
     once = [answer for answer in answers if sum(text.count(answer.text) for text in texts.values()) == 1]
-    assert {each.text for each in once if found[each.identifier] != each.span} == {CUT_IN_A_NUMBER}
-    wrong = [answer for answer in answers if found[answer.identifier] not in (None, answer.span)]
+    assert {answer_.text for answer_ in once if anchors[answer_.identifier] != answer_.span} == {
+        CUT_IN_A_NUMBER
+    }
+    wrong = [answer for answer in answers if anchors[answer.identifier] not in (None, answer.span)]
     assert not wrong
-    anchored = sum(span is not None for span in found.values())
+    anchored = sum(span is not None for span in anchors.values())
     assert len(once) <= anchored + 1 < len(answers)
 
 
 def test_a_quote_within_the_passage_of_an_id(answers: list[Answer], corpora: dict[str, Path]) -> None:
-    """Only this passage is looked at, so that more have one place."""
+    """With the id of a passage, only that passage is searched, so that more quotes are unique."""
     examples = [
         Example(answer.identifier, answer.question, gold=(Gold(id=answer.paragraph, text=answer.text),))
         for answer in answers
     ]
-    found = spans(examples, corpora["passages"])
+    anchors = spans(examples, corpora["passages"])
     once = [answer for answer in answers if answer.context.count(answer.text) == 1]
-    assert {each.text for each in once if found[each.identifier] != each.span} == {CUT_IN_A_NUMBER}
-    assert not [answer for answer in answers if found[answer.identifier] not in (None, answer.span)]
+    assert {each.text for each in once if anchors[each.identifier] != each.span} == {CUT_IN_A_NUMBER}
+    assert not [answer for answer in answers if anchors[answer.identifier] not in (None, answer.span)]

@@ -1,4 +1,4 @@
-"""Ratings equal those that RAG-QA Arena (Han et al. 2024) published in Table 6, from the results in its Table 3."""
+"""Ratings equal those in Table 6 of RAG-QA Arena (Han et al. 2024), computed from the results in its Table 3."""
 
 from itertools import combinations
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from pytest_rageval.stats.systems import Battle, bradley_terry
 pytestmark = pytest.mark.slow
 
 QUESTIONS = 16_099
-"""Of the test set, Table 2; each system battles the reference on all of them."""
+"""The number of questions of the test set (Table 2); each system battles the reference on all questions."""
 
 
 class Published(NamedTuple):
@@ -37,10 +37,10 @@ SYSTEMS = {
 }
 REFERENCE = (1144, 1145, 1146)
 COLUMNS = {"B": (1, 700), "C": (2, 1400)}
-"""The place of a column, and the number of questions on which all pairs of systems battle."""
+"""The index of a column, and the number of questions on which all pairs of systems battle."""
 
 MARGINS = {"A": (1, 4, 8), "B": (1, 3, 5), "C": (1, 2, 4)}
-"""Half widths of the published intervals: that of the reference, and the range of those of the systems."""
+"""Half widths of the published intervals: of the reference, and the smallest and largest of the systems."""
 
 
 def _against_reference() -> list[Battle]:
@@ -58,10 +58,11 @@ def _expected(ratings: np.ndarray, others: np.ndarray | float) -> np.ndarray:
 
 
 def _shares(column: str) -> tuple[np.ndarray, int]:
-    """The share of its battles with other systems that each won, as the published ratings imply; and their number.
+    """Return the win share of each system in battles with other systems, and the number of its battles.
 
-    The results of these battles were not published. But ratings of the highest likelihood make each system's expected
-    results add up to those that it had, and those against the reference are in Table 3.
+    The results of these battles were not published, but follow from the published ratings: at maximum
+    likelihood, each system's expected results equal its actual results, and the results against the reference
+    are in Table 3.
     """
     place, n = COLUMNS[column]
     ratings = np.array([row.ratings[place] for row in SYSTEMS.values()])
@@ -73,7 +74,7 @@ def _shares(column: str) -> tuple[np.ndarray, int]:
 
 
 def _between(column: str) -> list[Battle]:
-    """Battles of all pairs in which each system won its share: those that a rating of its own predicts."""
+    """Return battles of all pairs in which each system wins its share, as predicted by fitted ratings."""
     shares, _ = _shares(column)
     _, n = COLUMNS[column]
     strengths = np.zeros(len(SYSTEMS))
@@ -81,9 +82,9 @@ def _between(column: str) -> list[Battle]:
         expected = (_expected(strengths[:, None], strengths[None, :]).sum(axis=1) - 0.5) / (len(SYSTEMS) - 1)
         strengths += 400 * (shares - expected)
     battles = []
-    for one, other in combinations(range(len(SYSTEMS)), 2):
-        names = list(SYSTEMS)[one], list(SYSTEMS)[other]
-        won = round(n * float(_expected(strengths[one], strengths[other])))
+    for first, second in combinations(range(len(SYSTEMS)), 2):
+        names = list(SYSTEMS)[first], list(SYSTEMS)[second]
+        won = round(n * float(_expected(strengths[first], strengths[second])))
         battles += [Battle(*names, 1)] * won + [Battle(*names, 0)] * (n - won)
     return battles
 
@@ -101,13 +102,13 @@ def _check(battles: list[Battle], column: str, place: int) -> None:
 
 
 def test_column_a_follows_from_table_3() -> None:
-    """Battles against the reference alone: ratings to the rounding of both tables, and intervals as wide."""
+    """Battles against the reference alone give the ratings of column A, up to rounding, and its interval widths."""
     _check(_against_reference(), "A", 0)
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_published_ratings_fit_the_published_results_of_the_reference(column: str) -> None:
-    """With battles between systems, too, those of the reference are the same, and have to add up."""
+    """With battles between systems too, the reference's expected results equal its published results."""
     place, _ = COLUMNS[column]
     ratings = np.array([row.ratings[place] for row in SYSTEMS.values()])
     lost = sum((row.win + row.win_tie) / 200 for row in SYSTEMS.values())
@@ -118,14 +119,14 @@ def test_published_ratings_fit_the_published_results_of_the_reference(column: st
 
 
 def test_columns_b_and_c_are_of_the_same_systems() -> None:
-    """Twice as many questions, drawn again: the shares that both imply differ by sampling error and rounding alone."""
+    """The shares implied by columns B and C differ only by sampling error and rounding."""
     (b, _), (c, _) = map(_shares, COLUMNS)
     assert b == pytest.approx(c, abs=0.02)
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_columns_b_and_c_follow_from_joined_battles(column: str) -> None:
-    """Table 3 joined with 700 or 1400 battles of each pair: ratings, and intervals that become narrower."""
+    """Table 3 with 700 or 1400 battles of each pair gives the ratings of columns B and C, with narrower intervals."""
     place, n = COLUMNS[column]
     between = _between(column)
     assert len(between) == n * 55

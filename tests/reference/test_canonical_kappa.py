@@ -1,4 +1,4 @@
-"""Agreement of the canonical comparison with people, on the two sets of `tests/judged_answers.py`."""
+"""Agreement of the canonical comparison with human judgements, on the two sets of `tests/judged_answers.py`."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def _any(judged: Sequence[JudgedAnswer], accepts: Callable[[str, str], bool]) ->
 def test_the_canonical_comparison_agrees_with_people_more_than_containment(
     load: Callable[[], list[JudgedAnswer]], kappa: float, precision: float, recall: float
 ) -> None:
-    """Kappa, precision and recall with human judgements stay where they were measured."""
+    """Kappa, precision and recall against human judgements are at least the recorded values."""
     judged = load()
     verdicts = {
         "exact match": _any(judged, lambda prediction, reference: prediction == reference),
@@ -54,7 +54,7 @@ def test_the_canonical_comparison_agrees_with_people_more_than_containment(
             matches_any(item.prediction, item.references, question=item.question) for item in judged
         ],
     }
-    table = {name: _agreement(judged, each) for name, each in verdicts.items()}
+    table = {name: _agreement(judged, stated_verdicts) for name, stated_verdicts in verdicts.items()}
     for name, value in table.items():
         sys.stdout.write(f"{name:12} {value:.3f}\n")
     assert table["canonical"] >= kappa - _TOLERANCE
@@ -65,7 +65,7 @@ def test_the_canonical_comparison_agrees_with_people_more_than_containment(
 
 
 def test_the_labelled_answers_are_both_right_and_wrong_in_most_kinds() -> None:
-    """At least 200; a kind with one label only would not tell a comparator that always says it."""
+    """At least 200 answers, and most kinds have both labels, so that a constant comparator is detected."""
     judged = labelled_answers()
     assert len(judged) >= 200
     assert 0.4 < sum(item.accepted for item in judged) / len(judged) < 0.6

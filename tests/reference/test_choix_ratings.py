@@ -20,7 +20,7 @@ STRENGTHS = {
 
 
 def _fought(strengths: list[float], per_pair: int, with_first: int) -> list[tuple[int, int, float]]:
-    """Battles drawn from the model, a fifth of them tied; so many of each system with the first one."""
+    """Return battles drawn from the model, a fifth of them tied; `with_first` for each pair with the first system."""
     rng = np.random.default_rng(0)
     fought = []
     for one, other in combinations(range(len(strengths)), 2):
@@ -34,12 +34,12 @@ def _fought(strengths: list[float], per_pair: int, with_first: int) -> list[tupl
 @pytest.mark.parametrize("name", STRENGTHS)
 @pytest.mark.parametrize(("per_pair", "with_first"), [(20, 20), (100, 100), (7, 300)])
 def test_ratings_equal_choix(name: str, per_pair: int, with_first: int) -> None:
-    """To 1e-6 points; a win is given to it as two, and a tie as one for each. The first may be the reference."""
+    """Ratings equal choix to 1e-6 points; choix gets two wins for a win, and one for each side for a tie."""
     fought = _fought(STRENGTHS[name], per_pair, with_first)
     wins = []
-    for one, other, score in fought:
-        wins += [(one, other)] * int(2 * score) + [(other, one)] * int(2 - 2 * score)
+    for first, second, score in fought:
+        wins += [(first, second)] * int(2 * score) + [(second, first)] * int(2 - 2 * score)
     theirs = choix.ilsr_pairwise(len(STRENGTHS[name]), wins, max_iter=1000, tol=1e-12)
     theirs = 1000 + 400 / log(10) * (theirs - theirs.mean())
-    ours = bradley_terry(Battle(f"{one:02}", f"{other:02}", score) for one, other, score in fought)
+    ours = bradley_terry(Battle(f"{first:02}", f"{second:02}", score) for first, second, score in fought)
     assert [ours[key].value for key in sorted(ours)] == pytest.approx(theirs, abs=1e-6, rel=0)

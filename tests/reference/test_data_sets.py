@@ -1,4 +1,4 @@
-"""Every data set at hand that holds questions: as many examples as its notes say."""
+"""Every available data set of questions loads with the number of examples that its notes state."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from pytest_rageval.retrievers.trec_run import TrecRun
 
 pytestmark = pytest.mark.slow
 
-# Counts are those of the notes; of gold, those of the notes where they name any.
+# Counts of examples, and of gold passages if any, as stated in the notes.
 COUNTS: list[tuple[str, dict[str, Any], int, int | None]] = [
     ("alce/asqa_default.json", {}, 4, 0),
     ("alce/eli5_default.json", {}, 4, 0),
@@ -48,7 +48,7 @@ COUNTS: list[tuple[str, dict[str, Any], int, int | None]] = [
 def test_it_loads_with_its_count_and_is_written_without_a_loss(  # noqa: PLR0913, PLR0917 - a row of the table
     data, tmp_path: Path, name: str, words: dict[str, Any], count: int, gold: int | None
 ) -> None:
-    """Examples, relevant gold passages, and the same digest once it is written and read again."""
+    """The numbers of examples and gold passages are as stated, and writing and reading keeps the digest."""
     folder, _, file = name.partition("/")
     evalset = load(data(folder) / file, LoadOptions.parse(words))
     assert len(evalset) == count
@@ -59,7 +59,7 @@ def test_it_loads_with_its_count_and_is_written_without_a_loss(  # noqa: PLR0913
 
 
 def test_ms_marco_has_all_its_passages(data) -> None:
-    """3,315 in all, 5 to 10 a question; three questions have no selected one."""
+    """MS MARCO has 3,315 passages, 5 to 10 per question; three questions have no selected passage."""
     evalset = load(data("ms_marco_400") / "ms_marco_qna_dataset.csv")
     pools = [example.extra["passages"] for example in evalset]
     assert sum(map(len, pools)) == 3315
@@ -68,19 +68,19 @@ def test_ms_marco_has_all_its_passages(data) -> None:
 
 
 def test_ms_marcos_answers_find_their_questions(data, tmp_path: Path) -> None:
-    """The 400 questions of one file with the references of the other, as its notes say."""
-    asked = load(data("ms_marco_400") / "ms_marco_qna_dataset.csv")
-    queries = "".join(f"{example.id}\t{example.question}\n" for example in asked)
+    """The 400 questions of one file match the references of the other by id."""
+    questions = load(data("ms_marco_400") / "ms_marco_qna_dataset.csv")
+    queries = "".join(f"{example.id}\t{example.question}\n" for example in questions)
     (tmp_path / "queries.tsv").write_text(queries, encoding="utf-8")
     shutil.copy(data("ms_marco_eval") / "dev_as_references.json", tmp_path)
     evalset = load(tmp_path / "dev_as_references.json", LoadOptions.parse({"topics": "queries.tsv"}))
     assert {example.id: example.question for example in evalset} == {
-        example.id: example.question for example in asked
+        example.id: example.question for example in questions
     }
 
 
 def test_lfrqas_tags_and_references(data) -> None:
-    """The domain of every question, its long answer and the documents it cites."""
+    """Each question has its domain, its long answer and the ids of the documents that the answer cites."""
     path = data("rag_qa_arena") / "annotations_writing_with_citation.jsonl"
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for example, record in zip(load(path), records, strict=True):
@@ -90,7 +90,7 @@ def test_lfrqas_tags_and_references(data) -> None:
 
 
 def test_squads_spans_are_its_paragraphs_and_hold_its_answers(data) -> None:
-    """The article's text at the span is the paragraph, and each answer stands where the data says."""
+    """The span of a gold passage is the paragraph's text, which has the answer at the stated offset."""
     path = data("xquad_squad") / "xquad.en.json"
     texts = dict(articles(path))
     assert len(texts) == 48
@@ -103,7 +103,7 @@ def test_squads_spans_are_its_paragraphs_and_hold_its_answers(data) -> None:
 
 
 def test_a_recorded_run_scores_what_trec_eval_says(data) -> None:
-    """Reciprocal rank and precision at 5 of the run, topic by topic."""
+    """Reciprocal rank, precision at 5 and the number retrieved equal trec_eval's output for each topic."""
     folder = data("trec_eval") / "v10.0"
     evalset = load(folder / "qrels.test", LoadOptions.parse({"topics": "ids"}))
     search = TrecRun(folder / "results.test", evalset)

@@ -1,4 +1,4 @@
-"""The simulation of the gate's errors, in small, on real differences."""
+"""A small version of the simulation that measures the gate's error rates, on real differences."""
 
 import re
 from collections.abc import Callable
@@ -14,26 +14,26 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def _one_small_set(monkeypatch: pytest.MonkeyPatch, data: Callable[[str], Path]) -> None:
-    """A few pairs of variants, on MS MARCO alone."""
+    """Use four pairs of variants on MS MARCO."""
     monkeypatch.setattr(variants, "DATA", data("ms_marco_400").parent)
     monkeypatch.setattr(false_alarms, "SETS", ("MS MARCO",))
     monkeypatch.setattr(false_alarms, "PAIRS", 4)
-    for kept in (false_alarms.pairs, false_alarms.populations):
-        kept.cache_clear()
+    for cached in (false_alarms.pairs, false_alarms.populations):
+        cached.cache_clear()
 
 
 @pytest.mark.parametrize("drop", [0.0, 0.1])
 def test_the_true_drop_is_the_one_asked_for(drop: float) -> None:
-    """Of every measure of a family at once, so that a false alarm is one."""
-    found = false_alarms.populations(false_alarms.FAMILY, drop)
-    assert len(found) >= 3
-    for differences, weight in found:
+    """The weighted mean difference of every measure of the family equals the requested drop."""
+    populations = false_alarms.populations(false_alarms.FAMILY, drop)
+    assert len(populations) >= 3
+    for differences, weight in populations:
         assert weight @ differences == pytest.approx(np.full(6, drop), abs=1e-8)
         assert weight.sum() == pytest.approx(1)
 
 
 def test_variants_are_versions_of_one_retriever() -> None:
-    """31 of them, which agree on most questions."""
+    """There are 31 variants, which agree on most questions."""
     hits = variants.scores("MS MARCO")["hit@5"]
     assert hits.shape == (397, 31)
     assert hits.mean(axis=0).min() > 0.7
@@ -42,7 +42,7 @@ def test_variants_are_versions_of_one_retriever() -> None:
 
 @pytest.mark.parametrize("name", ["single", "family", "allowed", "intervals"])
 def test_real_differences_have_rows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of shares, in aligned columns."""
+    """Each table has aligned rows for real differences."""
     false_alarms.show(name, 4, sizes=(30,))
     rows = re.findall(r"^real.{16} +\d+(?: +\d+\.\d%)+$", capsys.readouterr().out, re.MULTILINE)
     assert len(rows) == 2

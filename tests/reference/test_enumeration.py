@@ -1,4 +1,4 @@
-"""Mid-p and max-T p-values equal those of every table and every pattern of signs; Tango's interval its definition."""
+"""Mid-p and max-T p-values equal an enumeration of all tables and sign patterns; Tango's interval its definition."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ CASES = 200
 
 
 def test_mid_p_equals_every_pattern() -> None:
-    """200 random tables of up to 14 changes: each is as likely to be lost as gained, and the observed counts half."""
+    """For 200 random tables of up to 14 changes, mid-p equals an enumeration; the observed table counts half."""
     rng = np.random.default_rng(1)
     for _ in range(CASES):
         changed = int(rng.integers(1, 15))
@@ -30,7 +30,7 @@ def test_mid_p_equals_every_pattern() -> None:
 
 
 def _max_t(columns: list[list[int]]) -> list[float]:
-    """By the definition, over all patterns of signs, in whole numbers and their roots."""
+    """Return max-T p-values by definition, over all sign patterns, with exact integer sums."""
     count = len(columns)
     norms = [math.sqrt(sum(x * x for x in column)) for column in columns]
     observed = [
@@ -59,37 +59,37 @@ def _max_t(columns: list[list[int]]) -> list[float]:
 
 @pytest.mark.parametrize("kind", ["verdicts", "sixths", "percents", "mixed"])
 def test_max_t_equals_every_pattern(kind: str) -> None:
-    """50 random cases of each kind: 2 to 9 questions, 1 to 4 scores, some of them missing."""
+    """50 random cases of each kind, with 2 to 9 questions and 1 to 4 scores, some of them zero."""
     rng = np.random.default_rng([3, len(kind)])
     for _ in range(CASES // 4):
         rows, count = int(rng.integers(2, 10)), int(rng.integers(1, 5))
         top = {"verdicts": 1, "sixths": 6, "percents": 100, "mixed": 6}[kind]
         columns = rng.integers(-top, top + 1, (count, rows))
-        alike = rng.random(rows) < 0.4  # questions that score the same by all
+        alike = rng.random(rows) < 0.4  # questions with the same difference in all scores
         columns[:, alike] = columns[:1, alike]
         if kind == "mixed":
             columns[0] = np.sign(columns[0])
         columns[rng.random(columns.shape) < 0.2] = 0
-        found = sign_flip_test(columns.T.astype(float), alpha=0.05)
-        assert found.draws == 0
-        assert found.p_values == pytest.approx(_max_t(columns.tolist()), abs=1e-12)
+        result = sign_flip_test(columns.T.astype(float), alpha=0.05)
+        assert result.draws == 0
+        assert result.p_values == pytest.approx(_max_t(columns.tolist()), abs=1e-12)
 
 
 def test_cluster_sign_flips_equal_an_enumeration_of_all_patterns() -> None:
-    """50 random cases of up to nine clusters: the signs of whole clusters."""
+    """50 random cases with up to nine clusters whose questions share a sign."""
     rng = np.random.default_rng(4)
     for _ in range(CASES // 4):
         clusters = rng.integers(0, 9, 30)
         columns = rng.integers(-2, 3, (2, 30))
         sums = [[int(column[clusters == c].sum()) for c in range(9)] for column in columns]
         scores = [PairedDrops((column / 4).tolist()) for column in columns]
-        found = joint_drop_test(scores, alpha=0.05, clusters=clusters.tolist())
-        assert [score.p_value for score in found.scores] == pytest.approx(_max_t(sums), abs=1e-12)
+        result = joint_drop_test(scores, alpha=0.05, clusters=clusters.tolist())
+        assert [score.p_value for score in result.scores] == pytest.approx(_max_t(sums), abs=1e-12)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.025])
 def test_tango_is_the_score_test_inverted(alpha: float) -> None:
-    """At each bound the score statistic is the normal quantile, the share of gains found by maximum likelihood."""
+    """At each bound, the score statistic at the maximum-likelihood share of gains is the normal quantile."""
     rng = np.random.default_rng(5)
     for _ in range(40):
         n = int(rng.integers(8, 120))

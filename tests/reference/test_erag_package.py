@@ -1,7 +1,7 @@
-"""Scores equal those of the package erag, whose defects are not ours.
+"""Scores equal those of the package erag, except for its defects.
 
-It asks for pytrec_eval, which has no wheels: install it with `pip install --no-deps erag` beside
-pytrec_eval-terrier, which is imported by the same name.
+The package requires pytrec_eval, which has no wheels: install it with `pip install --no-deps erag` next to
+pytrec_eval-terrier, which has the same import name.
 """
 
 import random
@@ -24,7 +24,7 @@ Labels = dict[str, list[float]]
 
 
 def _theirs(labels: Labels, *measures: str) -> dict[str, Any]:
-    """What the package says where a passage's text is its label, and the generator repeats it."""
+    """Return the package's result, with labels as passage texts and a generator that repeats the passage."""
     found: dict[str, Any] = erag.eval(
         retrieval_results={query: [str(label) for label in row] for query, row in labels.items()},
         expected_outputs={query: [] for query in labels},
@@ -47,38 +47,38 @@ def _random_labels(shares: tuple[float, ...], shortest: int) -> Labels:
 
 @pytest.mark.parametrize("chance", [0.02, 0.2, 0.7])
 def test_binary_labels_score_the_same(chance: float) -> None:
-    """1,000 rankings of 1 to 50 passages, every measure and cut-off, to 1e-12; mrr over the whole."""
+    """1,000 rankings of 1 to 50 passages agree to 1e-12 for every measure and cut-off; mrr has no cut-off."""
     rng = random.Random(0)
     labels: Labels = {
         f"q{n}": [float(rng.random() < chance) for _ in range(rng.randint(1, 50))] for n in range(1000)
     }
     measures = {(name, k): f"{theirs}_{k}" for name, theirs in THEIRS.items() for k in CUTS}
-    found = _theirs(labels, *measures.values(), "recip_rank", "map", "ndcg")
+    result = _theirs(labels, *measures.values(), "recip_rank", "map", "ndcg")
     for (name, k), measure in [
         *measures.items(),
         (("mrr", None), "recip_rank"),
         (("map", None), "map"),
         (("ndcg", None), "ndcg"),
     ]:
-        theirs = [found["per_input"][query][measure] for query in labels]
+        theirs = [result["per_input"][query][measure] for query in labels]
         ours = _ours(name, labels, k)
         assert ours == pytest.approx(theirs, abs=1e-12, rel=0), measure
-        assert fmean(ours) == pytest.approx(found["aggregated"][measure], abs=1e-12, rel=0)
+        assert fmean(ours) == pytest.approx(result["aggregated"][measure], abs=1e-12, rel=0)
 
 
 @pytest.mark.parametrize(("name", "measure"), [("p", "P"), ("hit", "success")])
 @pytest.mark.parametrize("k", [1, 3, None])
 def test_graded_labels_score_the_same(name: str, measure: str, k: int | None) -> None:
-    """1,000 rankings of at least as many passages as the cut-off asks for."""
+    """1,000 rankings with at least as many passages as the cut-off have the same scores."""
     labels = _random_labels((0.0, 0.25, 0.5, 0.9, 1.0), shortest=3)
     measure = measure if k is None else f"{measure}_{k}"
-    found = _theirs(labels, measure)["per_input"]
-    theirs = [found[query][measure] for query in labels]
+    result = _theirs(labels, measure)["per_input"]
+    theirs = [result[query][measure] for query in labels]
     assert _ours(name, labels, k, graded=True) == pytest.approx(theirs, abs=1e-12, rel=0)
 
 
 def test_there_an_empty_ranking_leaves_the_mean() -> None:
-    """Here it scores 0 and stays."""
+    """The package leaves an empty ranking out of the mean; our score of it is 0 and counts."""
     labels: Labels = {"q1": [1.0], "q2": []}
     assert _theirs(labels, "P_1")["aggregated"]["P_1"] == 1.0
     assert fmean(_ours("p", labels, 1)) == 0.5
@@ -86,7 +86,7 @@ def test_there_an_empty_ranking_leaves_the_mean() -> None:
 
 @pytest.mark.parametrize(("name", "measure"), [("p", "P"), ("recall", "recall"), ("hit", "success")])
 def test_there_a_measure_without_a_cut_off_breaks(name: str, measure: str) -> None:
-    """Here it is that of the whole ranking."""
+    """Without a cut-off, the package raises KeyError; ours scores the whole ranking."""
     labels: Labels = {"q1": [1.0, 0.0]}
     with pytest.raises(KeyError):
         _theirs(labels, measure)
@@ -94,7 +94,10 @@ def test_there_a_measure_without_a_cut_off_breaks(name: str, measure: str) -> No
 
 
 def test_there_one_fractional_label_changes_what_all_may_ask() -> None:
-    """Here it is refused by name, or was announced, and then the others score as before."""
+    """In the package, one fractional label breaks all queries.
+
+    Ours names it in an error, or accepts it with graded=True without changing the other scores.
+    """
     labels: Labels = {"q1": [1.0, 0.0], "q2": [0.0, 1.0]}
     mixed: Labels = {**labels, "q3": [0.5]}
     assert _theirs(labels, "map_cut_2")["aggregated"]["map_cut_2"] == 0.75
@@ -109,7 +112,7 @@ def test_there_one_fractional_label_changes_what_all_may_ask() -> None:
 def test_there_a_cut_off_beyond_the_ranking_breaks_for_graded_labels(
     name: str, measure: str, expected: float
 ) -> None:
-    """Here P divides by k, as it does for binary labels."""
+    """For graded labels and a short ranking, the package raises KeyError; our precision divides by k."""
     labels: Labels = {"q1": [0.5, 1.0]}
     with pytest.raises(KeyError):
         _theirs(labels, measure)
@@ -117,7 +120,7 @@ def test_there_a_cut_off_beyond_the_ranking_breaks_for_graded_labels(
 
 
 def test_there_a_label_that_is_no_number_becomes_the_score() -> None:
-    """Here it is an error that names query and passage."""
+    """In the package, a NaN label becomes the score; ours raises an error that names query and passage."""
     labels: Labels = {"q1": [nan]}
     assert isnan(_theirs(labels, "P_1")["aggregated"]["P_1"])
     with pytest.raises(InputError, match="query 'q1': the label of passage '0' is nan"):

@@ -1,4 +1,4 @@
-"""alpha-nDCG equals that of NIST's ndeval, by the package pyndeval."""
+"""alpha-nDCG equals that of NIST's ndeval, run by the package pyndeval."""
 
 import random
 
@@ -12,7 +12,10 @@ Labels = list[tuple[float, ...]]
 
 
 def _theirs(ranking: Labels, missed: Labels) -> dict[str, float]:
-    """What ndeval says. Of equal gains it takes the highest name first, so the first passage has the highest."""
+    """Return ndeval's result.
+
+    ndeval breaks ties by the highest name, so the first passage gets the highest name.
+    """
     pool = ranking + missed
     names = [f"d{len(pool) - place:03d}" for place in range(len(pool))]
     qrels = [
@@ -21,13 +24,16 @@ def _theirs(ranking: Labels, missed: Labels) -> dict[str, float]:
         for nugget, label in enumerate(labels)
     ]
     run = [pyndeval.ScoredDoc("1", name, -place) for place, name in enumerate(names[: len(ranking)])]
-    found: dict[str, float] = pyndeval.ndeval(qrels, run, measures=[f"alpha-nDCG@{k}" for k in CUTS])["1"]
-    return found
+    scores: dict[str, float] = pyndeval.ndeval(qrels, run, measures=[f"alpha-nDCG@{k}" for k in CUTS])["1"]
+    return scores
 
 
 @pytest.mark.parametrize("density", [0.1, 0.3, 0.7])
 def test_random_rankings(density: float) -> None:
-    """At every cut-off, with passages that were missed and with ties, up to where the greedy order is not the best."""
+    """Scores agree at every cut-off, with missed passages and ties.
+
+    If ndeval's greedy ideal order is not the best, its score exceeds 1 and is compared as 1.
+    """
     chance = random.Random(density)
     compared = beyond = 0
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Near duplicates among real passages: cuts and versions are found, other passages on the topic are not."""
+"""Near-duplicate detection on real passages: cuts and versions are found, other passages on the topic are not."""
 
 import csv
 import gzip
@@ -18,20 +18,20 @@ Data = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def articles(data: Data) -> list[list[str]]:
-    """The paragraphs of 48 Wikipedia articles, five each."""
+    """Return the paragraphs of 48 Wikipedia articles, five each."""
     text = (data("xquad_squad") / "xquad.en.json").read_text(encoding="utf-8")
     return [[part["context"] for part in article["paragraphs"]] for article in json.loads(text)["data"]]
 
 
 def test_paragraphs_of_one_article_are_different(articles: list[list[str]]) -> None:
-    """All 480 pairs, by far."""
+    """All 480 pairs of paragraphs of one article have an overlap of at most 0.109."""
     shares = [shingle_overlap(a, b) for paragraphs in articles for a, b in combinations(paragraphs, 2)]
     assert len(shares) == 480
     assert max(shares) == pytest.approx(0.109, abs=5e-4)
 
 
 def test_two_cuts_that_overlap_by_half_are_found(articles: list[list[str]]) -> None:
-    """The first half of each of 240 paragraphs, and the half that begins in its middle."""
+    """Two halves of a paragraph that overlap by half are near duplicates, for 240 paragraphs."""
     shares = []
     for words in (paragraph.split() for paragraphs in articles for paragraph in paragraphs):
         half = len(words) // 2
@@ -44,7 +44,7 @@ def test_two_cuts_that_overlap_by_half_are_found(articles: list[list[str]]) -> N
 
 
 def test_a_long_answer_is_found_in_the_passage_it_was_cut_from(data: Data) -> None:
-    """2,655 questions: people's long answer, and the passage of another edition that was matched with it."""
+    """In 2,655 questions, the annotated long answer is a near duplicate of the matched passage of another edition."""
     with gzip.open(data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     pairs = [(record["ctxs"][0]["text"], record["nq_annotated_gold"]["long_answer"]) for record in records]
@@ -54,7 +54,7 @@ def test_a_long_answer_is_found_in_the_passage_it_was_cut_from(data: Data) -> No
 
 
 def test_web_passages_of_one_query_fall_into_two_groups(data: Data) -> None:
-    """12,417 pairs: the fewest share around the threshold, and most share next to nothing."""
+    """Of 12,417 pairs, the fewest have an overlap near the threshold, and most have almost none."""
     csv.field_size_limit(1 << 24)
     path = data("ms_marco_400") / "ms_marco_qna_dataset.csv"
     with path.open(encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""Agreement equals that of nltk and scipy, on random labels."""
+"""Agreement measures equal those of nltk and scipy on random labels."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -18,14 +18,14 @@ LABELS = {"verdicts": [0, 1], "preferences": [-1, 0, 1], "grades": [1, 2, 3, 4, 
 
 
 def _labels(name: str, raters: int, seed: int) -> list[list[int]]:
-    """Labels of 60 items by raters who repeat what the first one says half of the time."""
+    """Return labels of 60 items; each further rater copies the first in half of the items."""
     rng = np.random.default_rng(seed)
     first, *others = rng.choice(LABELS[name], size=(raters, 60))
     return [first.tolist(), *(np.where(rng.random(60) < 0.5, first, other).tolist() for other in others)]
 
 
 def _task(raters: list[list[int]]) -> "AnnotationTask":
-    # Importing it takes a second, also where these tests are not selected.
+    # Import here: the import takes a second, even if these tests are not selected.
     from nltk.metrics.agreement import AnnotationTask
 
     return AnnotationTask(
@@ -36,7 +36,7 @@ def _task(raters: list[list[int]]) -> "AnnotationTask":
 @pytest.mark.parametrize("name", LABELS)
 @pytest.mark.parametrize("seed", range(5))
 def test_two_raters(name: str, seed: int) -> None:
-    """Accuracy, Cohen's kappa and Pearson's correlation, to 1e-12."""
+    """Accuracy, Cohen's kappa and Pearson's correlation agree to 1e-12."""
     raters = _labels(name, 2, seed)
     task = _task(raters)
     for ours, theirs in (
@@ -50,7 +50,7 @@ def test_two_raters(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_kappa_is_what_its_definition_says(seed: int) -> None:
-    """From the table of counts."""
+    """Kappa equals its definition, computed from the table of counts."""
     a, b = _labels("preferences", 2, seed)
     table, n = Counter(zip(a, b, strict=True)), len(a)
     observed = sum(table[label, label] for label in (-1, 0, 1)) / n

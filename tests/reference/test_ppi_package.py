@@ -15,7 +15,10 @@ ppi_py = pytest.importorskip("ppi_py", reason="the package ppi-python is not ins
 @pytest.mark.parametrize("accuracy", [0.6, 0.85, 0.95])
 @pytest.mark.parametrize("labels", [20, 200])
 def test_a_corrected_mean_equals_theirs(labels: int, accuracy: float) -> None:
-    """To 1e-12; their variances divide by n instead of n - 1, which widens ours by a known factor at most."""
+    """Means agree to 1e-12.
+
+    The package's variances divide by n instead of n - 1, which widens our interval by a known factor at most.
+    """
     rng = np.random.default_rng(labels)
     truth = (rng.random(labels + 1000) < 0.6).astype(float)
     judge = np.where(rng.random(len(truth)) < accuracy, truth, 1 - truth)
@@ -26,7 +29,7 @@ def test_a_corrected_mean_equals_theirs(labels: int, accuracy: float) -> None:
     tuning = float(np.clip(slope, 0, 1)) * len(rest) / len(truth)
     value = ppi_py.ppi_mean_pointestimate(human, beside, rest, lam=tuning)
     assert ours.value == pytest.approx(float(np.ravel(value)[0]), abs=1e-12)
-    # Theirs, and theirs with the four items that ours adds to the labelled ones.
+    # The package's interval, and its interval with the four items that ours adds to the labelled ones.
     more_human, more_beside = np.append(human, [0, 0, 1, 1]), np.append(beside, [0, 1, 0, 1])
     intervals = [
         np.ravel(ppi_py.ppi_mean_ci(ys, fs, rest, alpha=0.05, lam=tuning))

@@ -1,4 +1,4 @@
-"""Our BM25 scores are those of rank_bm25 with the same words."""
+"""Our BM25 scores equal those of rank_bm25 with the same tokens."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ def _check(corpus: list[str], queries: list[str]) -> None:
         expected = dict(enumerate(theirs.get_scores(words(query)).tolist()))
         ours = {int(document.id or -1): document.score for document in search(query, len(corpus))}
         assert ours == expected
-        # Of equal scores the first of the corpus.
+        # Ties are in corpus order.
         ranking = sorted(expected, key=lambda n: (-expected[n], n))
         assert list(ours) == ranking
         for k in (1, 2, 5):
@@ -36,12 +36,12 @@ def _check(corpus: list[str], queries: list[str]) -> None:
 
 
 def test_scores_of_a_small_corpus() -> None:
-    """Every document of every query, to the last bit, best first."""
+    """Scores of every document and query are bit-identical, and documents are sorted by score."""
     _check(CORPUS, QUERIES)
 
 
 def test_scores_of_real_passages(data) -> None:
-    """Five hundred passages, forty questions."""
+    """The same holds for 500 real passages and 40 questions."""
     with gzip.open(data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line, _ in zip(lines, range(500), strict=False)]
     _check([record["ctxs"][0]["text"] for record in records], [record["question"] for record in records[:40]])

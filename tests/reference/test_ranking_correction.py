@@ -1,4 +1,4 @@
-"""A ranking measure over a judge's labels, corrected by people's labels of 100 questions: how often it is right."""
+"""How often the interval of a ranking measure over a judge's labels is right, corrected by human labels."""
 
 import sys
 
@@ -24,9 +24,9 @@ MEASURES = ("p", "ndcg", "mrr", "map")
 def passages(
     n: int, difficulty: tuple[float, float], judge: tuple[float, float], rng: np.random.Generator
 ) -> tuple[Labels, Labels]:
-    """What people say of the passages of n questions, and a judge with this sensitivity and specificity.
+    """Return human labels of the passages of n questions, and labels of a judge with this sensitivity and specificity.
 
-    Questions are easy or hard, and lower ranks are less often relevant.
+    Questions vary in difficulty, and lower ranks are less often relevant.
     """
     share = rng.beta(*difficulty, size=(n, 1)) * np.linspace(1.2, 0.6, K)
     people = (rng.random((n, K)) < share).astype(float)
@@ -36,7 +36,7 @@ def passages(
 
 
 def scores(measure: str, labels: Labels) -> Labels:
-    """Of each question; as `usefulness`, without names."""
+    """Return the score of each question, like `usefulness` but without names."""
     ideal = -np.sort(-labels, axis=1)
     ideal[ideal[:, 0] == 0, 0] = 1
     return LABEL_MEASURES[measure](labels, ideal, K)
@@ -44,7 +44,7 @@ def scores(measure: str, labels: Labels) -> Labels:
 
 @pytest.mark.parametrize("judge", [(0.9, 0.8), (0.95, 0.95), (0.7, 0.7)], ids=str)
 def test_the_interval_holds_the_truth_in_95_of_100_runs(judge: tuple[float, float]) -> None:
-    """In 93 to 97 for each measure over the kinds of questions; it is narrower than that of the labels alone."""
+    """The coverage is 93% to 97% for each measure, and the interval is narrower than that of human labels alone."""
     rng = np.random.default_rng(0)
     held: dict[str, list[bool]] = {measure: [] for measure in MEASURES}
     narrower, off = [], []
@@ -55,14 +55,16 @@ def test_the_interval_holds_the_truth_in_95_of_100_runs(judge: tuple[float, floa
             people, says = passages(LABELLED + OTHERS, difficulty, judge, rng)
             for measure in MEASURES:
                 human, verdicts = scores(measure, people[:LABELLED]), scores(measure, says)
-                found = prediction_powered_mean(
+                estimate = prediction_powered_mean(
                     human.tolist(), verdicts[:LABELLED].tolist(), verdicts[LABELLED:].tolist()
                 )
-                assert found is not None
-                held[measure].append(found.low <= truth[measure] <= found.high)
-                narrower.append((found.high - found.low) / (2 * 1.984 * human.std(ddof=1) / LABELLED**0.5))
+                assert estimate is not None
+                held[measure].append(estimate.low <= truth[measure] <= estimate.high)
+                narrower.append(
+                    (estimate.high - estimate.low) / (2 * 1.984 * human.std(ddof=1) / LABELLED**0.5)
+                )
                 off.append(abs(verdicts.mean() - truth[measure]))
-    coverage = {measure: float(np.mean(each)) for measure, each in held.items()}
+    coverage = {measure: float(np.mean(held_runs)) for measure, held_runs in held.items()}
     sys.stdout.write(f"{coverage}\n")
     assert all(0.93 <= share <= 0.97 for share in coverage.values())
     assert np.mean(narrower) < (1 if judge == (0.7, 0.7) else 0.85)
@@ -70,7 +72,7 @@ def test_the_interval_holds_the_truth_in_95_of_100_runs(judge: tuple[float, floa
 
 
 def test_a_score_is_corrected_as_its_values_are() -> None:
-    """From the labels of passages and the rankings of a score, to the last digit."""
+    """Correcting a score by passage labels equals correcting its values exactly."""
     rng = np.random.default_rng(1)
     people, says = passages(60, (1.0, 2.0), (0.9, 0.8), rng)
     labels = tuple(
@@ -81,8 +83,8 @@ def test_a_score_is_corrected_as_its_values_are() -> None:
     calibration = Calibration(HumanLabels("labels.jsonl", "yes/no", passages=labels), ())
     for measure in LABEL_MEASURES:
         by_judge, by_people = (
-            usefulness(measure, {str(n): dict(enumerate(row)) for n, row in enumerate(each)}, K)  # type: ignore[misc]
-            for each in (says, people)
+            usefulness(measure, {str(n): dict(enumerate(row)) for n, row in enumerate(labels_by)}, K)  # type: ignore[misc]
+            for labels_by in (says, people)
         )
         outcomes = [
             Outcome(
@@ -94,8 +96,8 @@ def test_a_score_is_corrected_as_its_values_are() -> None:
             )
             for n, value in enumerate(by_judge)
         ]
-        found = calibration.corrected(Score(f"relevance.{measure}@{K}", outcomes))
+        corrected = calibration.corrected(Score(f"relevance.{measure}@{K}", outcomes))
         expected = prediction_powered_mean(
             by_people[:20].tolist(), by_judge[:20].tolist(), by_judge[20:].tolist()
         )
-        assert found == (expected, 20, 0)
+        assert corrected == (expected, 20, 0)

@@ -1,7 +1,7 @@
-"""One eval set by source span, one corpus cut at 120, 240 and 480 words: the labels stay right.
+"""One eval set by source span, with a corpus cut at 120, 240 and 480 words: the labels stay right.
 
 48 Wikipedia articles, each a file of five paragraphs, and 1,190 questions. Gold is the sentence around the
-answer, or the paragraph. What is right is counted character by character.
+answer, or the paragraph. The expected labels are counted character by character.
 """
 
 import json
@@ -24,20 +24,20 @@ _END_OF_SENTENCE = re.compile(r"[.!?][\"”)]?\s+(?=[A-Z“\"(])")
 
 
 class Asked(NamedTuple):
-    """A question, and where its gold is: by kind, the gold with span and text."""
+    """A question, and its gold passage by kind, with span and text."""
 
     question: str
     gold: dict[str, Gold]
 
 
 class Corpus(NamedTuple):
-    """Files by name, and what is asked of them."""
+    """Files by name, and the questions about them."""
 
     files: dict[str, str]
     asked: list[Asked]
 
     def chunks(self, size: int, step: int | None = None) -> list[Document]:
-        """Every `size` words of each file, beginning every `step` words; without ids."""
+        """Return chunks of `size` words, one every `step` words; without ids."""
         return [
             Document(text[start:end], span=Span(name, start, end))
             for name, text in self.files.items()
@@ -55,14 +55,14 @@ def _cuts(text: str, size: int, step: int) -> Iterator[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def corpus(data: Callable[[str], Path]) -> Corpus:
-    """The articles as files."""
+    """Return the articles as files with their questions."""
     text = (data("xquad_squad") / "xquad.en.json").read_text(encoding="utf-8")
     files: dict[str, str] = {}
     asked = []
     for article in json.loads(text)["data"]:
         name, whole = f"{article['title']}.txt", "\n\n".join(p["context"] for p in article["paragraphs"])
         files[name] = whole
-        at = 0
+        offset = 0
         for paragraph in article["paragraphs"]:
             context = paragraph["context"]
             ends = [0, *(match.end() for match in _END_OF_SENTENCE.finditer(context)), len(context)]
@@ -73,12 +73,12 @@ def corpus(data: Callable[[str], Path]) -> Corpus:
                 last = min(place for place in ends if place >= end)
                 gold = {
                     "sentence": _gold(
-                        name, whole, at + first, at + first + len(context[first:last].rstrip())
+                        name, whole, offset + first, offset + first + len(context[first:last].rstrip())
                     ),
-                    "paragraph": _gold(name, whole, at, at + len(context)),
+                    "paragraph": _gold(name, whole, offset, offset + len(context)),
                 }
                 asked.append(Asked(qa["question"], gold))
-            at += len(context) + 2
+            offset += len(context) + 2
     return Corpus(files, asked)
 
 
@@ -91,14 +91,14 @@ def _by_text(gold: Gold) -> Gold:
 
 
 def _characters(document: Document, gold: Gold) -> set[int]:
-    """Which characters of the gold passage a chunk holds."""
+    """Return the positions of the gold passage's characters that the chunk contains."""
     if document.span.source != gold.source:
         return set()
     return set(range(document.span.start, document.span.end)).intersection(range(gold.start, gold.end))
 
 
 def _brute(documents: list[Document], gold: Gold) -> list[int]:
-    """1 at the rank where at least half of the characters have been retrieved."""
+    """Return labels with a 1 at the rank at which at least half of the characters are retrieved."""
     held, labels = set(), []
     for document in documents:
         before = len(held) >= DEFAULT_MATCH_SHARE * (gold.end - gold.start)
@@ -121,10 +121,10 @@ def _brute(documents: list[Document], gold: Gold) -> list[int]:
 def test_the_share_of_gold_in_a_chunk_follows_from_its_characters(
     corpus: Corpus, kind: str, size: int, pairs: int, unlike: int
 ) -> None:
-    """Each gold passage against each chunk of its file: by span the same share; by text the same verdict.
+    """Overlap by span equals the share of characters, and overlap by text gives the same verdict.
 
-    But for 9 of 11,376 pairs, where half is cut off in a run of less than 8 words, or the letters of a
-    passage with figures and marks have another half than its characters.
+    In 9 of 11,376 pairs the text differs: half of the passage is cut off in a run of less than 8 words, or a
+    passage with figures and marks splits differently by letters than by characters.
     """
     golds = {asked.gold[kind] for asked in corpus.asked}
     chunks = corpus.chunks(size)
@@ -149,7 +149,7 @@ def test_the_share_of_gold_in_a_chunk_follows_from_its_characters(
 def test_rankings_are_labelled_as_their_characters_say(
     corpus: Corpus, size: int, kind: str, *, overlapping: bool
 ) -> None:
-    """What BM25 retrieves among all files, k = 5; also chunks shorter than gold, and ones that overlap by half."""
+    """Labels of BM25 rankings (k = 5) equal a count of characters, also for short and for overlapping chunks."""
     documents = corpus.chunks(size, size // 2 if overlapping else size)
     search = BM25Retriever(documents)
     same_by_text = 0
@@ -165,13 +165,13 @@ def test_rankings_are_labelled_as_their_characters_say(
 
 @pytest.fixture(scope="module")
 def retrieved(corpus: Corpus) -> dict[int, list[list[Document]]]:
-    """By words a chunk: the first eight chunks for every question, by BM25."""
+    """Return the first eight chunks by BM25 for every question, by chunk size in words."""
     searches = {size: BM25Retriever(corpus.chunks(size)) for size in CHUNKS}
     return {size: [search(question, 8) for question, _ in corpus.asked] for size, search in searches.items()}
 
 
 def _recall(found: list[list[Document]], gold: list[Gold], k: int) -> float:
-    """The share of the questions whose only gold passage is among the first k."""
+    """Return the share of questions whose only gold passage is among the first k."""
     rankings = (Ranking.of("q", documents, k) for documents in found)
     labels = (GoldMatch(ranking, [passage]).labels for ranking, passage in zip(rankings, gold, strict=True))
     return sum(map(sum, labels)) / len(gold)
@@ -184,7 +184,7 @@ def _recall(found: list[list[Document]], gold: list[Gold], k: int) -> float:
 def test_recall_is_comparable_over_the_chunkings(
     corpus: Corpus, retrieved: dict[int, list[list[Document]]], kind: str, recalls: tuple[float, ...]
 ) -> None:
-    """Recall@5 of BM25 rises with the words that five chunks show, and is the same by text."""
+    """Recall@5 of BM25 rises with the number of words in five chunks, and is the same by text."""
     gold = [asked.gold[kind] for asked in corpus.asked]
     texts = [_by_text(passage) for passage in gold]
     for size, recall in zip(CHUNKS, recalls, strict=True):
@@ -200,7 +200,7 @@ def test_recall_is_comparable_over_the_chunkings(
 def test_recall_of_as_many_words_is_nearly_the_same(
     corpus: Corpus, retrieved: dict[int, list[list[Document]]], kind: str, recalls: tuple[float, ...]
 ) -> None:
-    """Of the first 960 words shown: eight chunks of 120, four of 240, two of 480.
+    """Recall of the first 960 words is similar: eight chunks of 120, four of 240, two of 480.
 
     A paragraph has about 120 words; cut in two, both halves compete with other chunks.
     """

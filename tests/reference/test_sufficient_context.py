@@ -1,4 +1,4 @@
-"""Sufficient context against the published figures: the strata of Joren et al. (2025)."""
+"""Sufficient context compared with the published strata of Joren et al. (2025)."""
 
 import pytest
 
@@ -12,16 +12,16 @@ SHARES = {"GPT-4o": (83, 13, 4), "Claude 3.5 Sonnet": (86, 3, 11)}
 
 @pytest.mark.parametrize("model", SHARES)
 def test_the_published_strata_are_a_partition_and_come_back(model):
-    """Each answer is in one cell; an abstention is no wrong answer."""
+    """Each answer is counted in one stratum, and an abstention is not a wrong answer."""
     correct, wrong, abstained = SHARES[model]
-    said = ["Tulsa"] * correct + ["Boston"] * wrong + ["I cannot tell from the passages."] * abstained
-    examples = [Example(str(n), f"q{n}") for n in range(len(said))]
+    texts = ["Tulsa"] * correct + ["Boston"] * wrong + ["I cannot tell from the passages."] * abstained
+    examples = [Example(str(n), f"q{n}") for n in range(len(texts))]
     context = [Outcome(example, 1.0) for example in examples]
     answers = [
         Outcome(example, float(text == "Tulsa"), evidence=Evidence(answer=text))
-        for example, text in zip(examples, said, strict=True)
+        for example, text in zip(examples, texts, strict=True)
     ]
-    found = stratify_answers(context, answers)
-    assert found["sufficient"] == {"correct": correct, "wrong": wrong, "abstained": abstained}
-    assert sum(found["sufficient"].values()) == 100
-    assert sum(found["insufficient"].values()) + found["left_out"] == 0
+    strata = stratify_answers(context, answers)
+    assert strata["sufficient"] == {"correct": correct, "wrong": wrong, "abstained": abstained}
+    assert sum(strata["sufficient"].values()) == 100
+    assert sum(strata["insufficient"].values()) + strata["left_out"] == 0

@@ -1,4 +1,4 @@
-"""The estimate of tokens against Gemma's tokenizer, on real texts."""
+"""The estimate of token counts compared with Gemma's tokenizer on real texts."""
 
 import csv
 import inspect
@@ -44,7 +44,7 @@ raison et de conscience et doivent agir les uns envers les autres dans un esprit
 
 @pytest.fixture(scope="module")
 def true_count() -> Iterator[Tokenizer]:
-    """Counts a text's tokens by the embedded model's server."""
+    """Yield a function that counts a text's tokens with the embedded model's server."""
     command = [
         sys.executable,
         "-m",
@@ -71,13 +71,13 @@ def true_count() -> Iterator[Tokenizer]:
 
 
 def error(texts: list[str], true_count: Tokenizer) -> float:
-    """Of the estimate over all texts, as a share of the true count."""
+    """Return the relative error of the estimate over all texts."""
     true = sum(true_count(text) for text in texts)
     return (sum(count_tokens(text) for text in texts) - true) / true
 
 
 def test_english_passages(data, true_count) -> None:
-    """Every fifth passage of MS MARCO: +5 % in all, and few far off."""
+    """For every fifth passage of MS MARCO, the estimate is 5 % too high in total, and few passages are far off."""
     csv.field_size_limit(2**24)
     with (data("ms_marco_400") / "ms_marco_qna_dataset.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -91,20 +91,20 @@ def test_english_passages(data, true_count) -> None:
 
 
 def test_english_questions(data, true_count) -> None:
-    """Questions of Natural Questions, in lower case without punctuation: +1 %."""
+    """For lower-case questions without punctuation, the estimate is 1 % too high."""
     lines = (data("openqa_eval") / "NQ_DPR.jsonl").read_text(encoding="utf-8").splitlines()[:500]
     assert -0.05 < error([json.loads(line)["question"] for line in lines], true_count) < 0.15
 
 
 def test_encyclopedic_passages(data, true_count) -> None:
-    """Of SQuAD, with names and years: +9 %."""
+    """For SQuAD passages with names and years, the estimate is 9 % too high."""
     articles = json.loads((data("xquad_squad") / "xquad.en.json").read_text(encoding="utf-8"))["data"]
     passages = [paragraph["context"] for article in articles for paragraph in article["paragraphs"]]
     assert -0.05 < error(passages, true_count) < 0.20
 
 
 def test_long_answers_and_json(data, true_count) -> None:
-    """Answers of RAG-QA Arena: +10 % as text, +11 % as the lines of JSON that they are kept in."""
+    """For answers of RAG-QA Arena, the estimate is 10 % too high as text, and 11 % as lines of JSON."""
     file = data("rag_qa_arena") / "annotations_writing_with_citation.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines()[:300]
     assert -0.05 < error([json.loads(line)["answer"] for line in lines], true_count) < 0.20
@@ -112,12 +112,12 @@ def test_long_answers_and_json(data, true_count) -> None:
 
 
 def test_code(true_count) -> None:
-    """Python, of this package and of the standard library: a few percent off."""
+    """For Python code, the estimate is a few percent off."""
     sources = [inspect.getsource(module) for module in (tokens, json.decoder, csv, subprocess, inspect)]
     assert -0.15 < error(sources, true_count) < 0.20
 
 
 @pytest.mark.parametrize("language", DECLARATION)
 def test_other_languages(language: str, true_count) -> None:
-    """Too many rather than too few, as vocabularies differ most there."""
+    """For other languages, whose vocabularies differ most, the estimate tends to be too high rather than too low."""
     assert -0.15 < error([DECLARATION[language]], true_count) < 0.60

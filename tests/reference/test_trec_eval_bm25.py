@@ -1,4 +1,4 @@
-"""Scores of BM25 over real passages equal trec_eval's, through the package's own evaluation."""
+"""Scores of BM25 over real passages equal trec_eval's, computed through the package's own evaluation."""
 
 import ast
 import csv
@@ -31,14 +31,14 @@ TREC = {"recall": "recall", "precision": "P", "map": "map_cut", "ndcg": "ndcg_cu
 
 @dataclass(frozen=True)
 class Task:
-    """Questions with gold passages, and what searches for them."""
+    """Questions with gold passages, and a search function."""
 
     examples: Sequence[Example]
     search: Callable[[str, int], list[Document]]
 
 
 def _ms_marco(data: Data) -> Task:
-    """Each question has a pool of its own of at most ten passages."""
+    """Return the task of MS MARCO: each question has its own pool of at most ten passages."""
     csv.field_size_limit(1 << 30)
     path = data("ms_marco_400") / "ms_marco_qna_dataset.csv"
     examples, pools = [], {}
@@ -56,12 +56,12 @@ def _ms_marco(data: Data) -> Task:
 
 
 def _lost_in_the_middle(data: Data) -> Task:
-    """All gold passages are one corpus; trec_eval knows a passage by its id, and no other passage in part."""
+    """Return the task with all gold passages as one corpus; trec_eval matches passages by id, never partly."""
     path = data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     texts = [f"{record['ctxs'][0]['title']}\n{record['ctxs'][0]['text']}" for record in records]
-    # Texts that differ in case or space alone are one passage here, but not for trec_eval.
+    # Texts that differ only in case or white space are one passage for us, but not for trec_eval.
     first: dict[str, str] = {}
     texts = [first.setdefault(" ".join(text.casefold().split()), text) for text in texts]
     names = {text: f"p{n}" for n, text in enumerate(dict.fromkeys(texts))}
@@ -76,14 +76,14 @@ def _lost_in_the_middle(data: Data) -> Task:
     scope="module", params=[_ms_marco, _lost_in_the_middle], ids=["ms_marco", "lost_in_the_middle"]
 )
 def task(request: pytest.FixtureRequest, data: Data) -> Task:
-    """One of the two data sets."""
-    made: Task = request.param(data)
-    return made
+    """Return one of the two data sets."""
+    task_: Task = request.param(data)
+    return task_
 
 
 @pytest.fixture(scope="module")
 def outcomes(task: Task) -> Iterator[Mapping[str, list[Outcome]]]:
-    """By the score's name: an outcome per example, as a test run computes them."""
+    """Yield the outcome of each example by score name, as a test run computes them."""
     loop = BackgroundEventLoop()
     run = Pipeline(adapt_retriever(task.search, loop), None, None)
     yield {
@@ -95,7 +95,7 @@ def outcomes(task: Task) -> Iterator[Mapping[str, list[Outcome]]]:
 
 
 def _trec(task: Task, measure: str, depth: int) -> dict[str, float]:
-    """What trec_eval says of the same documents."""
+    """Return trec_eval's score of the same documents."""
     runs, qrels = {}, {}
     for example in task.examples:
         if example.gold:
@@ -113,27 +113,27 @@ def _scored(outcomes: list[Outcome]) -> dict[str, float]:
 @pytest.mark.parametrize("k", CUTS)
 @pytest.mark.parametrize("name", TREC)
 def test_cut_measures_equal_trec_eval(task: Task, outcomes, name: str, k: int) -> None:
-    """Question by question, to 1e-12."""
+    """Scores agree to 1e-12 for each question."""
     theirs = _trec(task, f"{TREC[name]}.{k}", max(CUTS))
     assert _scored(outcomes[f"{name}@{k}"]) == pytest.approx(theirs, abs=1e-12, rel=0)
 
 
 @pytest.mark.parametrize("k", CUTS)
 def test_mrr_equals_trec_eval_on_the_truncated_run(task: Task, outcomes, k: int) -> None:
-    """trec_eval has no cut-off for it: the run is cut before."""
+    """MRR agrees with trec_eval on a run cut at k, since trec_eval's has no cut-off."""
     assert _scored(outcomes[f"mrr@{k}"]) == pytest.approx(_trec(task, "recip_rank", k), abs=1e-12, rel=0)
 
 
 @pytest.mark.parametrize("k", CUTS)
 def test_f1_is_that_of_trec_evals_precision_and_recall(task: Task, outcomes, k: int) -> None:
-    """Their harmonic mean."""
+    """F1 equals the harmonic mean of trec_eval's precision and recall."""
     p, r = _trec(task, f"P.{k}", k), _trec(task, f"recall.{k}", k)
     theirs = {name: 2 * p[name] * r[name] / (p[name] + r[name]) if p[name] else 0.0 for name in p}
     assert _scored(outcomes[f"f1@{k}"]) == pytest.approx(theirs, abs=1e-12, rel=0)
 
 
 def test_questions_without_gold_are_unscored(task: Task, outcomes) -> None:
-    """As many as the data has, and no other; the rest is a search that finds something."""
+    """Exactly the questions without gold are unscored, and the search finds most of the others."""
     without = sum(not example.gold for example in task.examples)
     for outcome in outcomes.values():
         assert [o.unscored for o in outcome if o.value is None] == ["no gold passages"] * without

@@ -27,17 +27,17 @@ WHOLE = {
     "set_F": "f1",
 }
 DIGITS = 5e-5 + 1e-9
-"""The files have four decimals."""
+"""Tolerance: the files have four decimals."""
 
 
 def _expected(path: Path) -> Expected:
-    """By topic and measure."""
+    """Return the values by topic and measure."""
     lines = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
     return {(topic, name): float(value) for name, topic, value in lines if _ours_is(name)}
 
 
 def _ours_is(name: str) -> tuple[str, int | None] | None:
-    """Our measure and its cut-off, by trec_eval's name; None for measures that are not ours."""
+    """Return our measure and cut-off for trec_eval's name, or None if we have no such measure."""
     if name in WHOLE:
         return WHOLE[name], None
     family, _, k = name.rpartition("_")
@@ -45,7 +45,7 @@ def _ours_is(name: str) -> tuple[str, int | None] | None:
 
 
 def _qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Grades by topic and document; below 0 is not relevant."""
+    """Return grades by topic and document; grades below 0 count as not relevant."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for line in path.read_text(encoding="utf-8").splitlines():
         topic, _, name, grade = line.split()
@@ -54,7 +54,7 @@ def _qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def _rankings(path: Path, most: int | None) -> dict[str, Ranking]:
-    """By topic: from the highest score, which trec_eval reads in single precision, ties by descending name."""
+    """Return rankings by topic, sorted by score in single precision as in trec_eval, ties by descending name."""
     found: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for line in path.read_text(encoding="utf-8").splitlines():
         topic, _, name, _, score = line.split()[:5]
@@ -66,7 +66,7 @@ def _rankings(path: Path, most: int | None) -> dict[str, Ranking]:
 
 
 def _arrays(ranking: Ranking, grades: dict[str, int], level: int) -> tuple[Labels, Labels]:
-    """Labels of the ranking and of the ideal one; grades below the level are not relevant."""
+    """Return labels of the ranking and of the ideal one; grades below the level are not relevant."""
     gold = [Gold(name, grade=grade if grade >= level else 0) for name, grade in grades.items()]
     return np.array([GoldMatch(ranking, gold).labels], float), np.array([ideal_labels(gold)], float)
 
@@ -91,11 +91,10 @@ CASES = [
 def test_every_measure_we_have_equals_the_file(  # noqa: PLR0913, PLR0917 - the columns of the table above
     data: Data, expected: str, results: str, qrels: str, level: int, most: int | None, values: int
 ) -> None:
-    """To the four decimals printed, in as many values as the table says.
+    """All values agree to the four decimals printed, in the number that the table states.
 
-    The files of version 9.0.8 and its inputs, which are those of 10.0. A topic
-    without a ranking scores 0 and stays in the mean. With a level, lower grades
-    are not relevant, but NDCG still gains by them.
+    The files are those of version 9.0.8 with its inputs, which are those of 10.0. A topic without a ranking
+    scores 0 and stays in the mean. With a level, lower grades are not relevant, but NDCG still gains by them.
     """
     folder = data("trec_eval")
     wanted = _expected(folder / "v9.0.8" / expected)
@@ -114,5 +113,5 @@ def test_every_measure_we_have_equals_the_file(  # noqa: PLR0913, PLR0917 - the 
         name, k = ours
         applied = 1 if name == "ndcg" else level
         topics = judged if topic == "all" else [topic]
-        found = fmean(_score(name, k, *arrays[each, applied]) for each in topics)
-        assert found == pytest.approx(value, abs=DIGITS), (topic, trec_name)
+        mean = fmean(_score(name, k, *arrays[each, applied]) for each in topics)
+        assert mean == pytest.approx(value, abs=DIGITS), (topic, trec_name)

@@ -23,12 +23,11 @@ Query = tuple[list[Document], dict[str, int]]
 
 @cache
 def _queries() -> list[Query]:
-    """What a retriever returned, and judgements of grades 0 to 3, at least one above 0.
+    """Return random rankings, with judgements of grades 0 to 3, at least one above 0.
 
-    0 to 60 different documents, half the time with tied scores. Tied documents
-    stand as trec_eval sorts them, by descending name: ours keeps the order it
-    is given. A third of the rankings repeat documents further down, with a
-    lower score, as a retriever over pieces of documents does.
+    A ranking has 0 to 60 different documents, half the time with tied scores. Tied documents are in
+    trec_eval's order, by descending name, since ours keeps the given order. A third of the rankings repeat
+    documents further down with a lower score, as a retriever over pieces of documents does.
     """
     rng = random.Random(0)
     pool = [f"d{n}" for n in range(80)]
@@ -52,9 +51,9 @@ def _queries() -> list[Query]:
 
 @cache
 def _trec(measures: str, depth: int) -> Mapping[str, list[float]]:
-    """What trec_eval says of the first documents; a query without any is 0, as in its mean over all.
+    """Return trec_eval's scores of the first documents; an empty query scores 0, as in its mean over all.
 
-    A run names each document once, with its best score.
+    A run contains each document once, with its best score.
     """
     runs: dict[str, dict[str, float]] = {}
     for n, (documents, _) in enumerate(_queries()):
@@ -70,7 +69,7 @@ def _trec(measures: str, depth: int) -> Mapping[str, list[float]]:
 
 
 def _cut(name: str, k: int) -> list[float]:
-    """A measure with cut-offs, over the whole rankings."""
+    """Return the scores of a measure with cut-offs over the whole rankings."""
     return _trec(f"{name}.{','.join(map(str, CUTS))}", DEPTH)[f"{name}_{k}"]
 
 
@@ -81,7 +80,7 @@ def _ours(name: str, k: int) -> list[float]:
 
 @cache
 def _arrays() -> tuple[Labels, Labels]:
-    """The labels of all rankings, and those of the ideal ones."""
+    """Return the labels of all rankings, and those of the ideal rankings."""
     labels, ideal = np.zeros((RANKINGS, DEPTH)), np.zeros((RANKINGS, DEPTH))
     for row, (documents, grades) in enumerate(_queries()):
         gold = [Gold(name, grade=grade) for name, grade in grades.items()]
@@ -95,26 +94,26 @@ def _arrays() -> tuple[Labels, Labels]:
 @pytest.mark.parametrize("k", CUTS)
 @pytest.mark.parametrize("name", TREC)
 def test_cut_measures_equal_trec_eval(name: str, k: int) -> None:
-    """10,000 rankings, every cut-off, to 1e-12."""
+    """10,000 rankings agree to 1e-12 at every cut-off."""
     np.testing.assert_allclose(_ours(name, k), _cut(TREC[name], k), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", CUTS)
 def test_mrr_equals_trec_eval_on_the_truncated_run(k: int) -> None:
-    """trec_eval has no cut-off for it: the run is cut before."""
+    """MRR agrees with trec_eval on a run cut at k, since trec_eval's has no cut-off."""
     np.testing.assert_allclose(_ours("mrr", k), _trec("recip_rank", k)["recip_rank"], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", CUTS)
 def test_f1_is_that_of_trec_evals_precision_and_recall(k: int) -> None:
-    """Their harmonic mean."""
+    """F1 equals the harmonic mean of trec_eval's precision and recall."""
     both = zip(_cut("P", k), _cut("recall", k), strict=True)
     theirs = [2 * p * r / (p + r) if p + r else 0.0 for p, r in both]
     np.testing.assert_allclose(_ours("f1", k), theirs, rtol=0, atol=1e-12)
 
 
 def test_the_rankings_have_what_they_are_for() -> None:
-    """More than a thousand hold repeated documents, as many tied documents of different grades."""
+    """More than 1,000 rankings have repeated documents, and as many have tied documents of different grades."""
     repeats = sum(len({document.id for document in found}) < len(found) for found, _ in _queries())
     ties = 0
     for found, grades in _queries():

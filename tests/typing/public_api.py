@@ -1,4 +1,4 @@
-"""Checked by mypy, run by nobody: what users' typed tests may write."""
+"""Code that users' typed tests may contain; it is checked by mypy and never run."""
 
 from collections.abc import Sequence
 from typing import assert_type
@@ -29,7 +29,7 @@ from pytest_rageval.llm.api import LLM
 
 
 def uses_the_fixture(rageval: Rageval) -> None:
-    """The object that tests receive."""
+    """The fixture that tests receive."""
     score = rageval.score("recall@5", where={"topic": "billing"})
     assert_type(score, Score)
     assert_type(score.where(topic="billing"), Score)
@@ -42,12 +42,12 @@ def uses_the_fixture(rageval: Rageval) -> None:
 
 
 def is_a_retriever(query: str, k: int) -> Sequence[Document]:
-    """A retriever over the built-in one."""
+    """A retriever that wraps the built-in one."""
     return BM25Retriever(["a text", {"id": "1", "text": "another"}])(query, k)
 
 
 async def are_retrievers(query: str, k: int, rageval_llm: LLM) -> Sequence[Document]:
-    """The techniques that come with the package, over one corpus or a pool per query."""
+    """The retrievers of the package, over one corpus or a pool per query."""
     dense = DenseRetriever(["a text"], encoder=CachedEncoder(SentenceEncoder("a/model"), ".cache"))
     PooledRetriever({"a query": ["a text"]}, lambda pool: HyDERetriever(DenseRetriever(pool), rageval_llm))
     rankings = [
@@ -62,18 +62,18 @@ async def are_retrievers(query: str, k: int, rageval_llm: LLM) -> Sequence[Docum
 
 
 def is_a_recorded_run(query: str, k: int) -> Sequence[Document]:
-    """With the eval set that it was recorded for."""
+    """A recorded TREC run with the eval set that it was recorded for."""
     return TrecRun("bm25.run", load("evals/trec", question="desc", sample=200))(query, k)
 
 
 def is_yesterday(query: str, k: int) -> Sequence[Document]:
-    """What was retrieved in production."""
+    """A retriever that replays production traces."""
     return TraceRun("monday.jsonl", "tuesday.jsonl")(
         query, k, history=[{"role": "user", "content": "Hi"}]
     ).documents
 
 
 def is_an_eval_set() -> EvalSet:
-    """An eval set made in Python."""
+    """An eval set created in Python."""
     example = Example("q1", "question?", answers=("yes",), gold=(Gold(id="doc-1", grade=2),), tags={"a": 1})
     return EvalSet("mine", (example,))

@@ -1,4 +1,4 @@
-"""A line is appended whole or not at all, and what was in the file stays."""
+"""Appending a line writes all of it or nothing, and keeps the existing content."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from pytest_rageval.files import SpecialFileError, append_line
 
 
 def test_a_missing_file_is_made_and_lines_follow_each_other(tmp_path: Path) -> None:
-    """Each is ended."""
+    """A missing file is created, and each line ends with a newline."""
     path = tmp_path / "history.jsonl"
     append_line(path, b"one")
     append_line(path, b"two")
@@ -18,7 +18,7 @@ def test_a_missing_file_is_made_and_lines_follow_each_other(tmp_path: Path) -> N
 
 
 def test_after_a_cut_line_the_new_one_begins_a_line(tmp_path: Path) -> None:
-    """As an editor leaves it, or a process that was killed while it wrote."""
+    """If the last line has no newline, as after a killed write, the new line starts on a line of its own."""
     path = tmp_path / "history.jsonl"
     path.write_bytes(b"one\ntw")
     append_line(path, b"three")
@@ -29,7 +29,7 @@ def test_after_a_cut_line_the_new_one_begins_a_line(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Also one that takes a part of the line, or is reported full only after the write."""
+    """On a full disk the file is unchanged, also if part of the line was written or fsync fails."""
     path = tmp_path / "history.jsonl"
     path.write_bytes(b"one\n")
     real = os.write
@@ -47,7 +47,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(
 
 
 def test_a_line_of_another_process_is_not_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process has appended after a part of the line: that part stays, as a damaged line."""
+    """If another process appended after a partial line, the partial line stays, as a damaged line."""
     path = tmp_path / "history.jsonl"
     real = os.write
 
@@ -64,7 +64,7 @@ def test_a_line_of_another_process_is_not_taken_back(tmp_path: Path, monkeypatch
 
 
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
-    """Nothing may ever read from it."""
+    """A named pipe raises SpecialFileError, since writing could block forever."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(SpecialFileError, match="named pipe"):

@@ -1,4 +1,4 @@
-"""Who may read what is kept: replies quote the user's passages."""
+"""Permissions of cache files: replies quote the user's passages."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ VECTOR = np.array([0.6, -0.8], np.float32)
 
 @pytest.fixture(autouse=True)
 def _open_to_all() -> Iterator[None]:
-    """New files may be read and written by everyone, unless their maker says otherwise."""
+    """Clear the umask, so that new files are accessible to everyone unless the package restricts them."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -34,7 +34,7 @@ def _modes(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _in_use(folder: Path) -> Iterator[None]:
-    """Both stores are open, and something was written to each."""
+    """Open both stores and write to each."""
     with (
         contextlib.closing(Database(folder)) as database,
         contextlib.closing(EmbeddingStore(folder)) as store,
@@ -46,7 +46,7 @@ def _in_use(folder: Path) -> Iterator[None]:
 
 
 def test_what_we_make_is_for_the_user_alone(tmp_path: Path) -> None:
-    """Also the files that SQLite keeps beside its own, while it is open."""
+    """A new cache folder and its files, SQLite's temporary ones included, are accessible only to the user."""
     folder = tmp_path / "new" / "cache"
     files = {"replies.sqlite", "replies.sqlite-wal", "replies.sqlite-shm", "embeddings.sqlite"}
     with _in_use(folder):
@@ -55,7 +55,7 @@ def test_what_we_make_is_for_the_user_alone(tmp_path: Path) -> None:
 
 
 def test_what_an_earlier_version_made_is_closed(tmp_path: Path) -> None:
-    """It is known by its `.gitignore`; a file that may not be written stays so."""
+    """A folder of an earlier version, recognized by its `.gitignore`, is restricted; read-only files stay read-only."""
     folder = tmp_path / "cache"
     with _in_use(folder):
         for path in [folder, *folder.iterdir()]:
@@ -71,7 +71,7 @@ def test_what_an_earlier_version_made_is_closed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ignored", [None, "# mine\n*\n"])
 def test_in_a_folder_of_the_users_others_may_read_what_they_may(tmp_path: Path, ignored: str | None) -> None:
-    """A team may share it. New files are still the user's alone, until they are opened to others."""
+    """In a folder that the user created, new files are private, but permissions that the user sets later are kept."""
     tmp_path.chmod(0o2775)
     if ignored is not None:
         (tmp_path / ".gitignore").write_text(ignored, encoding="utf-8")
@@ -86,7 +86,7 @@ def test_in_a_folder_of_the_users_others_may_read_what_they_may(tmp_path: Path, 
 
 
 def test_a_replaced_embeddings_file_is_private_too(tmp_path: Path) -> None:
-    """As it was before."""
+    """A damaged embeddings file is replaced by one with the same private permissions."""
     folder = tmp_path / "cache"
     with contextlib.closing(EmbeddingStore(folder)) as store:
         store.put_many({"a": VECTOR})

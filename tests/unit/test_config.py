@@ -1,4 +1,4 @@
-"""The options: one precedence, one message for each bad value."""
+"""The options: their precedence, and the messages for invalid values."""
 
 from pathlib import Path
 from typing import Any
@@ -62,13 +62,13 @@ def test_without_options_the_defaults_hold() -> None:
 def test_the_command_line_overrules_the_ini_file(
     name: str, flag: Any, ini: Any, expected: tuple[Any, ...]
 ) -> None:
-    """Flag over ini over default; a relative path starts where it was written."""
-    found = [
+    """Flag overrides ini file overrides default; a relative path is relative to where it was written."""
+    values = [
         getattr(_resolve({name: flag}, {name: ini}), name),
         getattr(_resolve({name: None}, {name: ini}), name),
         getattr(_resolve({name: None}, {name: None}), name),
     ]
-    assert tuple(found) == expected
+    assert tuple(values) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_the_command_line_overrules_the_ini_file(
 def test_the_base_url_may_come_from_the_environment(
     flag: str | None, ini: str | None, environ: str, expected: str | None
 ) -> None:
-    """OPENAI_BASE_URL is below flag and ini; a slash at the end does not count."""
+    """OPENAI_BASE_URL is used below flag and ini file; a trailing slash is removed."""
     found = _resolve({"base_url": flag}, {"base_url": ini}, OPENAI_BASE_URL=environ).base_url
     assert (found and found.url) == expected
 
 
 def test_the_environment_gives_key_and_weights() -> None:
-    """OPENAI_API_KEY and RAGEVAL_GGUF are read; empty ones are not set."""
+    """OPENAI_API_KEY and RAGEVAL_GGUF are read; empty values count as not set."""
     settings = _resolve(OPENAI_API_KEY="k", RAGEVAL_GGUF="/m.gguf")
     assert (settings.api_key, settings.gguf) == (Secret("k"), "/m.gguf")
     assert _resolve(OPENAI_API_KEY="k\n").api_key == Secret("k")
@@ -101,7 +101,7 @@ def test_the_environment_gives_key_and_weights() -> None:
 
 @pytest.mark.parametrize("source", ["flag", "ini", "environment"])
 def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> None:
-    """They are secrets from then on, as its query is; what is left is where the server is."""
+    """User, password and query of a base URL become secrets; the rest is the server's URL."""
     text = "https://me:pass%40word@llm.example:8080/v1/?api-version=2024-10-21&api-key=hidden"
     given = {"base_url": text}
     settings = {
@@ -109,12 +109,12 @@ def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> No
         "ini": lambda: _resolve(None, given, OPENAI_BASE_URL="http://other/v1"),
         "environment": lambda: _resolve(OPENAI_BASE_URL=text),
     }[source]()
-    found = settings.base_url
-    assert found is not None
-    assert found.url == "https://llm.example:8080/v1"
-    assert found.login == Secret("me:pass@word")
-    assert found.query == Secret("api-version=2024-10-21&api-key=hidden")
-    assert found.public == BaseURL.parse("https://llm.example:8080/v1?api-version=2024-10-21").public
+    base_url = settings.base_url
+    assert base_url is not None
+    assert base_url.url == "https://llm.example:8080/v1"
+    assert base_url.login == Secret("me:pass@word")
+    assert base_url.query == Secret("api-version=2024-10-21&api-key=hidden")
+    assert base_url.public == BaseURL.parse("https://llm.example:8080/v1?api-version=2024-10-21").public
     for secret in ("me:", "pass", "word", "hidden", "2024"):
         assert secret not in f"{settings!r} {settings.header_line()}"
 
@@ -136,7 +136,7 @@ def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> No
     ],
 )
 def test_a_base_url_that_cannot_be_used_is_not_quoted(text: str) -> None:
-    """A password that is not percent-encoded would be taken for a host or a path, and shown as one."""
+    """The error for an invalid URL does not quote it: a password that is not encoded could look like a host or path."""
     for name, given in (
         ("--rageval-base-url", lambda: _resolve({"base_url": text})),
         ("rageval_base_url", lambda: _resolve(None, {"base_url": text})),
@@ -152,7 +152,7 @@ def test_a_base_url_that_cannot_be_used_is_not_quoted(text: str) -> None:
 
 
 def test_a_base_url_without_secrets_is_quoted() -> None:
-    """Then the mistake is seen."""
+    """The error for an invalid URL without secrets quotes it."""
     with pytest.raises(
         InputError, match=r"--rageval-base-url is 'llm.example/v1': expected a URL that begins"
     ):
@@ -160,7 +160,7 @@ def test_a_base_url_without_secrets_is_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "public_query"),
     [
         ("api-key=x", ""),
         ("API_KEY=x&access_token=y&sig=z&X-Amz-Signature=a&code=b&client_secret=c", ""),
@@ -169,16 +169,16 @@ def test_a_base_url_without_secrets_is_quoted() -> None:
         ("countrycode=at", "countrycode=at"),
     ],
 )
-def test_the_name_of_a_server_contains_no_secret_of_its_query(query: str, told: str) -> None:
-    """A changed key must not make every request another one; a deployment does, by its hash."""
+def test_the_name_of_a_server_contains_no_secret_of_its_query(query: str, public_query: str) -> None:
+    """The public URL ignores keys in the query, but includes a hash of other parameters such as a deployment."""
     named = public_url(f"http://x/v1?{query}")
-    assert named == public_url(f"http://x/v1?{told}")
+    assert named == public_url(f"http://x/v1?{public_query}")
     assert "=" not in named
-    assert (named == "http://x/v1") == (not told)
+    assert (named == "http://x/v1") == (not public_query)
 
 
 def test_absolute_paths_stay() -> None:
-    """Only relative paths get a base."""
+    """Absolute paths are not changed."""
     assert _resolve({"cassette": "/elsewhere/c.jsonl"}).cassette == Path("/elsewhere/c.jsonl")
 
 
@@ -217,7 +217,7 @@ def test_absolute_paths_stay() -> None:
     ],
 )
 def test_a_bad_value_names_the_option_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
-    """The message begins with the option as it was written there, and says what would do."""
+    """The message begins with the option as the user wrote it, and states the allowed values."""
     for source, written in (("flag", f"--rageval-{name.replace('_', '-')}"), ("ini", f"rageval_{name}")):
         given = ({name: value}, None) if source == "flag" else (None, {name: value})
         with pytest.raises(InputError) as caught:
@@ -238,19 +238,19 @@ def test_a_bad_value_names_the_option_and_what_is_allowed(name: str, value: str,
     ],
 )
 def test_a_switch_reads_usual_words(word: str, *, expected: bool) -> None:
-    """In the ini file a switch is on or off, in any of the usual words."""
+    """A switch in the ini file accepts the usual words for true and false."""
     assert _resolve(ini={"refresh": word}).refresh is expected
 
 
 def test_a_report_does_not_replace_the_baseline() -> None:
-    """A report in the place of the baseline makes the next run an error."""
+    """A report with the baseline's path raises InputError, since it would overwrite the baseline."""
     with pytest.raises(InputError, match=r"--rageval-report and --rageval-baseline name the same file"):
         _resolve({"report": [str(ROOT / "rageval_baseline.json")]})
 
 
 @pytest.mark.parametrize("name", ["temperature", "llm_reteval_temperature"])
 def test_two_temperatures_are_one_too_many(name: str) -> None:
-    """Parameters replace the package's own, and an option names another."""
+    """A temperature in both an option and the parameters raises InputError."""
     with pytest.raises(
         InputError, match=rf"--rageval-{name.replace('_', '-')} and the parameters .* leave one out"
     ):
@@ -258,7 +258,7 @@ def test_two_temperatures_are_one_too_many(name: str) -> None:
 
 
 def test_recording_needs_a_cassette() -> None:
-    """Without a file to write to, recording is an error that says which option to add."""
+    """Recording without a cassette raises InputError that says which option to add."""
     with pytest.raises(InputError, match=r"add --rageval-cassette FILE"):
         _resolve({"record": "true"})
     assert _resolve({"record": "true"}, {"cassette": "c.jsonl"}).record
@@ -315,14 +315,14 @@ SMOKE = "[smoke-test quality; only for scores that need a model]"
     ],
 )
 def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:
-    """The report header says what generates and what compares, and warns of the embedded model."""
+    """The header names the generator and the judge, and warns about the embedded model."""
     settings = Settings(**given)
     assert (settings.embedded, settings.llm_judge, settings.header_line()) == (embedded, judge, line)
 
 
 @pytest.mark.parametrize("models", ["a,b", "a,b,a", "a,,b", "a,b,c,", ","])
 def test_an_even_number_of_judges_is_refused(models: str) -> None:
-    """They may be tied; and one that is there twice has two votes."""
+    """An even number of judges, which may tie, and a repeated judge raise InputError."""
     with pytest.raises(InputError, match="expected one, or an odd number of different ones"):
         _resolve({"judge_model": models, "model": "m"})
     assert _resolve({"judge_model": "a, b,c", "model": "m"}).judge_models == ("a", "b", "c")
@@ -350,12 +350,15 @@ def test_an_even_number_of_judges_is_refused(models: str) -> None:
     ],
 )
 def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:
-    """For LLM-retEval where it differs from the rest; the embedded model's default is not named."""
+    """The header names draws and temperature, and those of LLM-retEval if they differ.
+
+    The default temperature of the embedded model is not named.
+    """
     assert drawn in Settings(**{"model": "m", **given}).header_line()
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"comparator": "judge"}, "answers compared in canonical form ["),
         ({"comparator": "f1>=0.5"}, "answers compared by f1>=0.5 ["),
@@ -365,13 +368,13 @@ def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: st
         ({"comparator": "em", "api_key": "k"}, "can be scored, answers compared by em"),
     ],
 )
-def test_another_comparator_is_in_the_header(given: dict[str, Any], told: str) -> None:
-    """With the judge, where it is part of it."""
-    assert told in Settings(**given).header_line()
+def test_another_comparator_is_in_the_header(given: dict[str, Any], expected: str) -> None:
+    """The header names the comparator, and the judge if the comparator uses it."""
+    assert expected in Settings(**given).header_line()
 
 
 def test_what_is_in_force_as_data() -> None:
-    """For the report: the same, and the seed."""
+    """The report's entry contains the settings of the header and the seed."""
     given = Settings(model="m", base_url="http://me:secret@x/v1", comparator="judge or em", seed=3)
     assert given.report_entry() == {
         "generator": "m at http://x/v1",
@@ -403,7 +406,7 @@ def test_what_is_in_force_as_data() -> None:
 
 
 def test_the_key_is_never_in_the_header() -> None:
-    """What is printed and reported does not hold the secret."""
+    """Neither header nor report contains the API key."""
     settings = Settings(model="m", api_key="sk-secret", base_url="http://x/v1")
     assert "sk-secret" not in settings.header_line()
     assert "sk-secret" not in str(settings.report_entry())
@@ -424,19 +427,19 @@ def test_every_option_is_a_setting_with_a_flag_an_ini_key_and_help(option) -> No
     ("text", "expected"), [("true", True), ("FORCE", "force"), ("force", "force"), ("false", False)]
 )
 def test_an_update_may_be_forced(text: str, *, expected: bool | str) -> None:
-    """Or asked for, or not."""
+    """--rageval-update-baseline accepts true, false and force."""
     assert _resolve({"update_baseline": text}).update_baseline == expected
 
 
 def test_an_update_takes_no_other_word() -> None:
-    """A slip must not be taken for yes."""
+    """A misspelt value of --rageval-update-baseline raises InputError and does not count as true."""
     with pytest.raises(InputError, match="--rageval-update-baseline is 'fource': expected nothing, or force"):
         _resolve({"update_baseline": "fource"})
 
 
 @pytest.mark.parametrize("ci", ["true", "1", "yes", "woodpecker"])
 def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
-    """Each can be overridden by its own option."""
+    """Under CI, a baseline is required and updates are refused, unless an option overrides this."""
     assert _resolve(CI=ci).require_baseline
     assert not _resolve({"require_baseline": "false"}, CI=ci).require_baseline
     assert not _resolve(ini={"require_baseline": "false"}, CI=ci).require_baseline
@@ -447,13 +450,13 @@ def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
 
 @pytest.mark.parametrize("ci", ["", "false", "0", " no "])
 def test_elsewhere_the_first_run_may_be_without_a_baseline(ci: str) -> None:
-    """An empty CI, or one that says no, is none."""
+    """If CI is empty or false, no baseline is required."""
     settings = _resolve({"update_baseline": "true"}, CI=ci)
     assert (settings.require_baseline, settings.update_baseline) == (False, True)
 
 
 def test_it_is_known_whether_the_baseline_was_named() -> None:
-    """One that was named has to be there."""
+    """baseline_named is true if an option or the ini file names the baseline, which must then exist."""
     assert not _resolve().baseline_named
     assert _resolve({"baseline": "rageval_baseline.json"}).baseline_named
     assert _resolve(ini={"baseline": "evals/main.json"}).baseline_named
@@ -461,14 +464,14 @@ def test_it_is_known_whether_the_baseline_was_named() -> None:
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "2", "2/", "/4", "a/b", "-1/4", "2/8/3"])
 def test_a_shard_is_one_of_a_number(text: str) -> None:
-    """Such as 2/8; 1/1 is a shard with all questions."""
+    """A shard is written I/N, such as 2/8; 1/1 is a shard with all questions."""
     with pytest.raises(InputError, match=r"--rageval-shard is .*: expected I/N with 1 ≤ I ≤ N, such as 2/8"):
         _resolve({"shard": text})
     assert _resolve({"shard": "1/1", "report": ["a.json"]}).shard == (1, 1)
 
 
 @pytest.mark.parametrize(
-    ("more", "why"),
+    ("more", "message"),
     [
         ({}, "--rageval-shard needs a JSON report"),
         ({"report": ["a.md"]}, "--rageval-shard needs a JSON report"),
@@ -477,20 +480,20 @@ def test_a_shard_is_one_of_a_number(text: str) -> None:
         ({"report": ["a.json"], "canary": "20"}, "--rageval-canary compares with the baseline"),
     ],
 )
-def test_a_shard_refuses_what_needs_all_questions(more: dict[str, Any], why: str) -> None:
-    """Each with what to do instead."""
-    with pytest.raises(InputError, match=why):
+def test_a_shard_refuses_what_needs_all_questions(more: dict[str, Any], message: str) -> None:
+    """Options that need all questions raise InputError in a shard, with a remedy."""
+    with pytest.raises(InputError, match=message):
         _resolve({"shard": "2/8", **more})
 
 
 def test_a_plan_of_a_shard_needs_no_report() -> None:
-    """It has no results."""
+    """A plan of a shard needs no report, since it has no results."""
     assert _resolve({"shard": "2/8", "plan": "true"}).shard == (2, 8)
 
 
 @pytest.mark.parametrize("text", ["0", "1.5", "-0.1", "some"])
 def test_a_sample_is_a_share(text: str) -> None:
-    """Above 0, at most 1; and it updates no baseline."""
+    """A sample is a share above 0 and at most 1, and cannot be combined with a baseline update."""
     with pytest.raises(InputError, match=r"--rageval-sample is .*: expected a share above 0, at most 1"):
         _resolve({"sample": text})
     with pytest.raises(InputError, match="--rageval-sample leaves some out"):

@@ -1,4 +1,4 @@
-"""The nouns: documents, gold passages, examples, eval sets, rankings."""
+"""The data classes: documents, gold passages, examples, eval sets, rankings."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ A, B = Document("alpha", "a"), Document("beta", "b")
 
 
 def test_a_document_reads_as_its_text() -> None:
-    """Prompts can be joined from documents as from strings."""
+    """`str` of a document is its text, so that prompts can join documents like strings."""
     assert "\n".join(map(str, (A, B))) == "alpha\nbeta"
 
 
@@ -33,12 +33,12 @@ def test_a_document_reads_as_its_text() -> None:
 def test_identity_is_the_id_or_else_the_text_at_its_place(
     one: Document, other: Document, *, same: bool
 ) -> None:
-    """Ids decide; texts and places do where there is no id, and an id never equals a text."""
+    """The identity is the id, or without an id the text and its span; an id never equals a text."""
     assert (one.identity == other.identity) is same
 
 
 def test_documents_with_metadata_can_be_hashed() -> None:
-    """A document goes into a set whatever its metadata hold."""
+    """A document can be hashed even if its metadata cannot."""
     assert (
         len({Document("x", "1", metadata={"pages": [1]}), Document("x", "1", metadata={"pages": [1]})}) == 1
     )
@@ -55,20 +55,20 @@ def test_documents_with_metadata_can_be_hashed() -> None:
     ],
 )
 def test_reports_name_things_by_what_they_have(thing: Document | Gold, label: str) -> None:
-    """The id, else the beginning of the text, else the span."""
+    """The label is the id, else the beginning of the text, else the span."""
     assert thing.label == label
 
 
 @pytest.mark.parametrize(("length", "cut"), [(57, False), (58, False), (59, True), (500, True)])
 def test_an_excerpt_is_never_wider_than_asked(length: int, *, cut: bool) -> None:
-    """Sixty characters with the quotes; an ellipsis marks what was cut."""
+    """An excerpt has at most 60 characters with its quotes, and an ellipsis if it was cut."""
     shown = excerpt("x" * length)
     assert len(shown) == min(length + 2, 60)
     assert ("…" in shown) is cut
 
 
 def test_passages_of_grade_0_are_not_relevant() -> None:
-    """They are judged, but no score is taken from them."""
+    """Gold passages of grade 0 are judged as not relevant, and `relevant` leaves them out."""
     gold = (Gold("a", grade=0), Gold("b"), Gold("c", grade=2))
     assert Example("1", "q", gold=gold).relevant == gold[1:]
 
@@ -83,7 +83,7 @@ def test_passages_of_grade_0_are_not_relevant() -> None:
     ],
 )
 def test_short_answers_are_wanted_each_as_its_aliases(fields: dict[str, Any], wanted: object) -> None:
-    """Alternatives are one answer; a set rules over them."""
+    """`answers` are aliases of one answer; `answer_set` takes precedence over them."""
     assert Example("1", "q", **fields).wanted == wanted
 
 
@@ -92,11 +92,11 @@ def _set(**fields: Any) -> EvalSet:
 
 
 def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_name() -> None:
-    """The same examples are the same set, however their records were written and called."""
-    one = _set(tags={"a": 1, "b": 2}, extra={"x": {"p": 1, "q": 2}})
-    other = _set(tags={"b": 2, "a": 1}, extra={"x": {"q": 2, "p": 1}})
-    assert one.digest == other.digest
-    assert one.digest == EvalSet("other.jsonl", one.examples).digest
+    """The digest does not depend on the order of keys or on the eval set's name."""
+    first = _set(tags={"a": 1, "b": 2}, extra={"x": {"p": 1, "q": 2}})
+    second = _set(tags={"b": 2, "a": 1}, extra={"x": {"q": 2, "p": 1}})
+    assert first.digest == second.digest
+    assert first.digest == EvalSet("other.jsonl", first.examples).digest
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_name() -> None:
     ],
 )
 def test_the_digest_depends_on_every_field(change: dict[str, Any]) -> None:
-    """A change of anything in an example is another set."""
+    """A change in any field of an example changes the digest."""
     assert _set(**change).digest != _set().digest
 
 
 def test_without_nuggets_digests_are_those_of_earlier_versions() -> None:
-    """A baseline stays valid; nuggets that are added make the example another one."""
+    """Without nuggets, digests equal those of earlier versions; adding nuggets changes the digest."""
     example = Example("1", "q", ("a",), gold=(Gold("d"),), reference="r")
     assert example.digest == "5a122d65d46a"
     assert EvalSet("s", (example,)).digest.startswith("0aecb26279e36305")
@@ -131,27 +131,27 @@ def test_without_nuggets_digests_are_those_of_earlier_versions() -> None:
 
 
 def test_the_digest_depends_on_the_order_of_examples() -> None:
-    """Examples are compared in the file's order."""
+    """The digest depends on the order of the examples."""
     one, two = Example("1", "q"), Example("2", "q")
     assert EvalSet("s", (one, two)).digest != EvalSet("s", (two, one)).digest
 
 
 def test_an_eval_set_is_its_examples() -> None:
-    """It has a length and is iterated in order."""
+    """An eval set has a length and is iterated in order."""
     examples = (Example("1", "q"), Example("2", "q"))
     evalset = EvalSet("s", examples)
     assert (len(evalset), tuple(evalset)) == (2, examples)
 
 
 def test_a_repeated_document_has_its_best_rank() -> None:
-    """The others are dropped and counted, before the ranking is cut."""
+    """A repeated document keeps its best rank; repetitions are dropped and counted before the ranking is cut."""
     ranking = Ranking.of("q", [A, A, B, Document("other text", "a"), Document("c"), Document("c")], 3)
     assert ranking.documents == (A, B, Document("c"))
     assert ranking.duplicates == 3
 
 
 def test_a_ranking_is_cut_at_k() -> None:
-    """The first k stay; without k all do."""
+    """A ranking is cut to the first k documents, or not cut if k is None."""
     documents = [Document(str(n)) for n in range(5)]
     assert [len(Ranking.of("q", documents, k)) for k in (1, 3, 9, None)] == [1, 3, 5, 5]
 
@@ -160,19 +160,19 @@ def test_a_ranking_is_cut_at_k() -> None:
     ("k", "missing", "surplus"), [(1, 0, 1), (2, 0, 0), (3, 1, 0), (9, 7, 0), (None, 0, 0)]
 )
 def test_a_ranking_knows_how_far_it_is_from_k(k: int | None, missing: int, surplus: int) -> None:
-    """Without the duplicates, which are counted for themselves."""
+    """Missing and surplus documents are counted relative to k, after duplicates are removed."""
     ranking = Ranking.of("q", [A, B, A], k)
     assert (ranking.duplicates, ranking.missing, ranking.surplus) == (1, missing, surplus)
 
 
 def test_documents_without_text_are_counted() -> None:
-    """White space is no text; a document that was cut does not count."""
+    """Documents with no text or only white space are counted, up to the cut-off."""
     documents = [A, Document("", "c"), Document(" \n", "d"), Document("", "e")]
     assert [Ranking.of("q", documents, k).textless for k in (1, 2, 4)] == [0, 1, 3]
 
 
 def test_a_ranking_reads_as_a_sequence() -> None:
-    """Ranks, slices, iteration, ids and emptiness are those of a tuple."""
+    """A ranking supports indexing, slicing, iteration and truth testing like a tuple."""
     ranking = Ranking.of("q", [A, B])
     assert (ranking[0], ranking[-1], ranking[:1], list(ranking)) == (A, B, (A,), [A, B])
     assert ranking.ids == ("a", "b")
@@ -180,7 +180,7 @@ def test_a_ranking_reads_as_a_sequence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "found"),
+    ("item", "is_member"),
     [
         ("a", True),
         ("alpha", False),
@@ -192,31 +192,31 @@ def test_a_ranking_reads_as_a_sequence() -> None:
         (7, False),
     ],
 )
-def test_membership_asks_for_ids_and_documents(item: object, *, found: bool) -> None:
+def test_membership_asks_for_ids_and_documents(item: object, *, is_member: bool) -> None:
     """A string is an id, never a text; a document is found by id or, without one, by text."""
-    assert (item in Ranking.of("q", [A, B, Document("gamma")])) is found
+    assert (item in Ranking.of("q", [A, B, Document("gamma")])) is is_member
 
 
 def test_a_document_without_an_id_is_found_by_its_text() -> None:
-    """So a test can ask for a text, though the retriever gives ids."""
+    """A document without an id is found by its text, even if the ranking's documents have ids."""
     assert Document("alpha") in Ranking.of("q", [A, B])
 
 
 def test_cached_documents_do_not_change_later() -> None:
-    """A retriever may go on to change the metadata that it returned."""
+    """Changing metadata after a document was cached does not change the cached document."""
     metadata = {"page": 1}
     given = [Document("one", "a"), Document("two", "b", metadata=metadata)]
-    kept = Ranking.of("?", given).move_to_spool(Spool())
+    cached = Ranking.of("?", given).move_to_spool(Spool())
     metadata["page"] = 2
-    assert [each.metadata for each in kept] == [{}, {"page": 1}]
-    assert kept.ids == ("a", "b")
+    assert [document.metadata for document in cached] == [{}, {"page": 1}]
+    assert cached.ids == ("a", "b")
     plain = Ranking.of("?", given[:1]).move_to_spool(Spool())
     assert plain[0] is given[0]
     assert plain.ids == ("a",)
 
 
 def test_cached_documents_of_another_class_keep_their_attributes() -> None:
-    """The retriever's own class may have more than a document, and the generator may read it; also in steps."""
+    """Cached documents of a subclass keep their class and attributes, also in the steps of a ranking."""
 
     @dataclass(frozen=True)
     class Page(Document):
@@ -224,9 +224,9 @@ def test_cached_documents_of_another_class_keep_their_attributes() -> None:
 
     given = [Document("one", "a"), Page(" ", "b", url="https://b")]
     steps = (Ranking.of("first", given), Ranking.of("second", given[:1]))
-    kept = Ranking.of("?", given, steps=steps).move_to_spool(Spool())
-    assert (kept.ids, kept.labels, kept.textless, len(kept)) == (("a", "b"), ["a", "b"], 1, 2)
-    assert [*kept] == given
-    assert kept[1] is given[1]
-    assert kept.steps == steps
-    assert kept == Ranking.of("?", given, steps=steps)
+    cached = Ranking.of("?", given, steps=steps).move_to_spool(Spool())
+    assert (cached.ids, cached.labels, cached.textless, len(cached)) == (("a", "b"), ["a", "b"], 1, 2)
+    assert [*cached] == given
+    assert cached[1] is given[1]
+    assert cached.steps == steps
+    assert cached == Ranking.of("?", given, steps=steps)

@@ -1,4 +1,4 @@
-"""Errors of the user's own code, told with where they come from; and the texts of errors."""
+"""Errors of the user's code, reported with their origin; and the texts of errors."""
 
 import traceback
 
@@ -23,7 +23,7 @@ def _raised(depth: int) -> str:
 
 
 def test_the_users_error_is_reported_with_its_type_and_text() -> None:
-    """What was being done comes first, then the type and the text of what was raised."""
+    """The message names the failed call, then the type and text of the exception."""
     assert _raised(0).startswith("rageval_retriever raised for 'q': ValueError: no index\n")
 
 
@@ -40,7 +40,10 @@ def test_deep_stacks_are_cut_to_the_innermost_frames() -> None:
 
 @pytest.mark.parametrize("kind", [RagevalError, InputError, Unscored, QueryError])
 def test_the_text_of_an_error_may_be_printed(kind: type[Exception]) -> None:
-    """Also by pytest, by a logger, or in another's error; the line feeds of ours stay."""
+    """The text of an error contains no control characters or CI commands, in every way of printing it.
+
+    Our own newlines stay.
+    """
     error = kind("found \x1b[2J\n  ::error::x")
     for text in (str(error), f"{error}", "".join(traceback.format_exception_only(error)).rstrip()):
         assert text.endswith("found \\u001b[2J\n  \\u003a:error::x")

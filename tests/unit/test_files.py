@@ -1,4 +1,4 @@
-"""A file is written whole or not at all."""
+"""A file is written completely or not at all."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ def _failing() -> Iterator[bytes]:
 
 @pytest.mark.parametrize("before", [None, b"the last good one"])
 def test_what_fails_half_way_leaves_the_file_of_before(tmp_path: Path, before: bytes | None) -> None:
-    """And nothing beside it."""
+    """A failed write leaves the previous file, or none, and no temporary file."""
     path = tmp_path / "report.html"
     if before is not None:
         path.write_bytes(before)
@@ -28,7 +28,7 @@ def test_what_fails_half_way_leaves_the_file_of_before(tmp_path: Path, before: b
 
 
 def test_the_file_is_never_seen_half_written(tmp_path: Path) -> None:
-    """Whoever looks while it is written finds the old content."""
+    """Readers see the old content until the write is complete."""
     path = tmp_path / "report.html"
     path.write_bytes(b"old")
     seen = []
@@ -44,7 +44,7 @@ def test_the_file_is_never_seen_half_written(tmp_path: Path) -> None:
 
 
 def test_permissions_are_kept(tmp_path: Path) -> None:
-    """Of a file that is there; a new one has those that the system gives."""
+    """An existing file keeps its permissions; a new one gets the system's defaults."""
     path, other = tmp_path / "report.html", tmp_path / "other"
     path.write_bytes(b"old")
     path.chmod(0o640)
@@ -56,7 +56,7 @@ def test_permissions_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_name_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
-    """What is written beside it has a short name of its own."""
+    """A file name of the maximum length works, since the temporary file has a short name."""
     path = tmp_path / ("x" * 250 + ".html")
     write_atomically(path, [b"new"])
     assert path.read_bytes() == b"new"
@@ -64,7 +64,7 @@ def test_the_name_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
-    """It cannot be renamed over: what listens at its other end would hear nothing."""
+    """A named pipe is written to, not replaced, so that its reader gets the content."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

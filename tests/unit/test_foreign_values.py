@@ -1,4 +1,4 @@
-"""Values of other packages' types: which are missing, which are integers, and their texts as ids."""
+"""Values of other packages' types: missing values, integers, and ids."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -15,7 +15,7 @@ NAType = type("NAType", (), {})
 
 @pytest.mark.parametrize("value", [None, float("nan"), np.float32("nan"), np.float64("nan"), NAType()])
 def test_missing_values(value: Any) -> None:
-    """A gap in a table."""
+    """None, NaN and NA values are missing."""
     assert is_missing(value)
     assert as_identifier(value) is None
 
@@ -24,7 +24,7 @@ def test_missing_values(value: Any) -> None:
     "value", [0, 0.0, "", "nan", False, [], np.array([1.0, 2.0]), 10**400, Fraction(1, 3)]
 )
 def test_values_that_are_there(value: Any) -> None:
-    """Zero and an empty text are values; an array is not compared."""
+    """Zero, False, empty values and arrays are not missing."""
     assert not is_missing(value)
 
 
@@ -46,7 +46,7 @@ def test_values_that_are_there(value: Any) -> None:
     ],
 )
 def test_whole_numbers(value: Any, number: int | None) -> None:
-    """Floats too large to be exact are no integers."""
+    """Numbers with an integral value become int, unless they are bools or floats too large to be exact."""
     result = whole_number(value)
     assert (result, type(result)) == (number, type(number))
 
@@ -66,7 +66,7 @@ def test_whole_numbers(value: Any, number: int | None) -> None:
     ],
 )
 def test_numbers_become_ints_and_floats(value: Any, number: Any) -> None:
-    """A bool and anything else is unchanged."""
+    """Numbers become int or float; bools and other values are unchanged."""
     result = plain_number(value)
     assert (result, type(result)) == (number, type(number))
 
@@ -89,6 +89,6 @@ def test_numbers_become_ints_and_floats(value: Any, number: Any) -> None:
     ],
 )
 def test_ids_of_any_type_are_texts(value: Any, text: str) -> None:
-    """Plain strings, which JSON can represent."""
+    """An id of any type becomes a plain str."""
     identifier = as_identifier(value)
     assert (identifier, type(identifier)) == (text, str)

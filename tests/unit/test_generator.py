@@ -1,4 +1,4 @@
-"""From a question and passages to an answer."""
+"""Generators: from a question and passages to an answer."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ SERVER = RemoteServer("http://here/v1")
 
 
 class _Gateway:
-    """Stands where the gateway to models is: notes what is asked, says what it is told to."""
+    """A stand-in for the gateway to models: it records requests and returns a fixed reply."""
 
     def __init__(self, text: str = " c7\n") -> None:
         self.text = text
@@ -39,7 +39,7 @@ class _Gateway:
 
 
 class _Kept:
-    """A gateway that has the replies of some samples."""
+    """A gateway with cached replies of some samples."""
 
     def __init__(self, **texts: str) -> None:
         self.texts = texts
@@ -52,26 +52,29 @@ class _Kept:
 
 
 def test_cached_answers_equal_those_of_single_calls() -> None:
-    """Of the same request, without its reasoning; none where one is missing, or where one is empty."""
-    kept, asked = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Gateway()
-    kept_generator, asking = LLMGenerator(kept, SERVER, "m"), LLMGenerator(asked, SERVER, "m")
-    assert kept_generator.answers_nowait("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
-    assert kept_generator.answers_nowait("generate", "Which?", PASSAGES, range(3)) is None
-    assert kept_generator.answers_nowait("cite", "Which?", PASSAGES, [3]) is None
-    asyncio.run(asking.generate("Which?", PASSAGES))
-    assert kept.requests[0] == (asked.requests[0], range(2))
+    """Cached answers are those of the same request, without reasoning.
+
+    The result is None if one is missing or empty.
+    """
+    cache, gateway = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Gateway()
+    cached_generator, live_generator = LLMGenerator(cache, SERVER, "m"), LLMGenerator(gateway, SERVER, "m")
+    assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
+    assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(3)) is None
+    assert cached_generator.answers_nowait("cite", "Which?", PASSAGES, [3]) is None
+    asyncio.run(live_generator.generate("Which?", PASSAGES))
+    assert cache.requests[0] == (gateway.requests[0], range(2))
 
 
 def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
-    """All of its draws are the first."""
-    kept = _Kept(_0="a")
-    generator = EmbeddedGenerator(kept, SERVER, "m")
+    """At temperature 0, all draws have the cached answer of the first."""
+    cache = _Kept(_0="a")
+    generator = EmbeddedGenerator(cache, SERVER, "m")
     assert generator.answers_nowait("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
     assert generator.with_temperature(0.5).answers_nowait("generate", "Which?", PASSAGES, (3, 4)) is None
 
 
 def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> None:
-    """It is called."""
+    """A generator of the user has no cached replies, so that it is always called."""
     assert adapt_generator(_sync, loop).answers_nowait("generate", "Which?", PASSAGES, [0]) is None
 
 
@@ -88,7 +91,7 @@ async def _async(question: str, passages: Sequence[Document]) -> str:
 
 
 class _AsyncCallable:
-    """A generator that is an object with an asynchronous call."""
+    """A generator object with an asynchronous `__call__`."""
 
     async def __call__(self, question: str, passages: Sequence[Document]) -> str:
         return _sync(question, passages)
@@ -96,22 +99,22 @@ class _AsyncCallable:
 
 @pytest.mark.parametrize("generator", [_sync, _async, partial(_async), _AsyncCallable()])
 def test_functions_are_generators(loop: BackgroundEventLoop, generator: Callable[..., Any]) -> None:
-    """Sync and async; the passages are Documents, and the answer is stripped."""
+    """Sync and async functions are generators; they get Documents, and the answer is stripped."""
     assert _generate(loop, generator) == "Which? one+two"
 
 
 def test_a_sync_function_is_called_in_the_tests_thread(loop: BackgroundEventLoop) -> None:
-    """As a retriever is."""
+    """A sync generator is called in the test's thread, like a retriever."""
     assert _generate(loop, lambda _q, _p: str(threading.get_ident())) == str(threading.get_ident())
 
 
 def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -> None:
-    """And once without a question, where something asks what the requests are made of."""
-    filled = []
+    """The prompt is rendered once for all draws; request_summary renders it once more without a question."""
+    rendered = []
 
     class Counted(Prompts):
         def answer(self, question: str, passages: Sequence[str]) -> str:
-            filled.append(question)
+            rendered.append(question)
             return super().answer(question, passages)
 
     gateway = _Gateway()
@@ -119,9 +122,9 @@ def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -
     for sample in range(3):
         loop.run(generator.generate("Which?", PASSAGES, sample=sample))
     assert len({request.key for request in gateway.requests}) == 3
-    assert filled == ["Which?"]
+    assert rendered == ["Which?"]
     assert len({str(request_summary(request)["parts"]) for request in gateway.requests}) == 1
-    assert filled == ["Which?", ""]
+    assert rendered == ["Which?", ""]
 
 
 def _fail(question: str, passages: Sequence[Document]) -> str:
@@ -136,7 +139,7 @@ async def _fail_async(question: str, passages: Sequence[Document]) -> str:
 def test_an_exception_of_the_function_is_reported_with_the_question(
     loop: BackgroundEventLoop, generator: Callable[..., Any]
 ) -> None:
-    """The user's exception is the cause, and the line in the user's code is shown."""
+    """The user's exception is the cause, and the message shows the line in the user's code."""
     with pytest.raises(CallableError) as caught:
         _generate(loop, generator)
     assert str(caught.value).startswith("rageval_generator raised for 'Which?': LookupError: ")
@@ -146,7 +149,7 @@ def test_an_exception_of_the_function_is_reported_with_the_question(
 
 @pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
 def test_our_own_errors_pass(loop: BackgroundEventLoop, error: Exception) -> None:
-    """A generator may say that this one has no answer, or that the run is wrong."""
+    """Unscored and InputError raised by a generator are not wrapped."""
 
     def generate(_question: str, _passages: Sequence[Document]) -> str:
         raise error
@@ -160,14 +163,14 @@ def test_our_own_errors_pass(loop: BackgroundEventLoop, error: Exception) -> Non
     ("returned", "name"), [(None, "NoneType"), (["a"], "list"), (b"a", "bytes"), (7, "int")]
 )
 def test_an_answer_is_text(loop: BackgroundEventLoop, returned: object, name: str) -> None:
-    """Anything else is an error that names the question."""
+    """A return value that is no string raises CallableError that names the question."""
     with pytest.raises(CallableError, match=f"rageval_generator returned {name} for 'Which\\?'"):
         _generate(loop, lambda _q, _p: returned)
 
 
 @pytest.mark.parametrize("empty", ["", " \n"])
 def test_an_empty_answer_is_unscored(loop: BackgroundEventLoop, empty: str) -> None:
-    """Saying nothing is no answer, of functions and of models."""
+    """An empty answer of a function or a model raises Unscored."""
     for generator in (lambda _q, _p: empty, LLMGenerator(_Gateway(empty), SERVER, "m")):
         with pytest.raises(Unscored, match="the generator's reply is empty"):
             _generate(loop, generator)
@@ -175,7 +178,7 @@ def test_an_empty_answer_is_unscored(loop: BackgroundEventLoop, empty: str) -> N
 
 @pytest.mark.parametrize("value", [None, "model", 5])
 def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: object) -> None:
-    """The error says what the fixture gave and what it should give."""
+    """The error names the fixture's value and the expected signature."""
     with pytest.raises(CallableError, match="which cannot be called") as caught:
         adapt_generator(value, loop)
     assert type(value).__name__ in str(caught.value)
@@ -183,7 +186,7 @@ def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: obje
 
 
 def test_a_models_request_has_prompt_temperature_and_sample(loop: BackgroundEventLoop) -> None:
-    """Samples of one prompt are different requests, at the paper's temperature."""
+    """Samples of one prompt are different requests at temperature 0.5."""
     gateway = _Gateway()
     generator = LLMGenerator(gateway, SERVER, "m")
     assert [_generate(loop, generator, sample) for sample in (0, 1)] == ["c7", "c7"]
@@ -194,7 +197,7 @@ def test_a_models_request_has_prompt_temperature_and_sample(loop: BackgroundEven
 
 
 def test_the_embedded_model_draws_once(loop: BackgroundEventLoop) -> None:
-    """It is not sampled: all draws of a prompt are one request, without chance and of one line."""
+    """The embedded model is not sampled: all draws are one request at temperature 0 that stops at a newline."""
     gateway = _Gateway()
     for sample in (0, 2):
         assert _generate(loop, EmbeddedGenerator(gateway, SERVER, "m"), sample) == "c7"
@@ -208,7 +211,7 @@ def _cite(loop: BackgroundEventLoop, generator: object) -> str:
 
 
 def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
-    """The parameters are those of an answer, but that the local model may say more."""
+    """Citing uses a separate prompt with the parameters of an answer; the local model gets a larger max_tokens."""
     gateway = _Gateway(" c7 [1]\n")
     for generator in (
         LLMGenerator(gateway, SERVER, "m", max_tokens=9),
@@ -224,12 +227,12 @@ def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLo
 
 
 def test_a_function_cites_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
-    """It is called as for an answer."""
+    """A function without `cite` is called as for an answer."""
     assert _cite(loop, _sync) == "Which? one+two"
 
 
 class _Sync:
-    """The least that an object can be."""
+    """A minimal generator object."""
 
     def generate(self, question: str, passages: Sequence[Document]) -> str:
         return f" {question} {len(passages)}\n"
@@ -256,18 +259,18 @@ class _Citing(_Sync):
 def test_an_objects_methods_are_called_as_a_function_is(
     loop: BackgroundEventLoop, generator: object, answered: str, cited: str
 ) -> None:
-    """Sync or async, with or without `sample` and `cite`; what cannot cite gives its answer."""
+    """Methods may be sync or async, with or without `sample` and `cite`; without `cite`, the answer is used."""
     assert _generate(loop, generator, sample=1) == answered
     assert _cite(loop, generator) == cited
 
 
 def test_a_function_with_a_parameter_sample_receives_it(loop: BackgroundEventLoop) -> None:
-    """So that repeated draws can differ where the user keeps replies."""
+    """A parameter `sample` receives the draw's number, so that the user's own cache can separate draws."""
     assert _generate(loop, lambda _q, _p, sample: f"draw {sample}", sample=2) == "draw 2"
 
 
 def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: BackgroundEventLoop) -> None:
-    """An error of the user's code, of `cite` too."""
+    """Exceptions and invalid results of methods are reported like those of functions."""
 
     class Broken:
         async def generate(self, question: str, passages: Sequence[Document]) -> str:
@@ -283,21 +286,21 @@ def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: 
 
 
 def test_parameters_of_the_user_replace_ours(loop: BackgroundEventLoop) -> None:
-    """They are part of the request and of the identity, in which secrets and long values are hashed."""
+    """The user's parameters override ours in the request and in the identity, which hashes secrets and long values."""
     gateway = _Gateway()
     given = {"seed": 7, "max_tokens": 80, "user": "planted", "stop": ["a"]}
     plain, generator = (
         LLMGenerator(gateway, SERVER, "m", max_tokens=9),
         LLMGenerator(gateway, SERVER, "m", parameters=given),
     )
-    for each in (plain, generator):
-        _generate(loop, each)
+    for llm_generator in (plain, generator):
+        _generate(loop, llm_generator)
     first, second = (request.parameters for request in gateway.requests)
     assert first == {"temperature": 0.5, "max_tokens": 9}
     assert second == {"temperature": 0.5, **given}
-    told = generator.identity("generate")
-    assert told.items() >= {"temperature": 0.5, "seed": 7, "max_tokens": 80, "stop": '["a"]'}.items()
-    assert "planted" not in str(told)
+    identity = generator.identity("generate")
+    assert identity.items() >= {"temperature": 0.5, "seed": 7, "max_tokens": 80, "stop": '["a"]'}.items()
+    assert "planted" not in str(identity)
     assert plain.identity("generate").keys() == {"", "temperature", "max_tokens", "prompt to generate"}
 
 
@@ -306,18 +309,18 @@ def _explain(loop: BackgroundEventLoop, generator: object) -> str:
 
 
 def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
-    """The local model sees worked examples, and may say more than in a short answer."""
+    """Long answers use a separate prompt; the local model gets worked examples and a larger max_tokens."""
     gateway = _Gateway(" It is c7.\n")
     remote, local = LLMGenerator(gateway, SERVER, "m", max_tokens=9), EmbeddedGenerator(gateway, SERVER, "m")
     assert [_explain(loop, generator) for generator in (remote, local)] == ["It is c7."] * 2
-    asked, asked_locally = gateway.requests
-    assert asked.messages[0]["content"] == DEFAULT_PROMPTS.long_answer("Which?", ["one", "two"])
-    assert asked.parameters == {"temperature": 0.5, "max_tokens": 9}
-    assert asked_locally.messages[0]["content"] == few_shot_long_answer_prompt("Which?", ["one", "two"])
-    assert asked_locally.parameters["max_tokens"] == 128
+    request, local_request = gateway.requests
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.long_answer("Which?", ["one", "two"])
+    assert request.parameters == {"temperature": 0.5, "max_tokens": 9}
+    assert local_request.messages[0]["content"] == few_shot_long_answer_prompt("Which?", ["one", "two"])
+    assert local_request.parameters["max_tokens"] == 128
     for generator in (remote, local):
-        told = [generator.identity(method) for method in ("generate", "cite", "explain")]
-        assert len({str(one) for one in told}) == 3
+        identities = [generator.identity(method) for method in ("generate", "cite", "explain")]
+        assert len({str(identity) for identity in identities}) == 3
 
 
 class _Explaining(_Sync):
@@ -326,7 +329,7 @@ class _Explaining(_Sync):
 
 
 def test_a_function_answers_at_length_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
-    """Where it has no method `explain`, it is called as for an answer."""
+    """A generator without `explain` is called as for an answer."""
     assert _explain(loop, _sync) == "Which? one+two"
     assert _explain(loop, _Sync()) == "Which? 2"
     assert _explain(loop, _Explaining()) == "Of 2 passages: Which?"

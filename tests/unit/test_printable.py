@@ -1,4 +1,4 @@
-"""No text steers a terminal or a CI runner, in whatever form it is written."""
+"""Printed text cannot control a terminal or a CI runner."""
 
 import json
 import re
@@ -14,16 +14,16 @@ from pytest_rageval.printable import one_line, printable
 PARTS = [*":#[]() \t\n\r\x0b\x0c\x1b\x9b\x85aé", "::", "##", "##vso[", "::error::"]
 PARTS += [*"\u00a0\u3000\u200b\u00ad\ufeff\ufe0f\u2028\u202e\ud83d\U000e0020"]
 HOSTILE = st.lists(st.sampled_from(PARTS), max_size=30).map("".join)
-"""Texts of what matters, in any order."""
+"""Texts made of the relevant characters and commands in any order."""
 
 
 def _seen(line: str) -> str:
-    """A line as .NET compares it: without what has no width."""
-    return "".join(each for each in line if unicodedata.category(each) not in {"Cf", "Mn"})
+    """Return the line without zero-width characters, which .NET ignores in comparisons."""
+    return "".join(character for character in line if unicodedata.category(character) not in {"Cf", "Mn"})
 
 
 def _is_command(text: str) -> bool:
-    """As GitHub's and Azure's runners look for one: line by line, at every character that ends one for them."""
+    """Whether GitHub's or Azure's runner would find a command in a line of the text."""
     seen = map(_seen, re.split("[\r\n]", text))
     return any(line.lstrip().startswith("::") or re.search(r"##\w*\[", line) for line in seen)
 
@@ -55,7 +55,7 @@ def _is_command(text: str) -> bool:
     ],
 )
 def test_what_would_steer_is_written_as_code(text: str, shown: str) -> None:
-    """Escapes of 7 and 8 bits, links, returns, directions; commands to runners, with white space before them."""
+    """Control characters, links, direction marks and CI commands are escaped, also after white space."""
     assert printable(text) == shown
     assert printable(shown) == shown
 
@@ -72,17 +72,19 @@ def test_what_would_steer_is_written_as_code(text: str, shown: str) -> None:
     ],
 )
 def test_all_else_stays(text: str) -> None:
-    """Letters of all scripts, our own lines, code and Markdown."""
+    """Letters of all scripts, newlines, code and Markdown are unchanged."""
     assert printable(text) == text
 
 
 @given(HOSTILE)
 def test_nothing_is_a_command_or_a_control(text: str) -> None:
-    """Whatever is put together: for the runner's own rules too, and again where the text is put into lines."""
+    """No combination leaves a command or control character, and escaping again changes nothing."""
     shown = printable(text)
     assert not _is_command(shown)
     assert not any(
-        unicodedata.category(each) in {"Cc", "Cs", "Zl", "Zp"} for each in shown if each not in "\n\t"
+        unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}
+        for character in shown
+        if character not in "\n\t"
     )
     assert printable(shown) == shown
     assert "\n" not in one_line(text)
@@ -90,7 +92,7 @@ def test_nothing_is_a_command_or_a_control(text: str) -> None:
 
 @given(HOSTILE)
 def test_json_means_the_same(text: str) -> None:
-    """So that what a program reads from stdout is what a person sees there."""
+    """Escaped JSON still parses to the same value."""
     written = json.dumps({"said": [text]}, ensure_ascii=False, indent=1)
     assert json.loads(printable(written)) == {"said": [text]}
 
@@ -100,11 +102,11 @@ def test_json_means_the_same(text: str) -> None:
     "part", ["\n", " ", ":", "#", "##", "\x1b", "\u200b", "#\u200b", " :", "\n :", "##a", "a"]
 )
 def test_it_is_linear(part: str) -> None:
-    """Ten times the text takes about ten times as long, not a hundred times: a server may say anything."""
+    """Ten times the text takes about ten times as long, not a hundred times, whatever a server sends."""
 
     def seconds(length: int) -> float:
         text = part * (length // len(part))
-        # Of this thread's own work, however busy the machine is.
+        # CPU time of this thread does not depend on the load of the machine.
         began = time.thread_time()
         printable(text)
         return time.thread_time() - began

@@ -1,4 +1,4 @@
-"""What users import from the package itself."""
+"""The names that users import from the package."""
 
 import re
 from pathlib import Path
@@ -10,17 +10,17 @@ import pytest_rageval
 
 @pytest.mark.parametrize("name", pytest_rageval.__all__)
 def test_every_public_name_is_found(name: str) -> None:
-    """Each name in `__all__` leads to the object of that name."""
+    """Each name in `__all__` resolves to the object of that name."""
     assert getattr(pytest_rageval, name).__name__ == name
 
 
 def test_every_public_name_has_a_home() -> None:
-    """The lazy table and `__all__` list the same names."""
+    """The table of lazy names and `__all__` list the same names."""
     assert sorted(pytest_rageval._MODULE_OF) == sorted(pytest_rageval.__all__)
 
 
 def test_a_recorded_run_as_the_docs_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Paths are texts, and both names are of the package itself."""
+    """The expression in the docs for a recorded TREC run works with names of the package and string paths."""
     (tmp_path / "evals" / "trec").mkdir(parents=True)
     (tmp_path / "evals" / "trec" / "topics.tsv").write_text("301\torganised crime?\n")
     (tmp_path / "evals" / "trec" / "qrels.txt").write_text("301 0 d1 1\n")
@@ -35,6 +35,6 @@ def test_a_recorded_run_as_the_docs_write_it(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """A misspelt import fails as in any module."""
+    """A misspelt name raises AttributeError, as in any module."""
     with pytest.raises(AttributeError, match="has no attribute 'Documnet'"):
         _ = pytest_rageval.Documnet

@@ -1,4 +1,4 @@
-"""What somebody else's code returned, as a number."""
+"""Converting values returned by foreign code to numbers."""
 
 import numpy as np
 import pytest
@@ -20,9 +20,9 @@ from pytest_rageval.user_code import as_number, as_share
     ],
 )
 def test_a_number_of_any_kind_is_a_float(given: object, number: float | None) -> None:
-    """What is none stays none: no text is read as one."""
-    found = as_number(given)
-    assert (found, type(found)) == (number, type(number))
+    """Numbers of any type become floats; strings and other values give None."""
+    result = as_number(given)
+    assert (result, type(result)) == (number, type(number))
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ def test_a_number_of_any_kind_is_a_float(given: object, number: float | None) ->
     [(0, 0.0), (True, 1.0), (0.25, 0.25), (-0.01, None), (1.01, None), (float("nan"), None)],
 )
 def test_a_share_is_from_0_to_1(given: object, share: float | None) -> None:
-    """Both ends are in it; nothing is clipped."""
+    """A share from 0 to 1, ends included, is returned; any other number gives None and is not clipped."""
     assert as_share(given) == share

@@ -1,4 +1,4 @@
-"""A score: a mean that remembers its examples."""
+"""A score: a mean with its examples."""
 
 import copy
 import pickle
@@ -43,7 +43,7 @@ BILLING = Score(
 
 
 def test_a_score_is_the_mean_of_the_scored_examples() -> None:
-    """It is a float, and unscored examples are counted beside it, not in it."""
+    """A score is a float, the mean of the scored examples; unscored examples are only counted."""
     score = _score(1.0, None, 0.5, None)
     assert isinstance(score, float)
     assert score == 0.75
@@ -53,13 +53,13 @@ def test_a_score_is_the_mean_of_the_scored_examples() -> None:
 
 
 def test_the_mean_is_exact() -> None:
-    """Ten times 0.1 is 0.1: the sum is not rounded on the way."""
+    """The mean of ten times 0.1 is 0.1: rounding errors do not accumulate."""
     assert _score(*[0.1] * 10) == 0.1
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_value_that_is_no_finite_number_is_an_error(value: float) -> None:
-    """It names the score and the example; a mean of it would compare as nobody expects."""
+    """NaN and infinity raise InputError that names the score and the example."""
     with pytest.raises(InputError, match=f"recall@5: the score of example q2 is {value!r}"):
         _score(1.0, value)
 
@@ -87,21 +87,21 @@ def test_the_interval_is_that_of_the_scored(
     ],
 )
 def test_a_slice_has_the_examples_with_all_tags(tags: dict[str, Any], ids: list[str]) -> None:
-    """A value, one of several, or one in a list of the example's own; unscored examples stay in."""
-    found = BILLING.where(**tags)
-    assert [outcome.example.id for outcome in found.outcomes] == ids
-    assert (found.spec, found.slice, found.seed) == ("recall@5", tags, 3)
+    """A slice selects examples by a value, one of several values, or a value in a list; unscored examples stay."""
+    sliced = BILLING.where(**tags)
+    assert [outcome.example.id for outcome in sliced.outcomes] == ids
+    assert (sliced.spec, sliced.slice, sliced.seed) == ("recall@5", tags, 3)
 
 
 def test_slices_can_be_sliced() -> None:
-    """The tags add up."""
-    found = BILLING.where(topic="billing").where(hops=2)
-    assert found == 0.5
-    assert found.slice == {"topic": "billing", "hops": 2}
+    """Slicing a slice combines the tags."""
+    sliced = BILLING.where(topic="billing").where(hops=2)
+    assert sliced == 0.5
+    assert sliced.slice == {"topic": "billing", "hops": 2}
 
 
 def test_a_slice_of_nothing_lists_the_tags_there_are() -> None:
-    """A misspelt tag is an error that shows what could be meant."""
+    """A tag value without examples raises InputError that lists the existing tags."""
     with pytest.raises(InputError) as caught:
         BILLING.where(topic="biling")
     assert str(caught.value) == (
@@ -111,13 +111,13 @@ def test_a_slice_of_nothing_lists_the_tags_there_are() -> None:
 
 
 def test_a_slice_of_a_set_without_tags_says_so() -> None:
-    """Where there are no tags there is nothing to list."""
+    """If no example has tags, the error says so."""
     with pytest.raises(InputError, match="No example has topic='x': the examples have no tags"):
         _score(1.0).where(topic="x")
 
 
 def test_too_many_unscored_are_an_error_with_reasons() -> None:
-    """The text says how many, why, which, and how to allow them."""
+    """The error states the number, reasons and ids of unscored examples, and how to allow them."""
     values = [_outcome(n, 1.0) for n in range(10)]
     gone = [_outcome(n, None, "no gold passages") for n in range(10, 14)]
     gone.append(_outcome(14, None, "the judge gave no verdict"))
@@ -132,26 +132,26 @@ def test_too_many_unscored_are_an_error_with_reasons() -> None:
 
 
 def test_no_scored_example_is_an_error_whatever_is_allowed() -> None:
-    """A mean of nothing is no number."""
+    """Without a scored example there is no mean, so even max_unscored=1 raises."""
     with pytest.raises(TooManyUnscoredError, match=r"^recall@5: none of 2 examples has a score:"):
         _score(None, None, max_unscored=1.0)
 
 
 @pytest.mark.parametrize(("unscored", "share"), [(1, 0.05), (2, 0.1), (29, 0.29), (57, 0.57), (0, 0.0)])
 def test_the_allowed_share_itself_is_allowed(unscored: int, share: float) -> None:
-    """Only more than the share is too many, free of rounding."""
+    """A share of exactly max_unscored is allowed, despite rounding."""
     n = 100 if unscored > 2 else 20
     assert _score(*[None] * unscored, *[1.0] * (n - unscored), max_unscored=share).unscored == unscored
 
 
 def test_one_more_than_the_allowed_share_is_too_many() -> None:
-    """Two of twenty are more than 5%."""
+    """Two unscored of twenty exceed 5% and raise."""
     with pytest.raises(TooManyUnscoredError, match="2 of 20"):
         _score(None, None, *[1.0] * 18, max_unscored=0.05)
 
 
 def test_a_slice_has_the_same_largest_share_of_unscored_examples() -> None:
-    """A slice may be unscored too often though the whole is not."""
+    """max_unscored applies to a slice even if the whole set is within it."""
     outcomes = [_outcome(1, None, "no gold passages", topic="a"), *(_outcome(n, 1.0) for n in range(2, 21))]
     score = Score("recall@5", outcomes, max_unscored=0.05)
     with pytest.raises(TooManyUnscoredError, match=r"^recall@5 where topic='a': none of 1"):
@@ -159,7 +159,7 @@ def test_a_slice_has_the_same_largest_share_of_unscored_examples() -> None:
 
 
 def test_an_error_names_the_keywords_that_a_score_was_asked_for_with() -> None:
-    """A test may have the same score with another comparator."""
+    """The error names the comparator, since a test may have the same score with another one."""
     words = {"comparator": "graded", "order": "rank"}
     with pytest.raises(TooManyUnscoredError, match=r"^recall@5 by graded: none of 2 examples has a score:"):
         _score(None, None, keywords=words)
@@ -170,7 +170,7 @@ def test_an_error_names_the_keywords_that_a_score_was_asked_for_with() -> None:
 
 
 def _repeated(*runs: list[float | None], **words: Any) -> Score:
-    """A score of the first run, and the further runs beside it."""
+    """A score of the first run, with the other runs as repeats."""
     first, *others = (
         [
             _outcome(n, value, None if value is not None else "no", topic="ab"[n % 2])
@@ -196,7 +196,7 @@ def _repeated(*runs: list[float | None], **words: Any) -> Score:
 def test_the_spread_is_the_standard_deviation_of_the_means_of_runs(
     runs: list[list[float | None]], spread: float | None
 ) -> None:
-    """With n - 1; a run without any score is left out, and one run has none."""
+    """The spread uses n - 1; a run without scores is left out, and a single run has no spread."""
     score = _repeated(*runs)
     assert score.spread == (None if spread is None else pytest.approx(spread))
     assert len(score.repeats) == len(runs) - 1
@@ -215,7 +215,7 @@ def test_the_spread_is_the_standard_deviation_of_the_means_of_runs(
 def test_each_example_has_the_mean_over_the_runs_in_which_it_has_a_score(
     runs: list[list[float | None]], values: list[float | None], partly: int
 ) -> None:
-    """The score is the mean of these; an example without a score in any run is unscored."""
+    """The score is the mean of the examples' means; an example without a score in any run is unscored."""
     score = _repeated(*runs)
     assert [outcome.value for outcome in score.outcomes] == values
     assert [outcome.unscored for outcome in score.outcomes] == [
@@ -229,7 +229,7 @@ def test_each_example_has_the_mean_over_the_runs_in_which_it_has_a_score(
 
 
 def test_an_example_is_explained_by_the_run_closest_to_its_mean() -> None:
-    """Lost twice of three times, it is shown as lost."""
+    """An example that is lost in two of three runs is explained by a run in which it is lost."""
     won, lost = _outcome(0, 1.0), replace(_outcome(0, 0.0), lost_by="generator")
     assert Score("answer.em@5", [won], repeats=[[lost], [lost]]).outcomes[0].lost_by == "generator"
     assert Score("answer.em@5", [won], repeats=[[lost], [won]]).outcomes[0].lost_by is None
@@ -241,29 +241,29 @@ def test_a_value_of_a_further_run_is_a_finite_number_too() -> None:
 
 
 def test_a_slice_has_its_own_spread() -> None:
-    """Of the same runs, over its own examples."""
+    """The spread of a slice is computed over its own examples in the same runs."""
     score = _repeated([1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0])
     assert score.where(topic="a").spread == 0.0
     assert score.where(topic="b").spread == pytest.approx(0.5 / 2**0.5)
 
 
 def test_a_score_survives_copying() -> None:
-    """With all that it remembers."""
+    """Copying and pickling keep all attributes of a score."""
     score = _repeated([1.0, 0.0], [1.0, 1.0], slice={"topic": "a"}, max_unscored=0.5, seed=3)
-    for twin in (copy.deepcopy(score), pickle.loads(pickle.dumps(score))):  # noqa: S301 - our own
-        assert (twin, twin.outcomes, twin.repeats) == (score, score.outcomes, score.repeats)
-        assert (twin.slice, twin.max_unscored, twin.seed) == ({"topic": "a"}, 0.5, 3)
+    for copied in (copy.deepcopy(score), pickle.loads(pickle.dumps(score))):  # noqa: S301 - our own
+        assert (copied, copied.outcomes, copied.repeats) == (score, score.outcomes, score.repeats)
+        assert (copied.slice, copied.max_unscored, copied.seed) == ({"topic": "a"}, 0.5, 3)
 
 
 def test_what_is_not_defined_is_left_out_and_counted_and_is_never_too_much() -> None:
-    """Nineteen of twenty: the mean is that of the other, and none is unscored."""
+    """Undefined examples are left out and counted, do not count as unscored, and never raise."""
     score = Score("rel_recall.answer@5", [_outcome(0, 0.5), *map(_undefined, range(1, 20))], max_unscored=0.0)
     assert (score, score.n, score.unscored, score.undefined) == (0.5, 1, 0, 19)
     assert (score.reasons, score.undefined_reasons) == ({}, {"nothing was cited": 19})
 
 
 def test_the_share_of_the_unscored_is_one_of_those_with_a_definition() -> None:
-    """One unscored of two is half, however many there are for which the score says nothing."""
+    """The unscored share is relative to the examples for which the score is defined."""
     outcomes = [_outcome(0, 1.0), _outcome(1, None, "no gold passages"), *map(_undefined, range(2, 20))]
     with pytest.raises(TooManyUnscoredError) as caught:
         Score("rel.citation_precision@5", outcomes, max_unscored=0.4)
@@ -272,7 +272,7 @@ def test_the_share_of_the_unscored_is_one_of_those_with_a_definition() -> None:
 
 
 def test_a_score_that_is_defined_for_nothing_says_why() -> None:
-    """A larger share of unscored examples would not help."""
+    """If a score is undefined for all examples, the error gives the reason and does not suggest max_unscored."""
     with pytest.raises(TooManyUnscoredError) as caught:
         Score("rel_recall.answer@5", [_undefined(1), _undefined(2)])
     assert str(caught.value) == (
@@ -282,15 +282,15 @@ def test_a_score_that_is_defined_for_nothing_says_why() -> None:
 
 
 def test_a_scale_stays_with_the_score() -> None:
-    """In slices and copies; the interval of grades knows that 1 is the lowest."""
+    """Slices and copies keep the scale, whose lowest value bounds the interval."""
     score = Score("judged.correctness@5", [_outcome(n, 1.0, topic="a") for n in range(20)], scale=(1.0, 5.0))
-    for each in (score, score.where(topic="a"), pickle.loads(pickle.dumps(score))):  # noqa: S301 - our own
-        assert each.scale == (1.0, 5.0)
-        assert each.ci95 == (1.0, pytest.approx(1 + 4 * wilson_interval(0, 20)[1]))
+    for copied in (score, score.where(topic="a"), pickle.loads(pickle.dumps(score))):  # noqa: S301 - our own
+        assert copied.scale == (1.0, 5.0)
+        assert copied.ci95 == (1.0, pytest.approx(1 + 4 * wilson_interval(0, 20)[1]))
 
 
 def test_a_score_may_be_a_quantile_and_stays_one_in_slices_and_copies() -> None:
-    """Also where the examples of a failed retriever are counted."""
+    """A quantile stays one in slices and copies, and when failed examples are counted."""
     outcomes = [Outcome(Example(f"q{n}", "?", tags={"odd": n % 2}), float(n)) for n in range(1, 11)]
     outcomes.append(Outcome(Example("lost", "?"), None, "it failed", cause="retriever"))
     score = Score("latency.p50", outcomes, statistic=Quantile(0.5), scale=(0.0, float("inf")))
@@ -304,7 +304,7 @@ def test_a_score_may_be_a_quantile_and_stays_one_in_slices_and_copies() -> None:
 
 
 def test_intervals_of_several_scores_share_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are those of each score alone; scores of one size and seed are resampled together."""
+    """Intervals computed together equal those computed alone, with one set of resamples per size and seed."""
     values = [(0.1, 0.4, 0.9, 0.2), (0.3, 0.3, 0.8, None), (0.9, 0.1, 0.2, 0.2), (0.0, 1.0, 1.0, 1.0)]
     alone = [_score(*value).ci95 for value in values]
     sizes = []

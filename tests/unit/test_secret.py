@@ -1,4 +1,4 @@
-"""A secret is hidden however it is printed, and wherever a server repeats it."""
+"""A secret is hidden however it is printed, and when a server repeats it."""
 
 import copy
 import pickle
@@ -13,7 +13,7 @@ KEY = "sk-planted/key+1"
 
 @dataclass(frozen=True)
 class Holder:
-    """As the settings hold one."""
+    """A dataclass that holds a secret, as the settings do."""
 
     key: Secret | None = None
 
@@ -35,13 +35,13 @@ class Holder:
     ],
 )
 def test_it_is_shown_as_stars(shown: str) -> None:
-    """In every form of formatting, and inside of what holds it."""
+    """A secret is shown as stars in every kind of formatting, and within an object that holds it."""
     assert "planted" not in shown
     assert "***" in shown or shown == "{}"
 
 
 def test_it_is_no_text() -> None:
-    """No library takes it for one and sends or prints it; the text is had by its name alone."""
+    """A secret is no str, so that libraries cannot send or print it; only `reveal` returns the text."""
     secret = Secret(KEY)
     assert not isinstance(secret, str)
     with pytest.raises(TypeError):
@@ -50,7 +50,7 @@ def test_it_is_no_text() -> None:
 
 
 def test_it_is_not_pickled() -> None:
-    """Neither by itself nor in what holds it; a copy in the same process is the same."""
+    """Pickling a secret or its holder raises TypeError; deep copies are equal."""
     for holder in (Secret(KEY), Holder(Secret(KEY)), [Secret(KEY)]):
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
             with pytest.raises(TypeError, match="a secret is not pickled"):
@@ -59,14 +59,14 @@ def test_it_is_not_pickled() -> None:
 
 
 def test_two_are_equal_where_their_texts_are() -> None:
-    """And never equal to a text."""
+    """Secrets with the same text are equal, and never equal to a str."""
     assert Secret(KEY) == Secret(KEY)
     assert len({Secret(KEY), Secret(KEY), Secret("other")}) == 2
     assert Secret(KEY) != KEY
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "sk-planted/key+1",
         'in JSON: "sk-planted\\/key+1"',
@@ -75,9 +75,9 @@ def test_two_are_equal_where_their_texts_are() -> None:
         "twice: sk-planted/key+1sk-planted/key+1",
     ],
 )
-def test_a_server_may_repeat_it(said: str) -> None:
-    """As it is, in JSON and in URLs."""
-    redacted = Secret(KEY).redact(said)
+def test_a_server_may_repeat_it(text: str) -> None:
+    """A secret is redacted as plain text, in JSON and in URLs."""
+    redacted = Secret(KEY).redact(text)
     assert "***" in redacted
     assert "planted" not in redacted
 
@@ -87,7 +87,7 @@ def test_a_server_may_repeat_it(said: str) -> None:
     ["planted\x01key", 'planted"key', "planted\\key", "plantedükey", "planted\nkey", " planted-key\n"],
 )
 def test_an_error_may_quote_it(key: str) -> None:
-    """As libraries quote headers that cannot be sent: in the form of Python code."""
+    """A secret is redacted when a library quotes it as a Python literal."""
     header = f"Bearer {key}".strip()
     for quoted in (repr(key), ascii(key), repr(header.encode("latin-1")), repr(header.encode())):
         redacted = Secret(key).redact(f"Illegal header value {quoted}")
@@ -96,15 +96,15 @@ def test_an_error_may_quote_it(key: str) -> None:
 
 
 def test_a_login_is_hidden_whole_and_in_parts() -> None:
-    """The password alone, and as it is sent."""
+    """A login is redacted whole, its password alone, and as a Basic authorization header."""
     login = Secret.from_login("me", "planted-word")
-    for said in ("me:planted-word", "planted-word", "Basic bWU6cGxhbnRlZC13b3Jk"):
-        assert "***" in login.redact(said)
-        assert "planted" not in login.redact(said)
-        assert "bWU6" not in login.redact(said)
+    for text in ("me:planted-word", "planted-word", "Basic bWU6cGxhbnRlZC13b3Jk"):
+        assert "***" in login.redact(text)
+        assert "planted" not in login.redact(text)
+        assert "bWU6" not in login.redact(text)
     assert login.redact("me and you") == "me and you"
 
 
 def test_a_short_word_is_no_secret() -> None:
-    """Local servers want no key, and get a word that may be in any text."""
+    """A short placeholder key, such as local servers get, is not redacted."""
     assert Secret("none").redact("There are none.") == "There are none."

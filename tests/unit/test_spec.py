@@ -20,7 +20,7 @@ from pytest_rageval.scores import Spec
 def test_a_score_is_taken_apart_and_put_together(
     text: str, name: str, part: str | None, k: int | None
 ) -> None:
-    """Name, part and cut-off are found, and give the text again."""
+    """A score name is parsed into name, part and cut-off, and `str` restores the text."""
     spec = Spec.parse(text)
     assert spec == Spec(name, part, k)
     assert str(spec) == text
@@ -50,7 +50,7 @@ def test_a_score_is_taken_apart_and_put_together(
     ],
 )
 def test_another_form_is_refused_with_examples(text: object) -> None:
-    """The error shows what was written and how a score is written."""
+    """The error quotes the invalid name and shows how a score is written."""
     with pytest.raises(InputError) as caught:
         Spec.parse(text)
     assert str(caught.value).startswith(f"{text!r} is not a score.")
@@ -70,7 +70,7 @@ def test_another_form_is_refused_with_examples(text: object) -> None:
     ],
 )
 def test_another_spelling_of_a_name_has_a_hint(text: str, meant: str | None) -> None:
-    """Capitals and spaces are the usual mistakes."""
+    """Capitals and spaces, the usual mistakes, get a hint."""
     with pytest.raises(InputError) as caught:
         Spec.parse(text)
     hint = f" Did you mean {meant}?" if meant else ""
@@ -78,7 +78,7 @@ def test_another_spelling_of_a_name_has_a_hint(text: str, meant: str | None) -> 
 
 
 def test_a_cut_off_of_thousands_of_digits_is_refused() -> None:
-    """Python converts at most 4,300 digits."""
+    """A cut-off with too many digits raises InputError: Python converts at most 4,300 digits."""
     with pytest.raises(InputError) as caught:
         Spec.parse(f"recall@{'9' * 5000}")
     assert str(caught.value) == (
@@ -88,6 +88,6 @@ def test_a_cut_off_of_thousands_of_digits_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["recall@0", "answer.f1@-1"])
 def test_a_cut_off_below_1_is_refused(text: str) -> None:
-    """There is no rank 0."""
+    """A cut-off below 1 raises InputError, since ranks start at 1."""
     with pytest.raises(InputError, match="a ranking has at least rank 1"):
         Spec.parse(text)

@@ -1,4 +1,4 @@
-"""Records in a spool: they come back as they were, from memory and from the file, also where there is no room."""
+"""Records in a spool are read back unchanged from memory and from the file, also on a full disk."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ RECORDS = st.recursive(
 @pytest.mark.slow
 @given(st.lists(RECORDS, max_size=20), st.integers(0, 200))
 def test_records_come_back_as_they_were(records: list[Any], at_once: int) -> None:
-    """In any order, with their types, whatever is in the file by then."""
+    """Records are read back in any order with their types, whether or not they were written to the file."""
     spool = Spool()
     spool._buffer_bytes = at_once
     places = [spool.put(record) for record in records]
@@ -33,22 +33,22 @@ def test_records_come_back_as_they_were(records: list[Any], at_once: int) -> Non
 
 
 class Text(str):
-    """A text of another type."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 @pytest.mark.parametrize("value", [object(), Text("a"), {"a": array("d", [1.0])}, [{1, 2}], b"bytes"])
 def test_anything_but_plain_data_stays_the_same_object(value: object) -> None:
-    """A subclass, a set, an array: none comes back as something else."""
+    """Values that are no plain data, such as a subclass of str, a set or an array, stay the same object."""
     spool = Spool()
-    places = [spool.put(each) for each in (1, value, 2)]
+    places = [spool.put(record) for record in (1, value, 2)]
     assert spool.get(places[1]) is value
     assert [spool.get(places[0]), spool.get(places[2])] == [1, 2]
 
 
 def test_a_record_that_nests_too_deeply_stays_in_memory() -> None:
-    """Also one that holds itself."""
+    """A record that contains itself stays in memory as the same object."""
     itself: list[Any] = []
     itself.append(itself)
     spool = Spool()
@@ -56,7 +56,7 @@ def test_a_record_that_nests_too_deeply_stays_in_memory() -> None:
 
 
 def test_most_of_a_large_spool_is_in_a_file_without_a_name(tmp_path: Path, monkeypatch) -> None:
-    """Nothing is left in the folder."""
+    """A large spool is in an unnamed temporary file, and no file is left in the folder."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     spool = Spool()
@@ -70,7 +70,7 @@ def test_most_of_a_large_spool_is_in_a_file_without_a_name(tmp_path: Path, monke
 
 @pytest.mark.parametrize("room", [0, 1, 17, 1000, 5000])
 def test_on_a_full_disk_further_replies_stay_in_memory(monkeypatch, room: int) -> None:
-    """Also where a part of a record was written."""
+    """On a full disk, further records stay in memory, also if part of a record was written."""
 
     class Disk:
         def __init__(self) -> None:
@@ -104,7 +104,7 @@ def test_on_a_full_disk_further_replies_stay_in_memory(monkeypatch, room: int) -
 
 
 def test_no_temporary_folder_keeps_all_in_memory(monkeypatch) -> None:
-    """The run goes on."""
+    """Without a temporary folder, all records stay in memory."""
 
     def none(**_: object) -> None:
         raise FileNotFoundError(2, "No usable temporary directory found")
@@ -116,7 +116,7 @@ def test_no_temporary_folder_keeps_all_in_memory(monkeypatch) -> None:
 
 
 def test_a_cached_list_is_read_as_a_list() -> None:
-    """By reports, by `json`, and by the reports of plugins; a copy is a plain list."""
+    """A spooled list works like a list, also for `json` and in plugins' reports; a copy is a plain list."""
     plain = [{"id": f"q{n}", "score": n / 3} for n in range(5)]
     kept = spooled_list(plain, Spool())
     assert isinstance(kept, list)
@@ -150,7 +150,7 @@ def test_a_cached_list_is_read_as_a_list() -> None:
 
 @pytest.mark.parametrize("other", [[], [3], [1, 2], [1, 2, 2], [1, 2, 2, 4], [0, 9]])
 def test_every_operation_of_a_list_gives_what_it_gives_for_a_list(other: list[int]) -> None:
-    """`list` itself has no items here: none of its methods may be left."""
+    """Every list operation is overridden, because the underlying `list` has no items."""
     plain = [1, 2, 2]
     kept, kept_other = spooled_list(plain, Spool()), spooled_list(other, Spool())
     for compare in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
@@ -172,7 +172,7 @@ def test_every_operation_of_a_list_gives_what_it_gives_for_a_list(other: list[in
 
 
 def test_a_cached_tuple_equals_the_tuple() -> None:
-    """As documents of rankings are compared."""
+    """A spooled tuple compares, hashes and pickles like the tuple, as documents of rankings require."""
     kept = SpooledTuple(Spool(), ["a", "b"], 2)
     assert kept == ("a", "b")
     assert kept == ("a", "b")
@@ -184,7 +184,10 @@ def test_a_cached_tuple_equals_the_tuple() -> None:
 
 
 def test_what_a_record_was_made_of_is_had_while_it_is_recent(monkeypatch) -> None:
-    """Most documents of rankings are read soon after they are kept; later they are made of the record."""
+    """A recent record returns its original object, as documents are read soon after they are stored.
+
+    Later the object is decoded from the record.
+    """
     spool, original = Spool(), ("a", "b")
     place = spool.put([*original], decoded=(original, tuple))
     assert spool.get(place, tuple) is original
@@ -201,18 +204,18 @@ def test_what_a_record_was_made_of_is_had_while_it_is_recent(monkeypatch) -> Non
 
 
 def test_an_item_is_made_when_it_is_first_asked_for() -> None:
-    """Once: most reports show a few of 100,000 questions, and many runs have no report."""
-    asked: list[int] = []
+    """Each item is computed once, on first access: most reports show a few of 100,000 questions."""
+    computed: list[int] = []
 
     def double(number: int) -> dict[str, int]:
-        asked.append(number)
+        computed.append(number)
         return {"twice": 2 * number}
 
-    found = spooled_map(double, [3, 4, 5, 6], Spool())
-    assert (len(found), bool(found), asked) == (4, True, [])
-    assert (found[-1], found[1:3], asked) == ({"twice": 12}, [{"twice": 8}, {"twice": 10}], [6, 4, 5])
-    assert json.loads(json.dumps(found)) == [*found] == [{"twice": 2 * number} for number in (3, 4, 5, 6)]
-    assert next(reversed(found)) == {"twice": 12}
-    assert sorted(asked) == [3, 4, 5, 6]
+    items = spooled_map(double, [3, 4, 5, 6], Spool())
+    assert (len(items), bool(items), computed) == (4, True, [])
+    assert (items[-1], items[1:3], computed) == ({"twice": 12}, [{"twice": 8}, {"twice": 10}], [6, 4, 5])
+    assert json.loads(json.dumps(items)) == [*items] == [{"twice": 2 * number} for number in (3, 4, 5, 6)]
+    assert next(reversed(items)) == {"twice": 12}
+    assert sorted(computed) == [3, 4, 5, 6]
     with pytest.raises(IndexError):
-        found[4]
+        items[4]

@@ -1,4 +1,4 @@
-"""Unicode's normal forms, and what is done where thousands of marks stand in a row."""
+"""Unicode normal forms, and the handling of long sequences of combining marks."""
 
 import unicodedata
 
@@ -13,14 +13,14 @@ FORMS = ("NFC", "NFD", "NFKC")
 
 @given(text=st.text(max_size=MAX_MARKS))
 def test_a_text_without_such_rows_is_in_the_form_that_unicode_says(text: str) -> None:
-    """Whatever it holds."""
+    """A text without long sequences of marks gets the standard normal form."""
     for form in FORMS:
         assert normal_form(form, text) == unicodedata.normalize(form, text)
 
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u0323", "\uff9e"])
 def test_a_row_of_marks_is_parted(mark: str) -> None:
-    """By a sign that does not show; as many marks as languages write stay as they are."""
+    """A longer sequence of marks than languages use is split by an invisible character."""
     few, many = f"e{mark * MAX_MARKS}x", f"e{mark * (MAX_MARKS + 1)}x"
     assert normal_form("NFD", few) == unicodedata.normalize("NFD", few)
     assert normal_form("NFKC", many).count("\u034f") == 1
@@ -28,6 +28,6 @@ def test_a_row_of_marks_is_parted(mark: str) -> None:
 
 
 def test_what_is_no_mark_is_not_parted() -> None:
-    """A rule of dashes, or a row of emoji."""
+    """Long sequences of other characters, such as dashes or emoji, are not split."""
     for text in ("\u2014" * 100, "😀" * 100, "。" * 100):
         assert normal_form("NFC", text) == text

@@ -1,4 +1,4 @@
-"""The user's own callables, and what stands for them in a plan."""
+"""The user's own callables, and their stubs in a plan."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ def _user(loop: BackgroundEventLoop, function: Callable[..., Any]) -> UserCallab
 
 @pytest.mark.parametrize("function", [_sync, _async, partial(_async), _AsyncObject(), _sync_to_async])
 def test_sync_and_async_callables_are_called(loop: BackgroundEventLoop, function: Callable[..., Any]) -> None:
-    """Also a sync one that gives something to await; calls are counted."""
+    """Sync and async callables, also sync ones that return an awaitable, are called, and calls are counted."""
     user = _user(loop, function)
     assert [loop.run(user.call("a")) for _ in range(3)] == ["A"] * 3
     assert user.calls == 3
@@ -48,13 +48,13 @@ def test_sync_and_async_callables_are_called(loop: BackgroundEventLoop, function
 
 
 def test_a_sync_callable_runs_in_the_tests_thread(loop: BackgroundEventLoop) -> None:
-    """Some may be used only where they were made."""
+    """A sync callable runs in the test's thread, since some objects may be used only there."""
     user = _user(loop, lambda _: threading.get_ident())
     assert loop.run(user.call("a")) == threading.get_ident()
 
 
 def test_a_lazy_series_is_read_where_it_may_run(loop: BackgroundEventLoop) -> None:
-    """A generator of documents runs as it is read."""
+    """A generator of documents is consumed in the test's thread, since its code runs while it is read."""
 
     def lazy(_: str) -> Iterator[int]:
         yield threading.get_ident()
@@ -67,7 +67,7 @@ def test_a_lazy_series_is_read_where_it_may_run(loop: BackgroundEventLoop) -> No
 def test_a_callable_fails_at_one_question(
     loop: BackgroundEventLoop, kind: type[BaseException], *, is_async: bool
 ) -> None:
-    """It is called for the others; for the same one not again in this run, but in the next."""
+    """A failure concerns one question, which is not called again in this run, but in the next run."""
 
     def fails(question: str) -> str:
         if question == "b":
@@ -96,7 +96,7 @@ def test_a_callable_fails_at_one_question(
 def _called(
     loop: BackgroundEventLoop, user: UserCallable, *questions: str, at_once: bool = False
 ) -> list[Any]:
-    """What becomes of the questions in one run."""
+    """Return the results or exceptions of the questions in one run."""
 
     async def each() -> list[Any]:
         calls = [user.call(question) for question in questions]
@@ -111,7 +111,7 @@ QUESTIONS = [f"q{n}" for n in range(20)]
 
 
 async def _wrong(question: str) -> str:
-    # One after the other, so that those that wait could take the places of those that failed.
+    # Fail one after the other, so that waiting calls could start in place of failed ones.
     await asyncio.sleep(0.002 * int(question[1:]))
     raise LookupError(question)
 
@@ -125,7 +125,7 @@ def _wrong_sync(question: str) -> str:
 def test_what_fails_at_the_first_few_is_called_no_more(
     loop: BackgroundEventLoop, function: Callable[..., Any], *, at_once: bool
 ) -> None:
-    """A wrong line of code would fail at all of them, after a paid reply each; the rest have the first error."""
+    """If the first few questions fail alike, the callable is not called again, and the rest get the first error."""
     user = _user(loop, function)
     outcomes = _called(loop, user, *QUESTIONS, at_once=at_once)
     assert user.calls == MAX_FAILURES
@@ -134,7 +134,7 @@ def test_what_fails_at_the_first_few_is_called_no_more(
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_what_has_answered_one_is_called_for_all(loop: BackgroundEventLoop, *, at_once: bool) -> None:
-    """However many it fails at."""
+    """A callable that succeeded once is called for all questions, however many fail."""
 
     async def seldom(question: str) -> str:
         return question if question == "q3" else await _wrong(question)
@@ -146,7 +146,7 @@ def test_what_has_answered_one_is_called_for_all(loop: BackgroundEventLoop, *, a
 
 
 def test_different_failures_are_no_wrong_line(loop: BackgroundEventLoop) -> None:
-    """Only as many of one kind end the calls."""
+    """Only failures of the same kind count towards the limit that stops the calls."""
     kinds = [LookupError, ValueError, OSError, TypeError]
 
     def fails(question: str) -> str:
@@ -158,7 +158,7 @@ def test_different_failures_are_no_wrong_line(loop: BackgroundEventLoop) -> None
 
 
 def test_one_question_asked_in_many_ways_is_one_question(loop: BackgroundEventLoop) -> None:
-    """A question may be asked at several cut-offs, and for several samples."""
+    """Failures of one question with several cut-offs or samples count once."""
 
     def fails(question: str, *, sample: int) -> str:
         if question == "bad":
@@ -174,7 +174,7 @@ def test_one_question_asked_in_many_ways_is_one_question(loop: BackgroundEventLo
 
 
 def test_a_question_without_an_answer_is_no_failure(loop: BackgroundEventLoop) -> None:
-    """The model said nothing, or the judge gave no verdict."""
+    """Unscored, as for an empty answer or a missing verdict, does not count as a failure."""
 
     def unscored(_: str) -> str:
         raise Unscored("empty")
@@ -185,25 +185,25 @@ def test_a_question_without_an_answer_is_no_failure(loop: BackgroundEventLoop) -
 
 
 def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: BackgroundEventLoop) -> None:
-    """As many as could show that all would fail."""
-    most: list[int] = []
+    """Only MAX_FAILURES calls run at first; after a success, all run concurrently."""
+    running_counts: list[int] = []
     calls = 0
 
     async def counting(question: str) -> str:
         nonlocal calls
         calls += 1
         await asyncio.sleep(0.01)
-        most.append(calls)
+        running_counts.append(calls)
         calls -= 1
         return question
 
     assert _called(loop, _user(loop, counting), *QUESTIONS, at_once=True) == QUESTIONS
-    assert most[0] == MAX_FAILURES
-    assert max(most) > MAX_FAILURES
+    assert running_counts[0] == MAX_FAILURES
+    assert max(running_counts) > MAX_FAILURES
 
 
 def test_an_inline_callable_fails_at_one_question(loop: BackgroundEventLoop) -> None:
-    """Without an event loop too: a cancelled coroutine, as of `asyncio.run`, concerns its question alone."""
+    """Without an event loop too, a cancelled coroutine in the callable fails only its question."""
 
     async def cancelled() -> str:
         raise asyncio.CancelledError
@@ -224,7 +224,7 @@ def test_an_inline_callable_fails_at_one_question(loop: BackgroundEventLoop) -> 
 
 
 def test_a_cancelled_run_is_no_failure_of_the_callable(loop: BackgroundEventLoop) -> None:
-    """The cancellation of the run, and the end of a coroutine that is closed, are not the callable's."""
+    """Cancelling the run, or closing the coroutine, is not recorded as a failure of the callable."""
 
     async def waits(_: str) -> str:
         await asyncio.sleep(60)
@@ -252,7 +252,7 @@ def test_a_cancelled_run_is_no_failure_of_the_callable(loop: BackgroundEventLoop
 
 @pytest.mark.parametrize("error", [Unscored("no score"), InputError("no model")])
 def test_errors_of_the_package_are_not_wrapped(loop: BackgroundEventLoop, error: Exception) -> None:
-    """The callable may ask models with rageval_llm: the next call is a call."""
+    """An error of this package is raised unchanged and not cached: the next call calls the callable again."""
 
     def fails(_: str) -> str:
         raise error
@@ -270,7 +270,7 @@ def test_errors_of_the_package_are_not_wrapped(loop: BackgroundEventLoop, error:
 
 
 def test_a_result_is_read_where_it_is_returned(loop: BackgroundEventLoop) -> None:
-    """One that cannot be used is a failure at its question; what it was is the reason."""
+    """A result that cannot be used is a failure of its question, with a reason that names the result."""
 
     def read(result: str) -> int:
         if result == "A":
@@ -288,7 +288,7 @@ def test_a_result_is_read_where_it_is_returned(loop: BackgroundEventLoop) -> Non
 
 
 class _Judge:
-    """Compares, and cannot say what is relevant."""
+    """A judge with `compare` but without `relevant`."""
 
     def compare(self, *_: object) -> float:
         raise AssertionError("called in a plan")
@@ -299,18 +299,18 @@ def _generate(*_: object) -> str:
 
 
 def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
-    """As a generator and as a judge: there is no answer and no verdict, and the reason is one."""
-    told: Counter[str] = Counter()
+    """A plan counts the calls of generator and judge without making them, and each raises Planned."""
+    remarks: Counter[str] = Counter()
 
     def count(remark: str) -> None:
-        told[remark] += 1
+        remarks[remark] += 1
 
     generator, judge = (
         PlanStub(f"rageval_{name}", part, count)
         for name, part in (("generator", _generate), ("judge", _Judge()))
     )
 
-    async def asked() -> list[Any]:
+    async def call_all() -> list[Any]:
         return await asyncio.gather(
             generator("Which?", []),
             generator("Which?", [], sample=2),
@@ -318,16 +318,16 @@ def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
             return_exceptions=True,
         )
 
-    outcomes = asyncio.run(asked())
+    outcomes = asyncio.run(call_all())
     assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(Planned, "not called in a plan")] * 3
-    assert told == {
+    assert remarks == {
         "calls of rageval_generator, your own function: their requests are not counted": 2,
         "calls of rageval_judge, your own function: their requests are not counted": 1,
     }
 
 
 def test_in_a_plan_a_missing_method_is_missing() -> None:
-    """The stand-in has what the part has, whatever the methods are called."""
+    """A stub has only the methods of the object that it replaces."""
     judge = PlanStub("rageval_judge", _Judge(), print)
     assert hasattr(judge, "compare")
     assert not hasattr(judge, "relevant")
@@ -338,7 +338,7 @@ def _with_kinds(positional: str, /, *, named: str, **_: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "name", "taken"),
+    ("function", "name", "expected"),
     [
         (_with_kinds, "named", True),
         (_with_kinds, "positional", False),
@@ -348,9 +348,9 @@ def _with_kinds(positional: str, /, *, named: str, **_: str) -> None:
         (dict.get, "key", False),
     ],
 )
-def test_which_words_a_function_takes(function: Callable[..., Any], name: str, taken: bool) -> None:  # noqa: FBT001
-    """Those it names itself and that can be given by name."""
-    assert has_parameter(function, name) is taken
+def test_which_words_a_function_takes(function: Callable[..., Any], name: str, expected: bool) -> None:  # noqa: FBT001
+    """has_parameter is true for named parameters that can be passed by keyword."""
+    assert has_parameter(function, name) is expected
 
 
 class _Base:
@@ -359,7 +359,7 @@ class _Base:
 
 
 class _Strict(_Base):
-    """Overrides nothing that has a name of its own."""
+    """A subclass that does not override `compare`."""
 
     @classmethod
     def made(cls, question: str) -> str:
@@ -396,11 +396,11 @@ def _drawn(question: str, *, model: str = "m", **_: object) -> str:
 def test_a_function_is_known_by_its_name_and_its_object(
     loop: BackgroundEventLoop, function: Callable[..., Any], identity: str
 ) -> None:
-    """So that a baseline blames another judge on the judge, and the same one in another process on nobody."""
+    """The identity names function and class, so that it is equal in another process and differs for another judge."""
     assert _user(loop, function).identity == f"{__name__}.{identity}"
 
 
 def test_a_function_may_say_what_it_is(loop: BackgroundEventLoop) -> None:
-    """For what no name can tell: settings, weights, a prompt."""
+    """An attribute `fingerprint` identifies settings, weights or a prompt that no name can tell."""
     assert _user(loop, _Set("m1, temperature 0")).identity == "m1, temperature 0"
     assert _user(loop, _Set("m1, temperature 0").compare).identity == "m1, temperature 0"

@@ -1,4 +1,4 @@
-"""The private event loop, and the way back to the calling thread."""
+"""The private event loop, and calls back into the calling thread."""
 
 import asyncio
 import gc
@@ -20,12 +20,12 @@ async def _result(value: Any) -> Any:
 
 
 def test_a_coroutines_result_is_returned(loop: BackgroundEventLoop) -> None:
-    """`run` returns what the coroutine returns, time after time."""
+    """`run` returns the result of the coroutine, and can be called repeatedly."""
     assert [loop.run(_result(value)) for value in ("a", "b")] == ["a", "b"]
 
 
 def test_it_runs_below_a_running_loop(loop: BackgroundEventLoop) -> None:
-    """A test that is itself asynchronous can evaluate."""
+    """`run` works within a test that already runs in an event loop."""
 
     async def test() -> str:
         return loop.run(_result("inner"))
@@ -34,14 +34,14 @@ def test_it_runs_below_a_running_loop(loop: BackgroundEventLoop) -> None:
 
 
 def test_the_thread_starts_with_the_first_run(loop: BackgroundEventLoop) -> None:
-    """A run without evaluation has no thread."""
+    """The thread is started by the first `run`, not before."""
     before = loop.started
     loop.run(_result(None))
     assert (before, loop.started) == (False, True)
 
 
 def test_calls_come_back_to_the_calling_thread(loop: BackgroundEventLoop) -> None:
-    """A synchronous function is called in the thread that waits, the coroutine is not."""
+    """A synchronous function is called in the thread that waits, the coroutine runs in another thread."""
 
     async def both() -> tuple[int, int]:
         return threading.get_ident(), await loop.call(threading.get_ident)
@@ -66,7 +66,7 @@ def test_calls_are_made_one_at_a_time_in_order(loop: BackgroundEventLoop) -> Non
 
 
 def test_more_threads_call_at_the_same_time(loops: Loops) -> None:
-    """With two threads, two calls that wait for one another both end, in threads of the pool."""
+    """With two threads, two calls that wait for each other both finish, in threads of the pool."""
     loop, both_here = loops(threads=2), threading.Barrier(2, timeout=60)
 
     def job() -> str:
@@ -84,7 +84,7 @@ def test_more_threads_call_at_the_same_time(loops: Loops) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_functions_exception_reaches_the_coroutine(loops: Loops, threads: int) -> None:
-    """What a called function raises can be caught where it was awaited."""
+    """An exception of a called function is raised where the coroutine awaits the call."""
     loop = loops(threads=threads)
 
     def fail() -> None:
@@ -102,7 +102,7 @@ def test_a_functions_exception_reaches_the_coroutine(loops: Loops, threads: int)
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_function_that_raises_stop_iteration_does_not_hang(loops: Loops, threads: int) -> None:
-    """`next()` on nothing in the user's function ends the run with an error like any other."""
+    """StopIteration from the user's function raises an error instead of hanging the run."""
     loop = loops(threads=threads)
 
     async def call() -> None:
@@ -124,7 +124,7 @@ def test_a_coroutines_exception_is_raised(loop: BackgroundEventLoop) -> None:
 
 
 def test_an_interrupt_while_waiting_cancels_the_coroutine(loops: Loops) -> None:
-    """Ctrl-C goes on upwards, and the coroutine sees a cancellation."""
+    """KeyboardInterrupt while waiting is re-raised, and the coroutine is cancelled."""
     began, cancelled = threading.Event(), threading.Event()
 
     def tick() -> None:
@@ -145,7 +145,7 @@ def test_an_interrupt_while_waiting_cancels_the_coroutine(loops: Loops) -> None:
 
 
 def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: BackgroundEventLoop) -> None:
-    """What is no Exception, such as pytest's own skip and fail, goes straight up."""
+    """A BaseException of a called function, such as pytest's skip, is re-raised, and the coroutine is cancelled."""
     cancelled = threading.Event()
 
     def interrupt() -> None:
@@ -164,7 +164,7 @@ def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: Backgroun
 
 
 def test_the_run_after_an_interrupted_one_serves_only_its_own_calls(loop: BackgroundEventLoop) -> None:
-    """Calls that a cancelled run left behind are not made later."""
+    """Pending calls of a cancelled run are not made by the next run."""
     made: list[str] = []
 
     def first() -> None:
@@ -181,7 +181,7 @@ def test_the_run_after_an_interrupted_one_serves_only_its_own_calls(loop: Backgr
 
 
 def test_the_tick_is_called_in_the_calling_thread(loops: Loops) -> None:
-    """A progress display is driven by the thread that waits."""
+    """The tick, which drives the progress display, is called in the waiting thread."""
     threads: set[int] = set()
     loop = loops(tick=lambda: threads.add(threading.get_ident()))
     loop.run(loop.call(lambda: None))
@@ -189,7 +189,7 @@ def test_the_tick_is_called_in_the_calling_thread(loops: Loops) -> None:
 
 
 def test_the_tick_is_called_by_the_clock_and_not_by_the_call(loops: Loops) -> None:
-    """A hundred thousand short calls do not measure the progress as often."""
+    """The tick is called at intervals, so that many short calls do not each cause one."""
     ticks: list[None] = []
     loop = loops(tick=lambda: ticks.append(None))
 
@@ -211,7 +211,7 @@ def test_a_closed_loop_is_replaced_by_a_new_one(loops: Loops, threads: int) -> N
 
 
 def test_closing_what_never_ran_does_nothing() -> None:
-    """An unused loop can be closed, and closed again."""
+    """A loop that never ran can be closed repeatedly."""
     loop = BackgroundEventLoop(threads=2)
     loop.close()
     loop.close()
@@ -219,7 +219,7 @@ def test_closing_what_never_ran_does_nothing() -> None:
 
 
 def test_a_thread_waits_for_a_result_and_ticks(loops: Loops) -> None:
-    """Which `run` does for the thread that serves calls."""
+    """`wait` returns the coroutine's result or raises its exception, and calls the tick while waiting."""
     ticked = threading.Event()
     loop = loops(tick=ticked.set)
 
@@ -236,7 +236,7 @@ async def _raising() -> None:
 
 
 def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
-    """And ticks meanwhile; who is cancelled does not end what it waited for."""
+    """`await_result` works from another loop; cancelling the waiter does not cancel the awaited coroutine."""
     ended = threading.Event()
     loop = loops()
 
@@ -259,7 +259,7 @@ def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
 
 
 def test_trio_waits_for_a_result(loop: BackgroundEventLoop) -> None:
-    """Through anyio, in a thread."""
+    """`await_result` works under trio, through anyio in a thread."""
     trio = pytest.importorskip("trio")
 
     async def test() -> None:
@@ -271,7 +271,7 @@ def test_trio_waits_for_a_result(loop: BackgroundEventLoop) -> None:
 
 
 def test_closing_runs_something_last(loop: BackgroundEventLoop) -> None:
-    """In the loop; what it raises is raised."""
+    """`close` runs a last coroutine in the loop and raises its exception."""
     ran: list[str] = []
 
     async def last() -> None:
@@ -288,7 +288,7 @@ def test_closing_runs_something_last(loop: BackgroundEventLoop) -> None:
 def test_closing_does_not_wait_for_code_that_blocks(
     monkeypatch: pytest.MonkeyPatch, loop: BackgroundEventLoop
 ) -> None:
-    """It says which line holds the loop up; a loop of its own does the next run."""
+    """If code blocks the loop, `close` returns its location after a timeout, and the next `run` uses a new loop."""
     monkeypatch.setattr(loop_module, "CLOSE_TIMEOUT_S", 0.1)
     go_on = threading.Event()
 
@@ -304,7 +304,7 @@ def test_closing_does_not_wait_for_code_that_blocks(
 
 
 def test_a_call_does_not_begin_while_the_loop_closes(loops: Loops) -> None:
-    """It would run in a pool that nobody ends."""
+    """A call that would start while the loop closes is cancelled, since its pool would never be shut down."""
     loop, closing, made = loops(threads=2), asyncio.Event(), []
 
     async def late() -> None:
@@ -322,7 +322,7 @@ def test_a_call_does_not_begin_while_the_loop_closes(loops: Loops) -> None:
 
 
 def test_calls_that_have_not_begun_do_not_begin_after_the_end(loops: Loops) -> None:
-    """The pool forgets them: they must not be made in the middle of a later test."""
+    """Queued calls are dropped on `close`, so that they do not run during a later test."""
     loop, began, go_on, made = loops(threads=2), threading.Barrier(3, timeout=60), threading.Event(), []
 
     def job(n: int) -> None:
@@ -344,7 +344,10 @@ def test_calls_that_have_not_begun_do_not_begin_after_the_end(loops: Loops) -> N
 
 @pytest.mark.parametrize(("threshold", "during"), [(700, 20_000), (50_000, 50_000), (0, 0)])
 def test_garbage_is_searched_less_often_during_a_run(loop, threshold: int, during: int) -> None:
-    """The caller's settings are as before, also after an error; larger ones, and none at all, stay."""
+    """A run raises the collection threshold and restores it, also after an error.
+
+    A larger threshold, and 0 for no collection, are not changed.
+    """
 
     async def found() -> int:
         return gc.get_threshold()[0]

@@ -1,4 +1,4 @@
-"""Garbage is collected less often while nothing is freed, and often again when something is."""
+"""Garbage is collected less often while collections free nothing, and more often again once they free objects."""
 
 import gc
 import threading
@@ -11,9 +11,9 @@ from pytest_rageval.concurrency.garbage_collection import FIRST_THRESHOLD, RAISE
 
 @pytest.fixture(autouse=True)
 def thresholds() -> Iterator[None]:
-    """Python's defaults, whatever other tests have set."""
+    """Set Python's default thresholds before each test, and restore the previous ones after it."""
     before = gc.get_threshold()
-    # What other tests have left would be freed here.
+    # Free the garbage of earlier tests, so that it does not count as freed in this test.
     gc.collect()
     gc.set_threshold(700, 10, 10)
     yield
@@ -24,19 +24,19 @@ def thresholds() -> Iterator[None]:
 
 
 def test_the_threshold_rises_after_a_collection_that_freed_nothing() -> None:
-    """All objects are kept."""
-    kept: list[list[int]] = []
+    """If all objects stay alive, the first collection raises the threshold."""
+    alive: list[list[int]] = []
     with fewer_collections():
         assert gc.get_threshold() == (FIRST_THRESHOLD, 10, 10)
-        kept += ([n] for n in range(FIRST_THRESHOLD + 1))
+        alive += ([n] for n in range(FIRST_THRESHOLD + 1))
         assert gc.get_threshold() == (RAISED_THRESHOLD, 10, 10)
-        kept += ([n] for n in range(RAISED_THRESHOLD + 1))
+        alive += ([n] for n in range(RAISED_THRESHOLD + 1))
         assert gc.get_threshold() == (RAISED_THRESHOLD, 10, 10)
     assert gc.get_threshold() == (700, 10, 10)
 
 
 def test_the_threshold_falls_after_a_collection_that_freed_objects() -> None:
-    """A retriever that leaves cycles costs no more memory than it did at first."""
+    """If a collection frees reference cycles, the threshold returns to its first value."""
     with fewer_collections():
         gc.collect(0)
         assert gc.get_threshold()[0] == RAISED_THRESHOLD
@@ -48,7 +48,7 @@ def test_the_threshold_falls_after_a_collection_that_freed_objects() -> None:
 
 @pytest.mark.parametrize("first", [50_000, 2 * RAISED_THRESHOLD])
 def test_a_larger_threshold_of_the_user_is_the_least(first: int) -> None:
-    """It is kept, or raised."""
+    """A larger threshold of the user is kept or raised, never lowered."""
     gc.set_threshold(first, 7, 8)
     with fewer_collections():
         gc.collect(0)
@@ -57,7 +57,7 @@ def test_a_larger_threshold_of_the_user_is_the_least(first: int) -> None:
 
 
 def test_collections_that_are_off_stay_off() -> None:
-    """Zero is never; nothing watches."""
+    """A threshold of 0, which disables collection, is not changed."""
     gc.set_threshold(0, 7, 8)
     with fewer_collections():
         gc.collect()
@@ -65,7 +65,7 @@ def test_collections_that_are_off_stay_off() -> None:
 
 
 def test_runs_that_overlap_restore_what_the_first_found() -> None:
-    """The last of them does."""
+    """Of overlapping runs, the last to end restores the thresholds that the first one saved."""
     inside, leave = threading.Event(), threading.Event()
 
     def run() -> None:

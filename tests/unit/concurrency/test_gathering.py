@@ -1,4 +1,4 @@
-"""Awaiting many at once."""
+"""Awaiting many coroutines concurrently."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ from pytest_rageval.concurrency.gathering import CallbackFuture, gather_all, gat
 
 
 def test_an_error_is_raised_when_all_have_ended(loop) -> None:
-    """What the others were paying for is not thrown away."""
+    """An error is raised only after all coroutines have ended, so that no paid reply is lost."""
     ended: list[int] = []
 
     async def work(number: int) -> int:
@@ -29,7 +29,7 @@ def test_an_error_is_raised_when_all_have_ended(loop) -> None:
 
 
 def test_results_are_in_order(loop) -> None:
-    """Whichever ends first."""
+    """Results are in the order of the coroutines, whichever ends first."""
 
     async def work(turns: int) -> int:
         for _ in range(turns):
@@ -40,7 +40,7 @@ def test_results_are_in_order(loop) -> None:
 
 
 def test_so_many_at_a_time_in_their_order(loop) -> None:
-    """The next begins when one has ended; results are in order, and an error waits for the rest."""
+    """At most max_concurrency coroutines run at once; results are ordered, and an error waits for the others."""
     running, most, ended = 0, 0, []
 
     async def work(number: int) -> int:
@@ -69,7 +69,10 @@ def test_so_many_at_a_time_in_their_order(loop) -> None:
 
 @pytest.mark.parametrize(("together", "least"), [(1, 195), (200, 100)])
 def test_the_next_begins_at_once_where_they_end_one_by_one(loop, together: int, least: int) -> None:
-    """Replies of a server come so: as many as are allowed stay in flight. Those that are looked up end together."""
+    """If coroutines end one by one, the next starts at once, so that the limit stays in use.
+
+    If they end together, as cached replies do, at least half of the limit is in use.
+    """
     waiting: list[CallbackFuture[None]] = []
     seen: list[int] = []
 
@@ -95,7 +98,7 @@ def test_the_next_begins_at_once_where_they_end_one_by_one(loop, together: int, 
 
 
 def test_a_cancelled_one_ends_the_rest_only_where_all_are_cancelled(loop) -> None:
-    """A question whose own work was cancelled is an error of its own; an interrupted run begins no other."""
+    """A coroutine that raises CancelledError does not stop the others; cancelling the gathering starts no more."""
     began: list[int] = []
 
     async def work(number: int) -> int:
@@ -128,7 +131,7 @@ def test_a_cancelled_one_ends_the_rest_only_where_all_are_cancelled(loop) -> Non
 
 
 async def count_tasks(gathered: Awaitable[object]) -> int:
-    """How many tasks are made while it runs."""
+    """Return the number of tasks that are created while the awaitable runs."""
     made = 0
 
     def make(loop: asyncio.AbstractEventLoop, work: Coroutine, **named: object) -> asyncio.Task:
@@ -146,7 +149,7 @@ async def count_tasks(gathered: Awaitable[object]) -> int:
 
 
 def test_what_waits_for_promises_takes_no_task(loop) -> None:
-    """Also where gathered coroutines gather others. One that waits for any other future takes one."""
+    """Coroutines that wait only for CallbackFutures need no task, also when nested; any other future needs one."""
     promises: list[CallbackFuture[int]] = []
 
     async def promised(number: int) -> int:
@@ -178,7 +181,7 @@ def test_what_waits_for_promises_takes_no_task(loop) -> None:
 
 
 def test_a_coroutine_keeps_its_context_where_it_becomes_a_task(loop) -> None:
-    """A context variable that was set before the first wait is reset after it."""
+    """A context variable set before the first wait can be reset after the coroutine has become a task."""
     variable: ContextVar[int] = ContextVar("variable", default=0)
 
     async def work(number: int) -> tuple[int, int]:
@@ -195,22 +198,22 @@ def test_a_coroutine_keeps_its_context_where_it_becomes_a_task(loop) -> None:
 
 
 def test_a_wait_may_end_before_the_task_that_takes_it_over_runs(loop) -> None:
-    """A promise that was awaited in a gathering is awaited again by a task."""
+    """A CallbackFuture may be done before the task that continues the coroutine runs."""
 
     async def work() -> list[int]:
-        found = []
+        results = []
         for value in range(3):
             await asyncio.sleep(0)
             promise: CallbackFuture[int] = CallbackFuture()
             asyncio.get_running_loop().call_soon(promise.set_result, value)
-            found.append(await promise)
-        return found
+            results.append(await promise)
+        return results
 
     assert loop.run(gather_all([work(), work()])) == [[0, 1, 2]] * 2
 
 
 def test_those_that_wait_for_nothing_leave_the_loop_its_turns(loop) -> None:
-    """Requests in flight go on while thousands of scores are computed."""
+    """Coroutines that never wait still let the event loop process pending requests."""
     turns = 0
 
     async def work() -> None:
@@ -234,7 +237,7 @@ def test_those_that_wait_for_nothing_leave_the_loop_its_turns(loop) -> None:
 
 
 def test_cancelled_coroutines_are_closed(loop) -> None:
-    """Their waits are cancelled, so that nothing is done for them; what is in a `finally` runs."""
+    """On cancellation, awaited futures are cancelled and `finally` blocks run."""
     promises: list[CallbackFuture[None]] = []
     closed: list[int] = []
 
@@ -264,7 +267,7 @@ def test_cancelled_coroutines_are_closed(loop) -> None:
 
 
 def test_cancelled_coroutines_end_in_their_own_contexts(loop) -> None:
-    """Each may reset its context variables and wait once more; one that fails at that keeps no other from its end."""
+    """Cancelled coroutines can await and reset context variables; an error in one does not affect the others."""
     variable: ContextVar[int] = ContextVar("variable", default=0)
     seen: list[str] = []
 
@@ -295,7 +298,7 @@ def test_cancelled_coroutines_end_in_their_own_contexts(loop) -> None:
 
 
 def test_what_a_task_takes_over_is_a_coroutine(loop, monkeypatch) -> None:
-    """Since Python 3.12 a task takes no generator."""
+    """Tasks are created only from coroutines, because Python 3.12 accepts no generators."""
     made: list[object] = []
     create = asyncio.BaseEventLoop.create_task
 

@@ -1,4 +1,4 @@
-"""Coroutines that need no waiting run in the calling thread, without an event loop."""
+"""Coroutines that never wait run in the calling thread, without an event loop."""
 
 import asyncio
 import threading
@@ -15,10 +15,10 @@ from pytest_rageval.user_code import UserCallable
 
 @pytest.fixture
 def loop() -> Iterator[BackgroundEventLoop]:
-    """Not started."""
-    found = BackgroundEventLoop()
-    yield found
-    found.close()
+    """A loop that has not been started."""
+    event_loop = BackgroundEventLoop()
+    yield event_loop
+    event_loop.close()
 
 
 def _asked(
@@ -31,7 +31,7 @@ def _asked(
 
 @pytest.mark.parametrize("at_once", [None, 3])
 def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | None) -> None:
-    """No thread is started, and the results are in order."""
+    """Calls of a synchronous function start no thread, and the results are in order."""
     threads = threading.active_count()
     assert _asked(loop, lambda n: n + 1, 10, at_once) == list(range(1, 11))
     assert not loop.started
@@ -39,7 +39,7 @@ def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | N
 
 
 def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between calls."""
+    """The tick is called between inline calls."""
     monkeypatch.setattr("pytest_rageval.concurrency.event_loop.TICK_INTERVAL_S", 0.0)
     ticks: list[int] = []
     _asked(BackgroundEventLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
@@ -50,7 +50,10 @@ def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch)
 def test_a_coroutine_returned_by_a_function_runs_in_the_loop(
     loop: BackgroundEventLoop, at_once: int | None
 ) -> None:
-    """All of them together, as many as may be; each was called once, in this thread."""
+    """Coroutines that a function returns run concurrently in the loop, up to the limit.
+
+    The function is called once per argument, in the calling thread.
+    """
     calls: list[tuple[int, int]] = []
     running, most = 0, 0
 
@@ -73,7 +76,7 @@ def test_a_coroutine_returned_by_a_function_runs_in_the_loop(
 
 
 def test_an_exception_of_one_is_raised_when_all_have_ended(loop: BackgroundEventLoop) -> None:
-    """Like in the loop; also one that waits for a batch."""
+    """An exception, also ReplyPending of a batch, is raised after all calls have ended, as in the loop."""
     called: list[int] = []
 
     def search(n: int) -> int:
@@ -93,7 +96,7 @@ def test_an_exception_of_one_is_raised_when_all_have_ended(loop: BackgroundEvent
 def test_what_ends_the_test_ends_the_run_at_once(
     loop: BackgroundEventLoop, error: type[BaseException]
 ) -> None:
-    """Ctrl-C, and the exceptions of pytest and of plugins such as timeouts."""
+    """KeyboardInterrupt and BaseExceptions of pytest and plugins end the run at once."""
     called: list[int] = []
 
     def search(n: int) -> int:
@@ -109,21 +112,21 @@ def test_what_ends_the_test_ends_the_run_at_once(
 
 
 def test_the_function_may_run_a_loop_of_its_own(loop: BackgroundEventLoop) -> None:
-    """In its thread, and gather there what it likes."""
+    """A called function may run its own event loop and gather coroutines in it."""
 
     async def both(n: int) -> list[int]:
         async def later(n: int) -> int:
             await asyncio.sleep(0)
             return n
 
-        return await gather_all(later(each) for each in (n, n))
+        return await gather_all(later(number) for number in (n, n))
 
     assert _asked(loop, lambda n: asyncio.run(both(n)), 2) == [[0, 0], [1, 1]]
     assert not loop.started
 
 
 def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: BackgroundEventLoop) -> None:
-    """The coroutines would take the test's loop for theirs."""
+    """Within a running event loop, coroutines run in the private loop, not in that of the test."""
 
     async def test() -> list[int]:
         return _asked(loop, lambda n: n, 2)

@@ -1,4 +1,4 @@
-"""Where the cache is, and the name of the run whose machines share it."""
+"""The location of the cache, and the name of a run whose machines share the cache."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def _resolve(
     ],
 )
 def test_the_place_of_the_cache(given: dict[str, str], ini: dict[str, str], environ: str, place: str) -> None:
-    """Command line, ini file, environment, default; a folder is one by whichever option."""
+    """The location comes from the command line, the ini file, the environment or the default, in that order."""
     settings = _resolve(given, ini, RAGEVAL_CACHE_URL=environ)
     assert str(settings.cache_location) == place
     if not isinstance(settings.cache_location, StoreURL):
@@ -45,7 +45,7 @@ def test_the_place_of_the_cache(given: dict[str, str], ini: dict[str, str], envi
 
 
 def test_an_option_may_name_the_store_without_its_password() -> None:
-    """The environment has it; of another store it is not."""
+    """An option without a password takes it from the environment, if the environment names the same store."""
     environ = "rediss://me:planted-password@h:1/0"
     same = _resolve({"cache": "rediss://h:1/0"}, RAGEVAL_CACHE_URL=environ).cache
     other = _resolve({"cache": "rediss://h:1/1"}, RAGEVAL_CACHE_URL=environ).cache
@@ -60,7 +60,7 @@ def test_an_option_may_name_the_store_without_its_password() -> None:
     "url", ["redis://:planted-password@h/0", "redis://planted@h/0", "redis://h/0?password=planted-password"]
 )
 def test_a_password_is_refused_where_others_read_it(source: str, url: str) -> None:
-    """And not quoted."""
+    """A password in an option or ini file raises InputError, which does not contain the password."""
     given, ini = ({"cache": url}, {}) if source == "flag" else ({}, {"cache": url})
     with pytest.raises(InputError, match="belongs in the environment variable RAGEVAL_CACHE_URL") as caught:
         _resolve(given, ini)
@@ -71,14 +71,14 @@ def test_a_password_is_refused_where_others_read_it(source: str, url: str) -> No
     "url", ["redis://:planted/password@h/0", "redis://h:planted/0", "redis://u:planted#x@h/0"]
 )
 def test_a_url_that_cannot_be_used_is_not_quoted(url: str) -> None:
-    """A part of the password may stand anywhere in it."""
+    """The error for an invalid URL does not quote it, since any part may belong to the password."""
     with pytest.raises(InputError, match="RAGEVAL_CACHE_URL cannot be used: expected a") as caught:
         _resolve(RAGEVAL_CACHE_URL=url)
     assert "planted" not in str(caught.value)
 
 
 def test_what_is_shown_of_a_url() -> None:
-    """Neither user nor password nor parameters, in its own text and in those of a library."""
+    """A URL is shown without user, password and parameters, also in error texts of a library."""
     url = parse_cache("rediss://me:planted%2Fpassword@h:6380/2?ssl_ca_certs=%2Fetc%2Fmine.pem")
     assert isinstance(url, StoreURL)
     assert str(url) == url.public == "rediss://h:6380/2"
@@ -89,7 +89,7 @@ def test_what_is_shown_of_a_url() -> None:
 
 @pytest.mark.parametrize("url", ["team:///x", "team:////x", "team:/x", "team://h", "team://h/x", "team:x"])
 def test_a_url_without_a_host_keeps_its_slashes(url: str) -> None:
-    """An empty authority is part of what the user wrote."""
+    """The slashes of an empty host are kept in the public URL."""
     assert StoreURL.parse(url).public == url
 
 
@@ -110,5 +110,5 @@ def test_a_url_without_a_host_keeps_its_slashes(url: str) -> None:
     ],
 )
 def test_the_name_that_machines_give_a_run(environ: dict[str, str], shared: bool, name: str) -> None:  # noqa: FBT001
-    """A build server's own counts where machines share a cache."""
+    """If machines share a cache, the run is named by RAGEVAL_RUN_ID or the variables of the CI system."""
     assert _resolve({"cache": "redis://h/0"} if shared else {}, **environ).run == name

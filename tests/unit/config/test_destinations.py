@@ -1,4 +1,4 @@
-"""Where reports go."""
+"""Parsing the destinations of reports."""
 
 from pathlib import Path
 
@@ -21,12 +21,12 @@ from pytest_rageval.config.parsers import parse_destination
     ],
 )
 def test_a_scheme_makes_an_address_and_anything_else_a_file(text: str, expected: Path | Address) -> None:
-    """A drive of Windows is no scheme."""
+    """A known scheme makes an address; anything else, such as a Windows drive, is a file."""
     assert parse_destination(text) == expected
 
 
 def test_the_kind_is_the_suffix_or_the_scheme() -> None:
-    """By it the writer is found."""
+    """The kind that selects the writer is the file's suffix or the address's scheme."""
     assert destination_kind(Path("out.v1/results.json")) == ".json"
     assert destination_kind(Address("otlp:", "http://h/results.json")) == "otlp:"
 
@@ -42,5 +42,5 @@ def test_the_kind_is_the_suffix_or_the_scheme() -> None:
     ],
 )
 def test_an_address_is_shown_without_its_password(address: str, shown: str) -> None:
-    """In the summary and in messages."""
+    """The text of an address, as shown in summaries and messages, contains no password."""
     assert str(parse_destination(address)) == shown

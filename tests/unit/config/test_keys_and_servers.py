@@ -1,4 +1,4 @@
-"""No key is for a server that it was not set for, whatever is combined."""
+"""For every combination of settings, an API key is used only for the server that it was configured for."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ KEYS = ("env", "table variable", "table command")
 
 
 def _resolved(root: Path, url: str | None, key: str, judge_url: str | None, judge_key: str) -> Settings:
-    """Settings where each URL and key is named in one place; a table with a key also names a server."""
+    """Settings with each URL and key configured in the given place; a table with a key also names a server."""
     environ = {"OPENAI_API_KEY": "k-env", "MINE": "k-table", "THEIRS": "kj-table"}
     tables: dict[str, dict[str, str]] = {"generator": {}, "judge": {}}
     flags, ini = {}, {}
@@ -54,7 +54,7 @@ def _key(server: ServerSettings) -> str | None:
 
 @pytest.mark.parametrize("judge_key", ["none", *KEYS])
 def test_no_key_is_for_another_server(tmp_path: Path, judge_key: str) -> None:
-    """Of every combination of four places for an address and three for a key, for both models."""
+    """No key is used for another server, for all combinations of URL and key sources of both models."""
     seen = set()
     for url, key, judge_url in itertools.product([None, *URLS], KEYS, [None, *URLS, "same"]):
         settings = _resolved(tmp_path, url, key, judge_url, judge_key)
@@ -62,12 +62,12 @@ def test_no_key_is_for_another_server(tmp_path: Path, judge_key: str) -> None:
         case = (url, key, judge_url, generator, judge)
         of_tables = {role: dict(settings.tables.get(role, {})) for role in ("generator", "judge")}
         assert _key(generator) in {"k-env", "k-table", "generator"}, case
-        # A key of a table goes to the server of that table.
+        # A key configured in a table is used only for the server of that table.
         if _key(generator) != "k-env":
             assert generator.base_url == of_tables["generator"].get("base_url"), case
         if _key(judge) in {"kj-table", "judge"}:
             assert judge.base_url == of_tables["judge"].get("base_url", generator.base_url), case
-        # The generator's key is for the judge only at the generator's server.
+        # The judge uses the generator's key only at the generator's server.
         if _key(judge) in {"k-env", "k-table", "generator"}:
             assert judge.base_url == generator.base_url, case
         seen.add((judge.base_url == generator.base_url, _key(judge)))

@@ -1,4 +1,4 @@
-"""The two models of a run: what each has, and where it comes from."""
+"""The settings of the generator and the judge, and their sources."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ GENERATOR, JUDGE = "[tool.rageval.models.generator]\n", "[tool.rageval.models.ju
 
 @pytest.fixture
 def resolved(tmp_path: Path):
-    """Resolve flags, ini keys, a `pyproject.toml` and an environment."""
+    """Return a function that resolves flags, ini keys, a `pyproject.toml` and an environment."""
 
     def resolve_(
         table: str = "",
@@ -41,7 +41,7 @@ def _keys(settings: Settings) -> tuple[str | None, str | None]:
 
 
 def test_a_judge_with_nothing_of_its_own_shares_the_server_of_the_generator(resolved) -> None:
-    """Then one limiter holds for both."""
+    """Without settings of its own, the judge uses the generator's server, and one rate limiter."""
     settings = resolved(
         flags={"model": "m", "judge_model": "j"}, OPENAI_API_KEY="k", OPENAI_BASE_URL="http://a/v1"
     )
@@ -51,7 +51,7 @@ def test_a_judge_with_nothing_of_its_own_shares_the_server_of_the_generator(reso
 
 @pytest.mark.parametrize("where", ["flag", "ini", "table", "environment"])
 def test_a_judge_may_have_a_server_of_its_own(resolved, where: str) -> None:
-    """Named in each of the four places; the key of the generator is not for it."""
+    """A judge server can be set in each of four places, and does not get the generator's key."""
     environ = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://a/v1"}
     settings = {
         "flag": lambda: resolved(flags={"judge_base_url": "http://b/v1"}, **environ),
@@ -64,7 +64,7 @@ def test_a_judge_may_have_a_server_of_its_own(resolved, where: str) -> None:
 
 
 def test_the_command_line_comes_before_ini_file_table_and_environment(resolved) -> None:
-    """Each source overrules those after it, for both models."""
+    """For both models, each source overrides the sources after it."""
     table = (
         f'{GENERATOR}base_url = "http://t/v1"\nmodel = "t"\n{JUDGE}base_url = "http://tj/v1"\nmodel = "tj"\n'
     )
@@ -84,7 +84,7 @@ def test_the_command_line_comes_before_ini_file_table_and_environment(resolved) 
 
 
 def test_the_judges_key_is_for_the_judge(resolved) -> None:
-    """Also where both are at one server: then they are two servers, as the keys are two accounts."""
+    """With a key of its own, the judge counts as a separate server, even at the generator's URL."""
     settings = resolved(RAGEVAL_JUDGE_API_KEY="kj", OPENAI_API_KEY="k", OPENAI_BASE_URL="http://a/v1")
     assert _url(settings) == ("http://a/v1", "http://a/v1")
     assert _keys(settings) == ("k", "kj")
@@ -92,7 +92,7 @@ def test_the_judges_key_is_for_the_judge(resolved) -> None:
 
 
 def test_the_same_base_url_twice_is_one_server(resolved) -> None:
-    """A slash more does not make it another."""
+    """The same base URL for both models is one server, also with a trailing slash."""
     settings = resolved(
         flags={"base_url": "http://a/v1", "judge_base_url": "http://a/v1/"}, OPENAI_API_KEY="k"
     )
@@ -102,7 +102,7 @@ def test_the_same_base_url_twice_is_one_server(resolved) -> None:
 
 
 def test_a_table_names_the_variable_of_the_key(resolved) -> None:
-    """It is read from there, and is missed if it is empty, even where another key is set."""
+    """The key is read from the variable that the table names; if it is empty, no other key is used."""
     table = f'{GENERATOR}api_key_env = "MINE"\n{JUDGE}base_url = "http://b/v1"\napi_key_env = "THEIRS"\n'
     settings = resolved(table, MINE="m", THEIRS="t\n", OPENAI_API_KEY="k", RAGEVAL_JUDGE_API_KEY="kj")
     assert _keys(settings) == ("m", "t")
@@ -113,7 +113,7 @@ def test_a_table_names_the_variable_of_the_key(resolved) -> None:
 
 @pytest.mark.parametrize("source", ['api_key_env = "THEIRS"', 'api_key_command = "echo t"'])
 def test_a_key_of_a_table_is_not_for_a_server_named_elsewhere(resolved, source: str) -> None:
-    """An option that names another server leaves the table's key behind."""
+    """If an option names another server, the key of the table is not used."""
     table = f'{JUDGE}base_url = "http://b/v1"\n{source}\n'
     settings = resolved(table, {"judge_base_url": "http://c/v1"}, THEIRS="t", RAGEVAL_JUDGE_API_KEY="kj")
     assert (_keys(settings)[1], settings.judge.server.key_command) == ("kj", ())
@@ -132,7 +132,7 @@ def test_a_key_of_a_table_is_not_for_a_server_named_elsewhere(resolved, source: 
     ],
 )
 def test_a_command_may_give_the_key(resolved, written: str, words: tuple[str, ...]) -> None:
-    """A list of words, or a text that is split; a judge at the same server has it too, another has not."""
+    """api_key_command is a list or a text that is split; only a judge at the same server shares it."""
     settings = resolved(f"{GENERATOR}api_key_command = {written}", OPENAI_API_KEY="k")
     assert settings.generator.server.key_command == words
     assert _keys(settings) == (None, None)
@@ -144,7 +144,7 @@ def test_a_command_may_give_the_key(resolved, written: str, words: tuple[str, ..
 
 
 def test_limits_may_be_those_of_one_server(resolved) -> None:
-    """An option is for both; a limit of calls in a table holds beside that of the run."""
+    """Limits in a table apply to one server, options to both; max_calls of a table and of the run both apply."""
     table = (
         f"{GENERATOR}concurrency = 64\nrpm = 60.5\nmax_calls = 100\n"
         f'{JUDGE}base_url = "http://b/v1"\ntimeout = 300\nmax_cost = 0\n'
@@ -162,12 +162,12 @@ def test_limits_may_be_those_of_one_server(resolved) -> None:
     assert settings.max_calls == 7
     settings = resolved(table, {"concurrency": "2", "timeout": "9"})
     assert {
-        (each.server.concurrency, each.server.timeout) for each in (settings.generator, settings.judge)
+        (role.server.concurrency, role.server.timeout) for role in (settings.generator, settings.judge)
     } == {(2, 9)}
 
 
 def test_a_judge_with_limits_of_its_own_is_a_server_of_its_own(resolved) -> None:
-    """At the address of the generator, with its key and its pace; calls are counted apart."""
+    """A judge with limits of its own inherits the generator's key and rpm, but its calls are counted separately."""
     table = f"{GENERATOR}rpm = 60\nmax_calls = 100\n{JUDGE}timeout = 300\n"
     judge = resolved(table, OPENAI_API_KEY="k").judge.server
     assert (judge.role, judge.api_key, judge.rpm, judge.timeout, judge.max_calls) == (
@@ -180,7 +180,7 @@ def test_a_judge_with_limits_of_its_own_is_a_server_of_its_own(resolved) -> None
 
 
 def test_the_api_is_that_of_the_model(resolved) -> None:
-    """A judge that is the generator's model is asked as that is; another is not."""
+    """The judge inherits the generator's `api` only if it is the same model."""
     table = f'{GENERATOR}model = "m"\napi = "responses"\n'
     assert resolved(table).judge.server.api == "responses"
     assert resolved(table, {"judge_model": "j"}).judge.server.api == "chat"
@@ -188,7 +188,7 @@ def test_the_api_is_that_of_the_model(resolved) -> None:
 
 
 def test_parameters_are_of_each_model(resolved) -> None:
-    """Those of the command line replace those of the table, and the judge has none of the generator's."""
+    """Parameters of the command line replace those of the table; the judge inherits none from the generator."""
     table = f"{GENERATOR}parameters = {{ seed = 1, chat_template_kwargs = {{ enable_thinking = false }} }}\n"
     settings = resolved(table)
     assert settings.generator.parameters == {"seed": 1, "chat_template_kwargs": {"enable_thinking": False}}
@@ -202,7 +202,7 @@ def test_parameters_are_of_each_model(resolved) -> None:
 
 
 def test_the_header_names_the_judges_server_where_it_is_another(resolved) -> None:
-    """As the report does."""
+    """If the judge has another server, header and report name it, without secrets."""
     settings = resolved(
         flags={
             "model": "m",
@@ -219,7 +219,7 @@ def test_the_header_names_the_judges_server_where_it_is_another(resolved) -> Non
 
 
 def test_no_secret_is_in_what_the_settings_show(resolved) -> None:
-    """Neither of both keys."""
+    """No form of printing the settings shows one of the keys."""
     settings = resolved(
         f'{JUDGE}base_url = "http://b/v1"\napi_key_env = "THEIRS"\n',
         THEIRS="planted-1",
@@ -230,7 +230,7 @@ def test_no_secret_is_in_what_the_settings_show(resolved) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
         (
             '[tool.rageval]\nmodel = "m"',
@@ -268,28 +268,28 @@ def test_no_secret_is_in_what_the_settings_show(resolved) -> None:
         (f"{JUDGE}model =", "is not TOML"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_an_error(resolved, table: str, told: str) -> None:
-    """It names the file, the key, and what is allowed."""
-    with pytest.raises(InputError, match=f"(?s)^pyproject.toml.*{told}") as caught:
+def test_a_table_that_cannot_be_used_is_an_error(resolved, table: str, message: str) -> None:
+    """An invalid table raises InputError that names the file, the key and the allowed values."""
+    with pytest.raises(InputError, match=f"(?s)^pyproject.toml.*{message}") as caught:
         resolved(table)
     assert "planted" not in str(caught.value)
 
 
 def test_a_key_in_the_table_is_refused(resolved) -> None:
-    """The remedy is a variable; the key is not repeated."""
+    """A key written into the table raises InputError, which asks for a variable and does not repeat the key."""
     with pytest.raises(InputError, match="make a new key, and name the environment variable") as caught:
         resolved(f'{JUDGE}api_key = "planted"')
     assert "planted" not in str(caught.value)
 
 
 def test_a_file_that_does_not_mention_the_package_is_not_read(resolved) -> None:
-    """It is pytest's to say what is wrong with it."""
+    """A pyproject.toml without tables of this package is not parsed, even if it is invalid."""
     assert resolved("[tool.other\n").generator.model is None
     assert resolved('[tool.pytest.ini_options]\nx = "rageval"\n').generator.model is None
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{", "expected an object of parameters"),
         ("[1]", "expected an object of parameters"),
@@ -304,9 +304,9 @@ def test_a_file_that_does_not_mention_the_package_is_not_read(resolved) -> None:
         ('{"top_p": NaN}', "expected values that JSON has"),
     ],
 )
-def test_parameters_that_are_not_for_a_request_are_refused(resolved, text: str, told: str) -> None:
-    """On the command line as in the table."""
+def test_parameters_that_are_not_for_a_request_are_refused(resolved, text: str, message: str) -> None:
+    """Parameters that cannot be part of a request raise InputError for both models."""
     for name in ("parameters", "judge_parameters"):
-        with pytest.raises(InputError, match=told) as caught:
+        with pytest.raises(InputError, match=message) as caught:
             resolved(flags={name: text})
         assert "planted" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Presets: the settings of papers, below those of the user."""
+"""Presets: the settings of papers, which the user's settings override."""
 
 import re
 import tomllib
@@ -25,7 +25,7 @@ def _resolve(root: Path = HERE, /, ini: dict[str, Any] | None = None, **options:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_has_settings_that_can_be_used(name: str) -> None:
-    """Options of today, with values that they take; prompts with our placeholders."""
+    """Each preset consists of valid options and values, and of prompts with known placeholders."""
     preset = read_preset(name)
     for option, value in preset.settings.items():
         assert getattr(_resolve(preset=name, model="m"), option) == PARSERS[option](value)
@@ -48,7 +48,7 @@ def test_an_unknown_preset_is_an_error() -> None:
 
 
 def test_what_the_papers_name() -> None:
-    """Their sections on settings, or the code of the authors."""
+    """The presets have the settings that the papers or the authors' code state."""
     alinejad = _resolve(preset="alinejad2024", model="m")
     assert (alinejad.llm_reteval_draws, alinejad.llm_reteval_temperature, alinejad.cutoffs) == (
         3,
@@ -64,7 +64,7 @@ def test_what_the_papers_name() -> None:
 
 
 def test_options_take_precedence() -> None:
-    """Of the command line and of the ini file; the preset's line says what is left of it."""
+    """Command line and ini file override a preset, and its description lists only the settings in effect."""
     settings = _resolve(preset="han2024", model="m", temperature="0.9", ini={"cutoffs": "7"})
     assert (settings.temperature, settings.cutoffs, settings.max_tokens) == (0.9, (7,), 256)
     assert settings.preset.describe().startswith(
@@ -93,7 +93,7 @@ def test_tables_of_models_take_precedence(tmp_path: Path) -> None:
 
 
 def test_without_a_model_at_a_server_there_are_no_prompts_and_no_parameters_of_a_judge() -> None:
-    """They would be errors, or do nothing."""
+    """With the embedded model, a preset sets no prompts and no judge parameters, which would have no effect."""
     settings = _resolve(preset="gulsoy2024", model="embedded")
     assert (settings.judge_parameters, settings.preset.prompts) == (None, {})
     assert settings.temperature == 0.3

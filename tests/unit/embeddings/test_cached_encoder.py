@@ -1,4 +1,4 @@
-"""Embeddings kept between runs."""
+"""Embeddings cached between runs."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from pytest_rageval.embeddings.store import EMBEDDINGS_FILE
 
 
 class Counting:
-    """Encodes a text as its length and a number of its own; remembers what it was asked."""
+    """An encoder whose vectors are the text's length and a fixed number, and which records its calls."""
 
     def __init__(self, fingerprint: str = "one", number: float = 1.0) -> None:
         self.fingerprint = fingerprint
@@ -17,17 +17,17 @@ class Counting:
         self.asked: list[list[str]] = []
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Length and number."""
+        """Return vectors of length and number."""
         self.asked.append(list(texts))
         return [np.array([len(text), self.number], np.float32) for text in texts]
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """One token a text."""
+        """Return one token per text."""
         return [Tokens(vector[None], np.array([True])) for vector in self.sentences(texts)]
 
 
 def test_a_text_is_encoded_once_for_all_runs(tmp_path) -> None:
-    """Repeated texts too; vectors come in the order of the texts."""
+    """Each distinct text is encoded once across runs, and vectors are in the order of the texts."""
     first, second = Counting(), Counting()
     texts = ["ccc", "a", "bb", "a"]
     lengths = [vector[0] for vector in CachedEncoder(first, tmp_path).sentences(texts)]
@@ -44,20 +44,24 @@ def test_a_text_is_encoded_once_for_all_runs(tmp_path) -> None:
 
 
 def test_another_encoder_has_its_own(tmp_path) -> None:
-    """In the same folder, for the same text."""
-    one, two = CachedEncoder(Counting("one", 1), tmp_path), CachedEncoder(Counting("two", 2), tmp_path)
-    assert [encoder.sentences(["a"])[0].tolist() for encoder in (one, two, one)] == [[1, 1], [1, 2], [1, 1]]
+    """Two encoders in one cache folder have separate vectors for the same text."""
+    first, second = CachedEncoder(Counting("one", 1), tmp_path), CachedEncoder(Counting("two", 2), tmp_path)
+    assert [encoder.sentences(["a"])[0].tolist() for encoder in (first, second, first)] == [
+        [1, 1],
+        [1, 2],
+        [1, 1],
+    ]
 
 
 def test_texts_differ_by_every_character(tmp_path) -> None:
-    """White space and halves of surrogate pairs included."""
+    """Texts that differ in white space, normalization or lone surrogates have separate cache entries."""
     model = Counting()
     CachedEncoder(model, tmp_path).sentences(["a", "a ", "\ud800", "é", "e\u0301", ""])
     assert len(model.asked[0]) == 6
 
 
 def test_embeddings_computed_before_a_failure_are_cached(tmp_path, monkeypatch) -> None:
-    """Chunk by chunk."""
+    """Embeddings are cached in chunks, so that a failure loses at most one chunk."""
     monkeypatch.setattr("pytest_rageval.embeddings.encoder.CHUNK_SIZE", 2)
 
     class Failing(Counting):
@@ -76,19 +80,19 @@ def test_embeddings_computed_before_a_failure_are_cached(tmp_path, monkeypatch) 
 
 
 def test_a_damaged_file_leads_to_one_more_encoding(tmp_path) -> None:
-    """While it is in use, too; then it is kept again."""
+    """If the file is damaged while in use, the text is encoded once more and cached again."""
     model = Counting()
-    kept = CachedEncoder(model, tmp_path)
-    kept.sentences(["a"])
-    kept.close()
+    encoder = CachedEncoder(model, tmp_path)
+    encoder.sentences(["a"])
+    encoder.close()
     (tmp_path / EMBEDDINGS_FILE).write_bytes(b"no database" * 100)
     for _ in range(2):
-        assert kept.sentences(["a"])[0].tolist() == [1, 1]
+        assert encoder.sentences(["a"])[0].tolist() == [1, 1]
     assert model.asked == [["a"], ["a"]]
 
 
 def test_tokens_are_those_of_the_encoder(tmp_path) -> None:
-    """They are large, and not kept."""
+    """Token vectors are large and not cached."""
     model = Counting()
     for _ in range(2):
         assert CachedEncoder(model, tmp_path).tokens(["ab"])[0].vectors.tolist() == [[2, 1]]
@@ -96,7 +100,7 @@ def test_tokens_are_those_of_the_encoder(tmp_path) -> None:
 
 
 def test_the_fingerprint_of_a_folder_is_that_of_its_files(tmp_path) -> None:
-    """Where the folder is does not count; a changed, renamed or added file does."""
+    """The fingerprint depends on names and contents of the model's files, not on the folder's location."""
 
     def fingerprint(name: str, **files: str) -> str:
         folder = tmp_path / name / "model"
@@ -105,34 +109,39 @@ def test_the_fingerprint_of_a_folder_is_that_of_its_files(tmp_path) -> None:
             (folder / file / "part").write_text(text)
         return SentenceEncoder(str(folder)).fingerprint
 
-    one = fingerprint("one", weights="w", config="c")
-    assert fingerprint("two", config="c", weights="w") == one
-    others = [
+    original = fingerprint("one", weights="w", config="c")
+    assert fingerprint("two", config="c", weights="w") == original
+    changed = [
         fingerprint("three", weights="w2", config="c"),
         fingerprint("four", weights2="w", config="c"),
         fingerprint("five", weights="w", config="c", more=""),
         SentenceEncoder("org/name").fingerprint,
     ]
-    assert len({one, *others}) == 5
+    assert len({original, *changed}) == 5
 
 
 class Apart(Counting):
-    """Reads questions and passages in ways of their own."""
+    """An encoder with separate vectors for questions and passages."""
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """Length and 2."""
+        """Return vectors of length and 2."""
         return [np.array([len(text), 2.0], np.float32) for text in texts]
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """Length and 3."""
+        """Return vectors of length and 3."""
         return [np.array([len(text), 3.0], np.float32) for text in texts]
 
 
 def test_questions_passages_and_sentences_are_delimited(tmp_path) -> None:
-    """The same text in the same file, written and read again; of an encoder that makes no difference, once."""
+    """The same text as sentence, question and passage has separate cache entries.
+
+    An encoder without separate methods encodes the text once.
+    """
     for encoder in (CachedEncoder(Apart(), tmp_path), CachedEncoder(Apart(), tmp_path)):
-        found = [ask(["a"])[0].tolist() for ask in (encoder.sentences, encoder.queries, encoder.passages)]
-        assert found == [[1, 1], [1, 2], [1, 3]]
+        vectors = [
+            encode(["a"])[0].tolist() for encode in (encoder.sentences, encoder.queries, encoder.passages)
+        ]
+        assert vectors == [[1, 1], [1, 2], [1, 3]]
     plain = Counting("two")
     encoder = CachedEncoder(plain, tmp_path)
     assert encoder.queries(["a"])[0].tolist() == encoder.passages(["a"])[0].tolist() == [1, 1]

@@ -1,4 +1,4 @@
-"""The encoder: each text once, and one a model."""
+"""The sentence encoder: each text is encoded once, and there is one encoder per model."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from pytest_rageval.embeddings.encoder import SentenceEncoder, Vectors, shared_e
 
 
 class _Counting(SentenceEncoder):
-    """Encodes a text as its length, and remembers what it was asked."""
+    """An encoder whose vectors are the text's length, and which records its calls."""
 
     def __init__(self, cache_bytes: int) -> None:
         super().__init__(cache_bytes=cache_bytes)
@@ -20,13 +20,13 @@ class _Counting(SentenceEncoder):
         return self
 
     def encode(self, texts: list[str], **_: object) -> list[Vectors]:
-        """In place of the model."""
+        """Encode in place of the model."""
         self.asked.append(texts)
         return [np.array([len(text)], np.float32) for text in texts]
 
 
 def test_a_text_is_encoded_once() -> None:
-    """Also where it comes twice in a call, or with space around it."""
+    """A text is encoded once, even if it is repeated in a call or surrounded by white space."""
     encoder = _Counting(cache_bytes=400)
     assert [float(v[0]) for v in encoder.sentences(["bb", "a", " bb\n"])] == [2.0, 1.0, 2.0]
     encoder.sentences(["a", "ccc"])
@@ -34,7 +34,7 @@ def test_a_text_is_encoded_once() -> None:
 
 
 def test_the_least_recently_used_is_evicted_first() -> None:
-    """A vector here has 4 bytes, and two of them fit; one call may still need more."""
+    """With room for two vectors of 4 bytes, the least recently used is evicted; one call may exceed the limit."""
     encoder = _Counting(cache_bytes=8)
     encoder.sentences(["a", "b"])
     encoder.sentences(["a"])
@@ -46,24 +46,24 @@ def test_the_least_recently_used_is_evicted_first() -> None:
 
 
 def test_one_encoder_a_model() -> None:
-    """It is shared by all who ask, and nothing is loaded by asking."""
+    """All callers share one encoder per model, and requesting it loads nothing."""
     assert shared_encoder() is shared_encoder()
     assert shared_encoder("other") is not shared_encoder()
 
 
 class _Model:
-    """Of sentence-transformers, as far as it is called: a text's vector is the length of all that it reads."""
+    """A stand-in for a sentence-transformers model: a text's vector is the length of prompt and text."""
 
     def encode_query(self, texts: list[str], *, prompt: str | None, **_: Any) -> list[list[float]]:
-        """With its own prompt where none is stated."""
+        """Encode with the given prompt, or with a default prompt of the model."""
         return self.encode([("its own: " if prompt is None else prompt) + text for text in texts])
 
     def encode_document(self, texts: list[str], *, prompt: str | None, **_: Any) -> list[list[float]]:
-        """Likewise."""
+        """Encode with the given prompt, if any."""
         return self.encode([(prompt or "") + text for text in texts])
 
     def encode(self, texts: list[str], **_: Any) -> list[list[float]]:
-        """One number per text."""
+        """Return one number per text."""
         return [[len(text)] for text in texts]
 
 
@@ -78,17 +78,22 @@ class _Model:
 def test_questions_and_passages_have_prompts(
     monkeypatch: pytest.MonkeyPatch, prompts: dict[str, str], expected: list[str]
 ) -> None:
-    """Those stated, or else the model's; each way of reading a text is kept apart in memory."""
+    """Given prompts override the model's; questions, passages and sentences are cached separately in memory."""
     monkeypatch.setattr(module, "_load_model", lambda *_: _Model())
     encoder = SentenceEncoder("m", **prompts)
     for _ in range(2):
-        found = [ask(["cat"])[0] for ask in (encoder.queries, encoder.passages, encoder.sentences)]
-        assert [int(vector[0]) for vector in found] == [len(text) for text in expected]
+        vectors = [encode(["cat"])[0] for encode in (encoder.queries, encoder.passages, encoder.sentences)]
+        assert [int(vector[0]) for vector in vectors] == [len(text) for text in expected]
 
 
 def test_prompts_are_part_of_the_fingerprint() -> None:
-    """So none is found that was made with others; without any it is what it was."""
-    made = [{}, {"query_prompt": "q"}, {"passage_prompt": "q"}, {"query_prompt": "q", "passage_prompt": ""}]
-    prints = [SentenceEncoder("m", **prompts).fingerprint for prompts in made]
-    assert len(set(prints)) == len(made)
-    assert prints[0] == "m"
+    """The fingerprint includes the prompts, and without prompts it is the model's name."""
+    variants = [
+        {},
+        {"query_prompt": "q"},
+        {"passage_prompt": "q"},
+        {"query_prompt": "q", "passage_prompt": ""},
+    ]
+    fingerprints = [SentenceEncoder("m", **prompts).fingerprint for prompts in variants]
+    assert len(set(fingerprints)) == len(variants)
+    assert fingerprints[0] == "m"

@@ -1,4 +1,4 @@
-"""The file of embeddings: what is kept is found, and nothing about it stops a run."""
+"""The embeddings file: stored vectors are found again, and a damaged file does not stop a run."""
 
 import shutil
 import sqlite3
@@ -21,22 +21,22 @@ def _kept(directory: Path, key: str = "a") -> list[float] | None:
 
 
 def test_cached_vectors_are_found_bit_for_bit(tmp_path) -> None:
-    """By another opening of the file; keys without a vector are not in the result."""
+    """A second store reads the same bytes; keys without a vector are missing from the result."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR, "b": -VECTOR})
-    found = EmbeddingStore(tmp_path).get_many(["b", "a", "c"])
-    assert found.keys() == {"a", "b"}
-    assert found["a"].dtype == np.float32
-    assert found["a"].tobytes() == VECTOR.tobytes()
+    vectors = EmbeddingStore(tmp_path).get_many(["b", "a", "c"])
+    assert vectors.keys() == {"a", "b"}
+    assert vectors["a"].dtype == np.float32
+    assert vectors["a"].tobytes() == VECTOR.tobytes()
 
 
 def test_the_folder_is_made_and_kept_from_git(tmp_path) -> None:
-    """As the reply cache makes it."""
+    """The folder is created with a `.gitignore`, like that of the reply cache."""
     EmbeddingStore(tmp_path / "new" / "cache").put_many({"a": VECTOR})
     assert (tmp_path / "new" / "cache" / ".gitignore").read_text() == "*\n"
 
 
 def test_a_file_that_is_not_a_database_is_replaced_by_an_empty_one(tmp_path) -> None:
-    """It holds nothing, and what comes is kept; its journal goes with it."""
+    """A file that is not a database is replaced together with its journal, and new vectors are stored."""
     (tmp_path / EMBEDDINGS_FILE).write_bytes(b"restored by a cache that was cut off" * 1000)
     (tmp_path / f"{EMBEDDINGS_FILE}-journal").write_bytes(b"of the old file")
     store = EmbeddingStore(tmp_path)
@@ -46,7 +46,7 @@ def test_a_file_that_is_not_a_database_is_replaced_by_an_empty_one(tmp_path) -> 
 
 
 def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
-    """Wherever the damage is: what is found is what was kept, and all can be kept again."""
+    """Wherever the file is damaged, only correct vectors are returned, and all vectors can be stored again."""
     vectors = {f"k{n}": np.full(300, n, np.float32) for n in range(200)}
     EmbeddingStore(tmp_path).put_many(vectors)
     whole = (tmp_path / EMBEDDINGS_FILE).read_bytes()
@@ -54,11 +54,11 @@ def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
     for start in range(0, len(whole), len(whole) // 7):
         (tmp_path / EMBEDDINGS_FILE).write_bytes(whole[:start] + b"\x5a" * 900 + whole[start + 900 :])
         store = EmbeddingStore(tmp_path)
-        found = store.get_many(vectors)
-        assert all(np.array_equal(found[key], vectors[key]) for key in found)
-        lost += len(vectors) - len(found)
+        vectors_read = store.get_many(vectors)
+        assert all(np.array_equal(vectors_read[key], vectors[key]) for key in vectors_read)
+        lost += len(vectors) - len(vectors_read)
         for _ in range(2):
-            # The damage may only show when something is written.
+            # Some damage is detected only on writing.
             store.put_many(vectors)
         assert store.get_many(vectors).keys() == vectors.keys()
         store.close()
@@ -66,7 +66,7 @@ def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
 
 
 def test_a_vector_that_has_changed_is_not_there(tmp_path) -> None:
-    """Its checksum is over the key too: a vector under another key is none."""
+    """A changed vector, or one moved to another key, fails its checksum and counts as missing."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR, "b": -VECTOR})
     with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
         connection.execute("UPDATE embeddings SET key = 'c' WHERE key = 'b'")
@@ -76,7 +76,7 @@ def test_a_vector_that_has_changed_is_not_there(tmp_path) -> None:
 
 
 def test_without_a_usable_folder_nothing_is_cached(tmp_path) -> None:
-    """Nothing is found, nothing raised."""
+    """If the folder cannot be created, nothing is stored or found, and no error is raised."""
     (tmp_path / "file").write_text("in the way")
     store = EmbeddingStore(tmp_path / "file" / "cache")
     store.put_many({"a": VECTOR})
@@ -84,7 +84,7 @@ def test_without_a_usable_folder_nothing_is_cached(tmp_path) -> None:
 
 
 def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
-    """Somebody else's: it is left as it is."""
+    """A database with a foreign table raises StoreError and is not changed."""
     with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
         connection.execute("CREATE TABLE embeddings (other TEXT)")
     connection.close()
@@ -101,7 +101,7 @@ def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
 
 
 def test_a_table_without_times_is_kept(tmp_path) -> None:
-    """As files had it before they could be pruned by age: what is in it counts as old."""
+    """A file of an earlier version without times is read, and its vectors count as old."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
     with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
         connection.execute("ALTER TABLE embeddings DROP COLUMN written")
@@ -113,7 +113,7 @@ def test_a_table_without_times_is_kept(tmp_path) -> None:
 
 @pytest.mark.parametrize("drop_times", [False, True])
 def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -> None:
-    """As files had none; what is in it is found, and it has one from now on."""
+    """A file without a version number is read as version 1 and gets that number."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
     connection = sqlite3.connect(tmp_path / EMBEDDINGS_FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 0")
@@ -127,7 +127,7 @@ def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -
 
 
 def test_a_file_of_a_later_version_is_an_error(tmp_path) -> None:
-    """With what to do; it is left as it is."""
+    """A file of a later version raises StoreError with a remedy and is not changed."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
     connection = sqlite3.connect(tmp_path / EMBEDDINGS_FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 2")
@@ -142,7 +142,7 @@ def test_a_file_of_a_later_version_is_an_error(tmp_path) -> None:
 
 
 def test_a_file_that_is_removed_while_it_is_open_is_made_again(tmp_path) -> None:
-    """With what comes."""
+    """If the folder is removed while the store is open, the next write creates it again."""
     store = EmbeddingStore(tmp_path / "cache")
     store.put_many({"a": VECTOR})
     shutil.rmtree(tmp_path / "cache")
@@ -167,7 +167,7 @@ for n in range(40):
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True])
 def test_processes_share_the_file(tmp_path, *, killed: bool) -> None:
-    """They write at once, and one may be killed at it; what one has kept, all find."""
+    """Processes write concurrently, even if one is killed, and each finds the vectors of all."""
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path), name],
@@ -188,7 +188,7 @@ def test_processes_share_the_file(tmp_path, *, killed: bool) -> None:
         writer.communicate(timeout=60)
     store = EmbeddingStore(tmp_path)
     for name in ("y", "z", "both") if killed else ("x", "y", "z", "both"):
-        found = store.get_many(f"{name} {n}" for n in range(40))
-        assert [found[f"{name} {n}"].tolist() for n in range(40)] == [[float(n)] * 8 for n in range(40)]
+        vectors = store.get_many(f"{name} {n}" for n in range(40))
+        assert [vectors[f"{name} {n}"].tolist() for n in range(40)] == [[float(n)] * 8 for n in range(40)]
     store.put_many({"after": VECTOR})
     assert _kept(tmp_path, "after") == VECTOR.tolist()

@@ -36,7 +36,7 @@ def score_of(
     cause: Cause = "example",
     **words: Any,
 ) -> Score:
-    """Return a score with these values; an example with the value None is unscored, with this cause."""
+    """Return a score with these values; an example with the value None is unscored for this cause."""
     outcomes = [
         Outcome(
             example(name, tags=(tags or {}).get(name, {})),
@@ -67,12 +67,12 @@ def plain(entry: Any) -> Any:
 
 
 def comparison_of(before: Values, now: Values) -> Comparison:
-    """Return the comparison of a score with these values now with one with these values before."""
+    """Return the comparison of a score with the values `now` against a baseline with the values `before`."""
     return compare(score_of(now), {}, before_of(before))
 
 
 def numbered(ones: int, zeros: int) -> dict[str, float | None]:
-    """Return the values of examples: first `ones` examples with 1, then `zeros` examples with 0."""
+    """Return values of `ones` examples that score 1, followed by `zeros` examples that score 0."""
     return {f"q{n}": float(n < ones) for n in range(ones + zeros)}
 
 

@@ -1,4 +1,4 @@
-"""The anchor: pinned scores that updates of the baseline keep, and the bound on the total drop below them."""
+"""The anchor: pinned scores that baseline updates do not change, and the bound on the total drop below them."""
 
 import copy
 import json
@@ -77,7 +77,7 @@ def test_an_anchor_says_when_it_was_pinned(pin: AnchorPin, text: str) -> None:
 
 
 def test_an_anchor_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Without rankings and answers; a file without anchors is as it was before there were any."""
+    """An anchor is read back without rankings and answers; a baseline without anchors has no key `anchors`."""
     path = tmp_path / "rageval_baseline.json"
     outcome = ranked("q1", 0.5, ["kb-1"], "an answer")
     score = Score("recall@5", [outcome])
@@ -198,7 +198,7 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
 def test_the_total_drop_is_bounded_below_the_anchor(
     lost: int, words: dict[str, Any], status: str, reason: str
 ) -> None:
-    """The baseline before is as low as the score now: the last update lost nothing."""
+    """max_total_drop compares with the anchor although the score equals its baseline."""
     ruling = _ruling(numbered(100 - lost, lost), anchor=_anchor(ALL), **words)
     assert ruling.verdict.status == status
     parts = [part for part in reason.split("*") if part]
@@ -210,7 +210,7 @@ def test_the_total_drop_is_bounded_below_the_anchor(
 
 @pytest.mark.parametrize(("updates", "tests"), [(0, 1), (0, 4), (9, 1), (19, 2)])
 def test_the_level_is_spent_over_updates(updates: int, tests: int) -> None:
-    """And among the tests of the run; the test of `max_drop` beside it has its own."""
+    """The anchor's level is divided over updates and tests of the run; the level of max_drop is not affected."""
     ruling = _ruling(numbered(90, 10), anchor=_anchor(ALL, updates), tests=tests, max_drop=0.02)
     assert ruling.anchor is not None
     assert ruling.drop is not None
@@ -219,7 +219,7 @@ def test_the_level_is_spent_over_updates(updates: int, tests: int) -> None:
 
 
 def test_a_bound_within_the_noise_of_runs_is_pointed_out_once() -> None:
-    """The comparison with the anchor has no minimum of its own."""
+    """The noise warning of `min` is given once, although the anchor is compared too."""
     again = score_of(numbered(90, 10)).outcomes
     score = Score("recall@5", score_of(numbered(94, 6)).outcomes, repeats=[again])
     threshold = Threshold("recall@5", min=0.91, max_total_drop=0.09)
@@ -257,7 +257,7 @@ NO_ANCHOR = (
 
 
 def test_without_an_anchor_the_run_says_how_to_pin_one() -> None:
-    """A warning, and an error where a baseline is required."""
+    """A missing anchor is a warning, or an error if a baseline is required; both name the option that pins one."""
     verdict = _ruling(ALL, anchor=None).verdict
     assert (verdict.status, verdict.reason, verdict.warnings) == ("pass", NO_ANCHOR, (NO_ANCHOR,))
     verdict = _ruling(ALL, anchor=None, lookup={"required": True}).verdict
@@ -290,7 +290,7 @@ def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> No
 
 
 @pytest.mark.parametrize(
-    ("lost", "allowed", "pinning", "told"),
+    ("lost", "allowed", "pinning", "expected_warning"),
     [
         (0, 0.05, False, None),
         (4, 0.05, False, None),
@@ -307,9 +307,9 @@ def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> No
     ],
 )
 def test_an_update_that_goes_below_the_anchor_says_so(
-    lost: int, allowed: float | None, told: str | None, *, pinning: bool
+    lost: int, allowed: float | None, expected_warning: str | None, *, pinning: bool
 ) -> None:
-    """Beyond the bound, or significantly; it is written all the same."""
+    """An update that drops beyond the bound or significantly below the anchor passes, is written, and warns."""
     lookup = {"updating": True, "pinning": pinning}
     words = {"max_drop": 0.02, "max_total_drop": allowed}
     ruling = _ruling(numbered(100 - lost, lost), anchor=_anchor(ALL), lookup=lookup, **words)
@@ -317,14 +317,14 @@ def test_an_update_that_goes_below_the_anchor_says_so(
         "pass",
         f"{1 - lost / 100:.3f} is the new baseline",
     )
-    if told is None:
+    if expected_warning is None:
         assert not ruling.verdict.warnings
         return
     (warning,) = ruling.verdict.warnings
     assert warning.startswith(
         f"the new baseline is below the anchor: {1 - lost / 100:.3f}: drop 0.{lost:02}0 ("
     )
-    assert told in warning
+    assert expected_warning in warning
 
 
 def test_an_update_under_other_settings_says_that_the_anchor_is_kept() -> None:
@@ -332,12 +332,12 @@ def test_an_update_under_other_settings_says_that_the_anchor_is_kept() -> None:
     for pinning in (False, True):
         ruling = _ruling(ALL, anchor=anchor, lookup={"updating": True, "pinning": pinning})
         assert ruling.verdict.status == "pass"
-        told = [
+        warnings = [
             warning
             for warning in ruling.verdict.warnings
             if warning.startswith("the anchor is kept, and cannot be")
         ]
-        assert len(told) == (not pinning)
+        assert len(warnings) == (not pinning)
 
 
 def test_new_questions_missing_in_the_anchor_are_reported() -> None:
@@ -351,7 +351,7 @@ def test_new_questions_missing_in_the_anchor_are_reported() -> None:
 
 
 def test_the_failure_lists_what_got_worse_since_the_anchor() -> None:
-    """Where the last change alone is within its bound."""
+    """If only the total drop exceeds its bound, the failure lists the questions worse than in the anchor."""
     ruling = _ruling(numbered(80, 20), before=numbered(81, 19), anchor=_anchor(ALL), max_drop=0.02)
     lines = failure_lines(ruling, limit=1)
     assert "20 of 100 questions got worse since the anchor, 0 better:" in lines

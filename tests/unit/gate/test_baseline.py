@@ -1,4 +1,4 @@
-"""The baseline: a text file for git."""
+"""The baseline file: its format, its errors, and how it merges in git."""
 
 import copy
 import json
@@ -39,31 +39,31 @@ TESTS = {
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file is."""
+    """Path of the baseline file."""
     return tmp_path / "rageval_baseline.json"
 
 
 def test_what_was_written_is_read(path: Path) -> None:
-    """Every number to its last bit; and writing it again changes no byte."""
+    """A baseline is read back with exact numbers, and writing it again produces the same bytes."""
     Baseline(TESTS).write(path)
-    found = Baseline.read(path)
-    assert found.tests == TESTS
+    baseline = Baseline.read(path)
+    assert baseline.tests == TESTS
     first = path.read_bytes()
-    found.write(path)
+    baseline.write(path)
     assert path.read_bytes() == first
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 def test_the_number_of_runs_is_written_if_there_are_several(path: Path) -> None:
-    """So that a baseline of single runs has the same bytes as before."""
+    """The key `repeats` is written only for several runs, so that baselines of single runs keep their bytes."""
     examples = tuple(example(name) for name in ("q1", "q2"))
-    first, again = ([Outcome(each, value) for each in examples] for value in (1.0, 0.5))
+    first, again = ([Outcome(question, value) for question in examples] for value in (1.0, 0.5))
     for repeats, runs in (([], 1), ([again, again, again], 4)):
         score = Score("answer.em@1", first, repeats=repeats)
         entry = baseline_entry(examples, {"answer.em@1": (score, {})}, spool=Spool())
-        kept = entry["scores"]["answer.em@1"]
-        assert kept.get("repeats") == (None if runs == 1 else runs)
-        assert kept["examples"]["q1"]["score"] == (1.0 if runs == 1 else 0.625)
+        stored = entry["scores"]["answer.em@1"]
+        assert stored.get("repeats") == (None if runs == 1 else runs)
+        assert stored["examples"]["q1"]["score"] == (1.0 if runs == 1 else 0.625)
         Baseline({"t": entry}).write(path)
         before = Baseline.read(path).score("t", "answer.em@1", None)
         assert before is not None
@@ -71,30 +71,30 @@ def test_the_number_of_runs_is_written_if_there_are_several(path: Path) -> None:
 
 
 def test_no_file_is_an_empty_baseline(path: Path) -> None:
-    """The first run has none."""
+    """A missing file, as in the first run, is read as an empty baseline."""
     assert Baseline.read(path).tests == {}
 
 
 def test_the_order_of_tests_scores_and_examples_changes_no_byte(path: Path) -> None:
-    """Workers end tests in any order, and an eval set may be sorted differently."""
+    """Workers finish tests in any order and eval sets may be re-sorted; the file stays the same."""
     Baseline(TESTS).write(path)
     first = path.read_bytes()
-    turned = {
+    reordered = {
         nodeid: {
             "scores": entry["scores"],
             "questions": dict(reversed(entry["questions"].items())),
         }
         for nodeid, entry in reversed(TESTS.items())
     }
-    for entry in turned.values():
+    for entry in reordered.values():
         for score in entry["scores"].values():
             score["examples"] = dict(reversed(score["examples"].items()))
-    Baseline(turned).write(path)
+    Baseline(reordered).write(path)
     assert path.read_bytes() == first
 
 
 def test_each_question_and_each_example_has_a_line(path: Path) -> None:
-    """Sorted, in letters that people read, and with a line's end at the file's."""
+    """The lines are sorted, non-ASCII text is not escaped, and the file ends with a newline."""
     Baseline(TESTS).write(path)
     digests = TESTS["test_b.py::test_two[ümlaut]"]["questions"]
     text = path.read_text(encoding="utf-8")
@@ -124,7 +124,7 @@ def test_each_question_and_each_example_has_a_line(path: Path) -> None:
 
 
 def test_a_changed_question_is_a_changed_line(path: Path) -> None:
-    """Of a hundred examples one; nothing else moves."""
+    """Changing one score of a hundred changes exactly one line."""
     values: dict[str, float | None] = {f"q{n:03}": 1.0 for n in range(100)}
     Baseline({"t": _entry(values)}).write(path)
     before = path.read_text(encoding="utf-8").splitlines()
@@ -159,11 +159,11 @@ def test_an_entry_stores_score_document_names_and_the_beginning_of_the_answer() 
 
 
 def test_a_question_is_known_by_all_that_is_asked_and_right() -> None:
-    """Tags and keys of the user's own may change; question, answers, gold and reference may not."""
+    """The digest depends on question, answers, gold and reference, but not on id, tags or extra keys."""
     base = {"question": "Who?", "answers": ("Ada",), "gold": (Gold("kb-1"),), "reference": "Ada did."}
     same = Example("q1", **base, tags={"topic": "a"}, extra={"source": "x"})
     assert same.digest == Example("q2", **base).digest
-    others = [
+    changes = [
         {"question": "Whom?"},
         {"answers": ("Ada", "Lovelace")},
         {"answer_set": (("Ada",),)},
@@ -171,13 +171,13 @@ def test_a_question_is_known_by_all_that_is_asked_and_right() -> None:
         {"gold": (Gold("kb-1", text="Ada"),)},
         {"reference": None},
     ]
-    digests = {Example("q1", **(base | other)).digest for other in others}
-    assert len(digests | {same.digest}) == len(others) + 1
+    digests = {Example("q1", **(base | change)).digest for change in changes}
+    assert len(digests | {same.digest}) == len(changes) + 1
     assert all(len(digest) == 12 for digest in digests)
 
 
 def test_odd_names_and_answers_survive(path: Path) -> None:
-    """Quotes, line ends, an empty test, and half of a surrogate pair, which a model may say."""
+    """Names with quotes and newlines, an empty test and a lone surrogate in an answer are read back unchanged."""
     odd = {'a "test"\n[x-\\]': {"questions": {}, "scores": {}}, "t": _entry({"q1": 0.0, 'q"2\n': 1e-300})}
     odd["t"]["scores"]["recall@5"]["examples"]["q1"]["answer"] = "half \ud83d of it"
     Baseline(odd).write(path)
@@ -189,7 +189,7 @@ def test_odd_names_and_answers_survive(path: Path) -> None:
 def test_branches_that_changed_different_questions_merge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, neighbours: bool
 ) -> None:
-    """By git's own rules, which take changes to neighbouring lines for one; then the file says what to do."""
+    """Git merges changes to distant lines; a conflict in neighboring lines raises an error that names it."""
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "a")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@example.com")
@@ -218,8 +218,8 @@ def test_branches_that_changed_different_questions_merge(
         return
     assert merged == 0
     examples = Baseline.read(path).tests["test_c.py::test_three"]["scores"]
-    found = next(iter(examples.values()))["examples"]
-    changed = {name: each["score"] for name, each in found.items() if each["score"] != 1.0}
+    merged_examples = next(iter(examples.values()))["examples"]
+    changed = {name: entry["score"] for name, entry in merged_examples.items() if entry["score"] != 1.0}
     assert changed == {"q06": 0.5, "q15": 0.25}
 
 
@@ -229,7 +229,7 @@ REMEDY = (
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "problem"),
     [
         ("", "is not JSON: Expecting value: line 1 column 1 (char 0)."),
         ('{"schema": 1,\n', "is not JSON: Expecting property name"),
@@ -251,12 +251,12 @@ REMEDY = (
         ('{"schema": 1, "tests": []}', "is not a baseline of this package"),
     ],
 )
-def test_a_file_that_is_not_a_baseline_is_an_error_with_a_remedy(path: Path, text: str, found: str) -> None:
-    """With the file's name, what is wrong with it, and what mends it."""
+def test_a_file_that_is_not_a_baseline_is_an_error_with_a_remedy(path: Path, text: str, problem: str) -> None:
+    """The error names the file and the problem, and says how to repair it."""
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         Baseline.read(path)
-    assert str(caught.value).startswith(f"The baseline {path} {found}")
+    assert str(caught.value).startswith(f"The baseline {path} {problem}")
     assert REMEDY in str(caught.value)
 
 
@@ -298,7 +298,7 @@ def _score(**changes: object) -> Callable[[dict[str, Any]], object]:
     ],
 )
 def test_a_part_of_another_form_is_an_error(path: Path, spoil: Callable[[dict[str, Any]], object]) -> None:
-    """No traceback later on, and no comparison with what is no score."""
+    """An entry with a missing or malformed part raises InputError when the file is read."""
     entry = copy.deepcopy(_entry({"q1": 1.0}))
     path.write_text(json.dumps({"schema": 1, "tests": {"t": entry}}), encoding="utf-8")
     assert Baseline.read(path).tests == {"t": entry}
@@ -311,7 +311,7 @@ def test_a_part_of_another_form_is_an_error(path: Path, spoil: Callable[[dict[st
 
 
 def test_a_newer_form_asks_for_a_newer_package(path: Path) -> None:
-    """What a later version wrote is not read as if it were of this one."""
+    """A file with a later schema raises InputError that asks to update the package."""
     path.write_text('{"schema": 2, "tests": {}}', encoding="utf-8")
     with pytest.raises(InputError) as caught:
         Baseline.read(path)
@@ -321,7 +321,7 @@ def test_a_newer_form_asks_for_a_newer_package(path: Path) -> None:
 
 
 def test_unreadable_or_unwritable_files_are_reported(tmp_path: Path) -> None:
-    """A folder in its place, a file in place of its folder, bytes that are no text."""
+    """A folder at the path, a file in place of a folder, and undecodable bytes raise InputError."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "inside").write_bytes(b"\xff")
@@ -335,40 +335,43 @@ def test_unreadable_or_unwritable_files_are_reported(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
-    """The first baseline may be the first file of its folder."""
+    """Writing a baseline creates missing parent folders."""
     Baseline(TESTS).write(tmp_path / "evals" / "baselines" / "main.json")
     assert Baseline.read(tmp_path / "evals" / "baselines" / "main.json").tests == TESTS
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
-    """What it leads to is written, as by any editor."""
-    link, there = tmp_path / "link.json", tmp_path / "shared" / "baseline.json"
-    there.parent.mkdir()
+    """If the path is a symbolic link, its target is written and the link remains."""
+    link, target = tmp_path / "link.json", tmp_path / "shared" / "baseline.json"
+    target.parent.mkdir()
     try:
-        link.symlink_to(there)
+        link.symlink_to(target)
     except OSError:
         pytest.skip("this system has no links")
     Baseline(TESTS).write(link)
     assert link.is_symlink()
-    assert Baseline.read(there).tests == TESTS
-    assert [each.name for each in there.parent.iterdir()] == ["baseline.json"]
+    assert Baseline.read(target).tests == TESTS
+    assert [entry.name for entry in target.parent.iterdir()] == ["baseline.json"]
 
 
 def test_what_a_test_did_not_get_to_stays_from_before() -> None:
-    """But examples whose question is another now do not: the entry says one question per example."""
+    """Scores and examples that an unfinished test did not reach are kept from the old entry.
+
+    Examples whose question changed are not kept, since an entry has one question per example.
+    """
     before = {**_entry({"q1": 1.0, "q2": 0.0, "q3": 1.0})}
     before["scores"] = {"mrr@5": before["scores"]["recall@5"], **_entry({"q1": 0.9})["scores"]}
     before["questions"] = {**before["questions"], "q2": "another one"}
-    found = complete_entry(_entry({"q1": 0.5, "q2": 0.5}), before)
-    assert found["questions"] == _entry({"q1": 0.0, "q2": 0.0})["questions"]
-    assert found["scores"]["recall@5"]["examples"] == {
+    entry = complete_entry(_entry({"q1": 0.5, "q2": 0.5}), before)
+    assert entry["questions"] == _entry({"q1": 0.0, "q2": 0.0})["questions"]
+    assert entry["scores"]["recall@5"]["examples"] == {
         name: {"score": 0.5, "under": MARK} for name in ("q1", "q2")
     }
-    assert found["scores"]["mrr@5"]["examples"] == {"q1": {"score": 1.0, "under": MARK}}
+    assert entry["scores"]["mrr@5"]["examples"] == {"q1": {"score": 1.0, "under": MARK}}
 
 
 def test_a_file_that_has_to_be_there_is_missed(tmp_path: Path) -> None:
-    """One that was named, and one that a link leads to; without a name it may be the first run."""
+    """A named path or a link to a missing file raises InputError; an unnamed path may be absent."""
     path, link = tmp_path / "none.json", tmp_path / "link.json"
     assert Baseline.read_for_comparison(path, required=False).path is None
     with pytest.raises(
@@ -388,7 +391,7 @@ def test_a_file_that_has_to_be_there_is_missed(tmp_path: Path) -> None:
 
 
 def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
-    """With the questions of its test; nobody knows the scale of some."""
+    """A stored score is returned unless it lies outside the given scale, which raises InputError."""
     Baseline({"t": _entry({"q1": 1.0, "q2": None, "q3": -0.5})}).write(path)
     baseline = Baseline.read(path)
     before = baseline.score("t", "recall@5", None)
@@ -402,7 +405,7 @@ def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodeid", "present", "told"),
+    ("nodeid", "present", "expected"),
     [
         ("b/test_a.py::test_one", [], "; renamed from test_a.py::test_one?"),
         ("test_a.py::TestAll::test_one", [], "; renamed from test_a.py::test_one?"),
@@ -418,18 +421,18 @@ def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
     ],
 )
 def test_a_missing_name_is_reported_with_a_suggestion(
-    path: Path, nodeid: str, present: list[str], told: str
+    path: Path, nodeid: str, present: list[str], expected: str
 ) -> None:
-    """A test that is there under its old name was not renamed."""
+    """A missing test suggests the old name after a rename, unless a test with that name still exists."""
     Baseline(TESTS).write(path)
     missing = Baseline.read(path).missing_reason(nodeid, "recall@5", present)
-    assert told in missing
+    assert expected in missing
     assert "un pytest --rageval-update-baseline " in missing
     assert Baseline().missing_reason(nodeid, "recall@5", present) == ""
 
 
 def test_the_examples_of_a_file_are_written_as_they_were_read(tmp_path: Path) -> None:
-    """They are kept as columns: whole numbers, missing scores, marks and rankings of some examples alone."""
+    """Integers, missing scores, and keys that only some examples have are written back unchanged."""
     examples = {
         "a": {"score": 1},
         "b": {"score": None, "under": "12345678"},
@@ -449,7 +452,7 @@ def test_the_examples_of_a_file_are_written_as_they_were_read(tmp_path: Path) ->
 
 
 def test_a_question_more_takes_few_calls_of_functions(path: Path) -> None:
-    """To read it and to compare it: a gate may have 100,000 of them in each of several scores."""
+    """Reading and comparing one more question takes few function calls, since a baseline may hold 100,000."""
     counts: dict[str, list[int]] = {"read": [], "compare": []}
 
     def counted(name: str, work: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What an update of the baseline changes."""
+"""Changes that an update makes to the baseline."""
 
 import pytest
 
@@ -16,12 +16,12 @@ def _entry(values: Values, name: str = "recall@5") -> BaselineEntry:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "moved"),
+    ("before", "after", "change"),
     [
         ({"a": 1.0, "b": 0.5}, {"a": 0.0, "b": 1.0}, (0.75, 0.5, 2, 1, 1)),
-        # Means may be the same, of other questions.
+        # The means are equal, but the questions differ.
         ({"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}, (0.5, 0.5, 2, 1, 1)),
-        # New, gone and unscored ones have nothing to compare; those that have no score any more are counted.
+        # New, removed and unscored questions are not compared; questions that lost their score are counted.
         (
             {"a": 1.0, "gone": 1.0, "b": None, "c": 1.0},
             {"a": 0.5, "new": 0.0, "b": 1.0, "c": None},
@@ -33,15 +33,15 @@ def _entry(values: Values, name: str = "recall@5") -> BaselineEntry:
     ],
 )
 def test_the_questions_of_both_are_compared(
-    before: Values, after: Values, moved: tuple[float, ...] | None
+    before: Values, after: Values, change: tuple[float, ...] | None
 ) -> None:
-    """By score; a score that did not move is not listed."""
-    found = score_changes({"t": _entry(before)}, {"t": _entry(after)})
-    assert found == ([] if moved is None else [ScoreChange("t", "recall@5", *moved)])
+    """Only questions scored in both entries are compared, and a score without a change is not listed."""
+    changes = score_changes({"t": _entry(before)}, {"t": _entry(after)})
+    assert changes == ([] if change is None else [ScoreChange("t", "recall@5", *change)])
 
 
 def test_the_largest_drop_is_first() -> None:
-    """Of all tests that are in both, and their scores that are."""
+    """Changes of tests and scores in both baselines are listed, the largest drop first."""
     drops = {"t1": 0.9, "t2": 0.1, "t3": 0.5}
     before = {name: _entry({"a": 1.0}) for name in drops} | {"gone": _entry({"a": 1.0})}
     after = {name: _entry({"a": value}) for name, value in drops.items()} | {"new": _entry({"a": 0.0})}
@@ -50,20 +50,20 @@ def test_the_largest_drop_is_first() -> None:
 
 
 def test_another_question_of_the_same_name_is_not_compared() -> None:
-    """As where its text was edited."""
+    """A question whose text was edited under the same id is not compared."""
     other = _entry({"a": 0.0})
     other["questions"] = {"a": example("a", question="another").digest}
     assert score_changes({"t": _entry({"a": 1.0})}, {"t": other}) == []
 
 
 def test_what_no_question_has_any_more_is_moved() -> None:
-    """Where no question is scored in both there are no means."""
-    (moved,) = score_changes({"t": _entry({"a": 1.0, "b": None})}, {"t": _entry({"a": None, "b": 1.0})})
-    assert (moved.n, moved.lost, moved.is_lower) == (0, 1, True)
+    """If no question is scored in both entries, the change counts the lost scores and has no means."""
+    (change,) = score_changes({"t": _entry({"a": 1.0, "b": None})}, {"t": _entry({"a": None, "b": 1.0})})
+    assert (change.n, change.lost, change.is_lower) == (0, 1, True)
 
 
 @pytest.mark.parametrize(
-    ("after", "failed", "kept"),
+    ("after", "failed", "is_held_back"),
     [
         ({"a": 0.0, "b": 1.0}, ["recall@5"], True),
         ({"a": None, "b": 1.0}, ["recall@5"], True),
@@ -72,23 +72,25 @@ def test_what_no_question_has_any_more_is_moved() -> None:
         ({"a": 1.0, "b": 1.0}, ["recall@5"], False),
     ],
 )
-def test_a_score_out_of_its_bounds_is_not_lowered(after: Values, failed: list[str], *, kept: bool) -> None:
-    """It keeps its old baseline; one that is not lower, or in its bounds, is written. Another score is unharmed."""
+def test_a_score_out_of_its_bounds_is_not_lowered(
+    after: Values, failed: list[str], *, is_held_back: bool
+) -> None:
+    """A failed score that would get lower keeps its old baseline; all other scores are written."""
     before, entry = _entry({"a": 1.0, "b": 0.5}), _entry(after)
     entry["scores"] |= _entry(after, "hit@5")["scores"]
-    found, names = hold_back_scores(entry, before, failed)
-    assert names == (["recall@5"] if kept else [])
-    assert found["scores"]["recall@5"] == (before if kept else entry)["scores"]["recall@5"]
-    assert found["scores"]["hit@5"] == entry["scores"]["hit@5"]
-    assert found["questions"] == entry["questions"]
+    updated, names = hold_back_scores(entry, before, failed)
+    assert names == (["recall@5"] if is_held_back else [])
+    assert updated["scores"]["recall@5"] == (before if is_held_back else entry)["scores"]["recall@5"]
+    assert updated["scores"]["hit@5"] == entry["scores"]["hit@5"]
+    assert updated["questions"] == entry["questions"]
 
 
 def test_a_score_held_back_for_another_question_is_left_out() -> None:
-    """An entry has one question per example: what was scored on the old wording says nothing of the new one."""
+    """A held-back score drops examples whose question changed, since an entry has one question per example."""
     before, entry = _entry({"a": 1.0, "b": 1.0}), _entry({"a": 0.0, "b": 0.0})
     entry["questions"] = entry["questions"] | {"b": "another"}
-    found, _ = hold_back_scores(entry, before, ["recall@5"])
-    assert found["scores"]["recall@5"]["examples"].keys() == {"a"}
+    updated, _ = hold_back_scores(entry, before, ["recall@5"])
+    assert updated["scores"]["recall@5"]["examples"].keys() == {"a"}
 
 
 @pytest.mark.parametrize(("complete", "written"), [(True, {"ran"}), (False, {"ran", "gone"})])
@@ -98,7 +100,7 @@ def test_a_full_run_removes_tests_that_no_longer_exist(written: set[str], *, com
     update = compute_update(before, entries, unfinished=(), failed={}, complete=complete)
     assert update.tests.keys() == written
     assert update.not_run == ["gone"]
-    assert [moved.nodeid for moved in update.changes] == ["ran"]
+    assert [change.nodeid for change in update.changes] == ["ran"]
     assert entries == {"ran": _entry({"a": 0.5})}
 
 

@@ -1,4 +1,4 @@
-"""A score beside its baseline."""
+"""The comparison of a score with its baseline."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from tests.unit.gate.scored import Values, before_of, comparison_of, example, ra
 def test_the_examples_of_both_are_compared(
     before: Values, now: Values, drops: list[float], left_out: int, unscored: int
 ) -> None:
-    """In the order of now; who is new, gone, or without a score in either is counted."""
+    """Examples scored in both are compared in the current order; new, removed and unscored ones are counted."""
     comparison = comparison_of(before, now)
     assert comparison.drops == drops
     assert (comparison.left_out, comparison.unscored) == (left_out, unscored)
@@ -43,7 +43,7 @@ def test_the_examples_of_both_are_compared(
     [{"question": "another?"}, {"answers": ("Ada",)}, {"reference": "Ada did."}, {"answer_set": (("Ada",),)}],
 )
 def test_a_changed_question_is_another_one(changes: dict[str, Any]) -> None:
-    """Also where its id stayed, or only what is right did not."""
+    """An example whose question or expected answer changed under the same id is not compared."""
     outcomes = [Outcome(example("a"), 0.0), Outcome(example("b", **changes), 0.0)]
     comparison = compare(Score("recall@5", outcomes), {}, before_of({"a": 1.0, "b": 1.0}))
     assert [pair.outcome.example.id for pair in comparison.pairs] == ["a"]
@@ -51,7 +51,10 @@ def test_a_changed_question_is_another_one(changes: dict[str, Any]) -> None:
 
 
 def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint() -> None:
-    """As where git merged a question of a branch with another generator; baselines from before had no such mark."""
+    """After a git merge, an example stored under another generator is not compared.
+
+    Examples from baselines without such a mark are compared.
+    """
     before = before_of({"a": 1.0, "b": 1.0, "c": 1.0}, fingerprint={"generator": "m2", "package": "0.1"})
     other = before_of({"b": 1.0}, fingerprint={"generator": "m1", "package": "0.1"})
     unmarked = {"c": {"score": 1.0}}
@@ -65,14 +68,14 @@ def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint()
 
 
 def test_new_tags_make_no_other_question() -> None:
-    """So slices may change; each compares with what its examples scored."""
+    """Changing tags does not change the question: the slice is compared with the old scores of its examples."""
     now = score_of({"a": 0.0, "b": 1.0}, tags={"a": {"topic": "new"}})
     comparison = compare(now.where(topic="new"), {}, before_of({"a": 1.0, "b": 1.0}))
     assert (comparison.drops, comparison.left_out) == ([1.0], 0)
 
 
 def test_examples_outside_of_a_slice_do_not_count_as_removed() -> None:
-    """But what is new in it is."""
+    """Only new examples in a slice count as left out, not examples outside of the slice."""
     tags = {name: {"topic": "t"} for name in ("a", "new")}
     now = score_of({"a": 1.0, "b": 1.0, "new": 1.0}, tags=tags).where(topic="t")
     assert compare(now, {}, before_of({"a": 1.0, "b": 1.0, "gone": 1.0})).left_out == 1
@@ -88,14 +91,14 @@ def test_examples_outside_of_a_slice_do_not_count_as_removed() -> None:
     ],
 )
 def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None:
-    """It says so, and how to get one."""
-    kept = (
+    """If no example is scored in both, StaleBaselineError says so and how to write a new baseline."""
+    baseline = (
         before_of(before)
         if any(value is not None for value in before.values())
         else BaselineScore({}, {}, {})
     )
     with pytest.raises(StaleBaselineError) as caught:
-        compare(score_of(now), {}, kept)
+        compare(score_of(now), {}, baseline)
     assert str(caught.value) == (
         f"recall@5: of {counted(len(now), 'example')} none is in the baseline with the same question and gold, and "
         f"scored in both.\nW{AGAIN[1:]}"
@@ -103,7 +106,7 @@ def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None
 
 
 def test_an_example_that_the_score_did_not_have_is_new() -> None:
-    """Its question is known of the test's other scores; this score says nothing of it."""
+    """An example whose question is stored only for other scores of the test counts as left out."""
     before = before_of({"a": 1.0, "b": 1.0})
     fewer = BaselineScore(before.questions, {}, {"a": before.examples["a"]})
     comparison = compare(score_of({"a": 1.0, "b": 0.0}), {}, fewer)
@@ -111,7 +114,7 @@ def test_an_example_that_the_score_did_not_have_is_new() -> None:
 
 
 def test_what_got_worse_is_listed_worst_first() -> None:
-    """Of equal losses in the order of the eval set; gains and rounding are none."""
+    """Worse examples are listed by loss, then in eval set order; gains and rounding errors are not listed."""
     before = {"a": 0.5, "b": 1.0, "c": 1.0, "d": 0.0, "e": 0.1 + 0.2, "f": 1.0}
     now = {"a": 0.0, "b": 0.0, "c": 0.5, "d": 1.0, "e": 0.3, "f": 0.0}
     comparison = comparison_of(before, now)
@@ -120,7 +123,7 @@ def test_what_got_worse_is_listed_worst_first() -> None:
 
 
 def test_a_change_shows_what_came_back_then() -> None:
-    """The documents' names and the answer, where the baseline has them."""
+    """A pair has the baseline's document ids and answer, or None if they are not stored."""
     before = BaselineScore(
         before_of({"a": 1.0, "b": 1.0}).questions,
         {},
@@ -152,7 +155,7 @@ NOW = {"generator": "m1 at https://a/v1", "judge": "j", "judge votes": 3, "packa
     ],
 )
 def test_all_beside_the_retriever_that_changed_is_named(then: dict[str, Any], lines: list[str]) -> None:
-    """A line each, with what it was and is, and the two ways out."""
+    """StaleBaselineError lists each changed setting with its old and new value, and the two remedies."""
     with pytest.raises(StaleBaselineError) as caught:
         compare(score_of({"a": 1.0}), NOW, before_of({"a": 1.0}, fingerprint=NOW | then))
     shown = str(caught.value).replace("https://a/v1 now", "* now").splitlines()
@@ -164,13 +167,13 @@ def test_all_beside_the_retriever_that_changed_is_named(then: dict[str, Any], li
 
 
 def test_a_release_that_scores_alike_is_no_change() -> None:
-    """The package's version is told in the file; what of it moves scores is `scoring`."""
+    """A different package version is ignored; only the setting `scoring` makes a baseline stale."""
     before = before_of({"a": 1.0}, fingerprint=NOW | {"package": "0.1.0"})
     assert compare(score_of({"a": 1.0}), NOW, before).drops == [0.0]
 
 
 def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
-    """Whether one of them is unscored, or the score is not defined for it: now or then."""
+    """An example unscored or undefined now or in the baseline is counted as unscored."""
     examples = {name: Example(name, "?") for name in ("same", "unscored", "undefined", "then undefined")}
     score = Score(
         "rel_recall.answer@5",
@@ -192,7 +195,7 @@ def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
 
 
 def test_what_the_retriever_failed_at_counts_as_lost() -> None:
-    """With the lowest value there is; else a retriever would get better by failing at what it loses."""
+    """An example at which the retriever failed gets the lowest value, so that failing cannot improve the score."""
     now = score_of({"a": 1.0, "b": None, "c": None}, cause="retriever")
     comparison = compare(now, {}, before_of({"a": 1.0, "b": 0.75, "c": None}))
     assert comparison.drops == [0.0, 0.75]
@@ -203,7 +206,7 @@ def test_what_the_retriever_failed_at_counts_as_lost() -> None:
 
 
 def test_what_another_part_failed_at_is_lost_and_not_compared() -> None:
-    """A server's failure is not held against the retriever."""
+    """An example lost to a server failure is not compared, since the retriever is not at fault."""
     now = score_of({"a": 1.0, "b": None}, cause="run")
     comparison = compare(now, {}, before_of({"a": 1.0, "b": 0.75}))
     assert comparison.drops == [0.0]
@@ -211,7 +214,7 @@ def test_what_another_part_failed_at_is_lost_and_not_compared() -> None:
 
 
 def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
-    """A score that another plugin added may go further than it says."""
+    """The lowest value is the scale's end, or a lower observed score of a plugin that exceeds its scale."""
     now = score_of({"a": 3.0, "b": None}, cause="retriever", scale=(1.0, 5.0))
     assert compare(now, {}, before_of({"a": 3.0, "b": 4.0})).drops == [0.0, 3.0]
     assert compare(now, {}, before_of({"a": -1.0, "b": 4.0})).drops == [-4.0, 5.0]
@@ -220,7 +223,7 @@ def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept_in", "context", "same"),
+    ("stored_context", "context", "same"),
     [
         ((), (), True),
         ((), ("history",), False),
@@ -231,10 +234,10 @@ def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
     ],
 )
 def test_context_belongs_to_the_question_for_a_score_that_depends_on_it(
-    kept_in: tuple[str, ...], context: tuple[str, ...], *, same: bool
+    stored_context: tuple[str, ...], context: tuple[str, ...], *, same: bool
 ) -> None:
-    """A baseline of an older version stays valid for a score that sees no history."""
-    asked = Example("a", "q", history=({"role": "user", "content": "Hi"},), filters={"tenant": "a"})
-    questions = {"a": asked.digest_with_context(set(kept_in))}
+    """A baseline without context stays valid for a score that does not use the context."""
+    question = Example("a", "q", history=({"role": "user", "content": "Hi"},), filters={"tenant": "a"})
+    questions = {"a": question.digest_with_context(set(stored_context))}
     before = BaselineScore(questions, {}, {"a": {"score": 1.0}}, context=frozenset(context))
-    assert is_comparable(asked, before) == same
+    assert is_comparable(question, before) == same

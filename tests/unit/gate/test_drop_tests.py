@@ -1,4 +1,4 @@
-"""The drops of one test, tested together."""
+"""The drops of one test, tested jointly."""
 
 from itertools import product
 
@@ -29,41 +29,44 @@ def _p_values(*parts: DropTestInput, **words: int) -> list[float]:
 
 
 def test_scores_that_go_together_cost_no_power() -> None:
-    """Six copies of a score are one test; Bonferroni would need a p-value of 0.0083."""
+    """Six copies of a score have the p-value of one; Bonferroni would require 0.0083."""
     assert _p_values(*[_part(LOST)] * 6) == [2**-7] * 6
     assert all(test.alpha == 0.05 and test.significant for test in run_drop_tests([_part(LOST)] * 6))
 
 
 def test_scores_of_different_questions_are_corrected() -> None:
-    """Losses of other questions: the p-value of each is larger than alone, by enumeration of the signs."""
+    """If two scores lose different questions, each p-value is larger than alone, as enumerated over the signs."""
     other = dict.fromkeys(ALL, 1.0) | {f"q{n}": 0.0 for n in range(6)}
-    found = _p_values(_part(LOST), _part(other))
+    p_values = _p_values(_part(LOST), _part(other))
     sums = [(sum(signs[:6]), sum(signs[6:])) for signs in product((1, -1), repeat=12)]
     above = sum(max(pair) == 6 for pair in sums) / 2
-    assert found == [pytest.approx(above / len(sums))] * 2
+    assert p_values == [pytest.approx(above / len(sums))] * 2
 
 
 def test_tests_of_a_run_divide_the_level() -> None:
-    (found,) = run_drop_tests([_part(LOST)], family_size=10)
-    assert found.alpha == pytest.approx(0.005)
-    assert found.p_value == 2**-7
+    (result,) = run_drop_tests([_part(LOST)], family_size=10)
+    assert result.alpha == pytest.approx(0.005)
+    assert result.p_value == 2**-7
 
 
 def test_a_strict_threshold_has_its_own_level() -> None:
-    """It cannot raise a false alarm more often beside others; and does not change the others."""
+    """A strict threshold is tested at the full level and does not change the level of other thresholds."""
     strict, usual = run_drop_tests([_part(ALL, strict=True), _part(LOST)], family_size=10)
     assert (strict.alpha, usual.alpha) == (0.05, pytest.approx(0.005))
     assert usual.p_value == 2**-7
 
 
 def test_each_threshold_has_its_own_alpha() -> None:
-    found = run_drop_tests([_part(LOST, alpha=0.1), _part(LOST)])
-    assert [result.alpha for result in found] == [0.1, 0.05]
-    assert [result.p_value for result in found] == [2**-7] * 2
+    results = run_drop_tests([_part(LOST, alpha=0.1), _part(LOST)])
+    assert [result.alpha for result in results] == [0.1, 0.05]
+    assert [result.p_value for result in results] == [2**-7] * 2
 
 
 def test_clusters_are_tested_apart() -> None:
-    """With half of the level each, so that the test keeps the whole."""
+    """Thresholds with and without clusters are tested separately, each at half of the level.
+
+    A cluster tag that no example has raises InputError.
+    """
     tagged = [_part(LOST), _part(LOST, cluster="topic")]
     with pytest.raises(InputError, match="no example has a tag 'topic'"):
         run_drop_tests(tagged)
@@ -96,7 +99,7 @@ def _example(name: str, *sources: str, **tags: object) -> Example:
 
 
 def test_examples_that_share_a_source_are_one_cluster() -> None:
-    """Also through a chain of examples; one without a source is alone."""
+    """Examples that share a gold source, also through a chain, form one cluster; an example without source is alone."""
     examples = [
         _example("a", "x"),
         _example("b", "x", "y"),
@@ -117,18 +120,18 @@ def test_examples_that_share_a_value_of_a_tag_are_one_cluster() -> None:
 
 
 def test_questions_that_share_gold_passages_have_a_design_effect() -> None:
-    """Pairs that lose together count as one question each; without shared passages it is 1."""
+    """If pairs share a gold file and lose together, the design effect is 2; without sharing it is 1."""
     before, now = numbered(20, 0), numbered(14, 6)
     for shared, effect in ((2, 2.0), (1, 1.0)):
         examples = [_example(f"q{n}", f"file {n // shared}") for n in range(20)]
         comparison = compare(_score(examples, now), {}, _baseline(examples, before))
-        (found,) = run_drop_tests([DropTestInput(Threshold("recall@5", max_drop=0.02), comparison)])
-        assert found.design_effect == pytest.approx(effect)
-        assert found.n_clusters is None
+        (result,) = run_drop_tests([DropTestInput(Threshold("recall@5", max_drop=0.02), comparison)])
+        assert result.design_effect == pytest.approx(effect)
+        assert result.n_clusters is None
 
 
 def test_the_drops_of_a_score_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for each question they would take hours at 100,000 questions."""
+    """The drops are collected at most twice per score; once per question would take hours at 100,000 questions."""
     gathered: list[int] = []
 
     def drops_by_id(comparison: Comparison) -> dict[str, float]:
@@ -141,5 +144,5 @@ def test_the_drops_of_a_score_are_gathered_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_many_questions_of_one_topic_are_clustered() -> None:
-    """By steps to the first of them; through all those between it would take minutes."""
+    """30,000 questions of one topic are clustered quickly: each links directly to the first one."""
     assert len(set(question_clusters([_example(f"q{n}", doc="x") for n in range(30_000)], "doc"))) == 1

@@ -1,4 +1,4 @@
-"""Whether a drop is more than noise, and what is said of it."""
+"""The verdict on a drop: whether it is significant, and its message."""
 
 from dataclasses import replace
 
@@ -29,8 +29,8 @@ def _test(
 def _verdict(
     before: Values, now: Values, *, max_drop: float, strict: bool = False, alpha: float = 0.05
 ) -> Verdict:
-    found = _test(before, now, max_drop=max_drop, strict=strict, alpha=alpha)
-    return drop_verdict(score_of(now), Threshold("recall@5", max_drop=max_drop, strict=strict), found)
+    result = _test(before, now, max_drop=max_drop, strict=strict, alpha=alpha)
+    return drop_verdict(score_of(now), Threshold("recall@5", max_drop=max_drop, strict=strict), result)
 
 
 ALL = numbered(20, 0)
@@ -76,7 +76,7 @@ ALL = numbered(20, 0)
                 "(p = 0.0078 > 0.005); 20 examples show a drop of 0.671 at 80% power; about 39 are needed"
             ),
         ),
-        # Significant, and perhaps no larger than allowed.
+        # The drop is significant, but not significantly larger than allowed.
         (
             numbered(14, 6),
             0.008,
@@ -90,14 +90,14 @@ ALL = numbered(20, 0)
     ],
 )
 def test_a_drop_fails_only_where_it_is_shown(now: Values, alpha: float, status: str, reason: str) -> None:
-    """Larger than allowed, and no noise; where it may be, the warning says how many examples would settle it."""
+    """A drop above the bound fails if it is significant; otherwise the verdict warns how many examples are needed."""
     verdict = _verdict(ALL, now, max_drop=0.02, alpha=alpha)
     assert (verdict.status, verdict.reason) == (status, reason)
     assert verdict.warnings == ((reason,) if status == "inconclusive" else ())
 
 
 def test_a_gain_passes() -> None:
-    """It is told as such."""
+    """A gain passes and is reported as a negative drop."""
     verdict = _verdict(numbered(10, 10), numbered(15, 5), max_drop=0.0)
     assert verdict == Verdict(
         "pass", "0.750: drop -0.250 (90% interval -0.432 to -0.101) from the baseline's 0.500, allowed 0"
@@ -105,7 +105,7 @@ def test_a_gain_passes() -> None:
 
 
 def test_an_allowed_drop_passes_even_if_it_is_significant() -> None:
-    """How much matters is the user's to say; a drop of just as much is allowed."""
+    """A significant drop of exactly max_drop passes."""
     verdict = _verdict(ALL, numbered(14, 6), max_drop=0.3)
     assert verdict == Verdict(
         "pass", "0.700: drop 0.300 (90% interval 0.145 to 0.484) from the baseline's 1.000, allowed 0.3"
@@ -113,7 +113,7 @@ def test_an_allowed_drop_passes_even_if_it_is_significant() -> None:
 
 
 def test_a_drop_larger_than_allowed_has_enough_digits_to_show_it() -> None:
-    """In as many digits as that takes: "0.020 is more than 0.02" would puzzle."""
+    """The drop is shown with as many digits as it takes to differ from the bound, 0.0204 rather than 0.020."""
     now = dict.fromkeys(ALL, 1.0 - 0.0204)
     verdict = _verdict(ALL, now, max_drop=0.02)
     assert verdict.status == "fail"
@@ -123,13 +123,13 @@ def test_a_drop_larger_than_allowed_has_enough_digits_to_show_it() -> None:
 
 
 def test_a_p_value_has_enough_digits_to_differ_from_its_level() -> None:
-    """For example, 0.0078125 is above 0.00776, and "0.0078 > 0.0078" would puzzle."""
+    """The p-value gets enough digits to differ from the level: 0.00781 > 0.00776, not 0.0078 > 0.0078."""
     reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=0.00776).reason
     assert "(p = 0.00781 > 0.00776)" in reason
 
 
 def test_too_few_examples_are_called_too_few() -> None:
-    """No drop is promised to be seen that is larger than any there can be."""
+    """If the detectable drop exceeds the largest possible one, the reason says that there are too few examples."""
     verdict = _verdict(numbered(4, 0), numbered(3, 1), max_drop=0.02)
     assert verdict.status == "inconclusive"
     assert verdict.reason.endswith(
@@ -170,7 +170,7 @@ def test_too_few_examples_are_called_too_few() -> None:
     ],
 )
 def test_a_strict_threshold_passes_only_where_a_drop_is_excluded(now: int, status: str, reason: str) -> None:
-    """The burden of proof is on the retriever: a small drop over few examples fails."""
+    """With strict=True, a drop that cannot be excluded fails, even a small one over few examples."""
     verdict = _verdict(numbered(100, 0), numbered(now, 100 - now), max_drop=0.05, strict=True)
     assert (verdict.status, verdict.reason, verdict.warnings) == (status, reason, ())
 
@@ -181,10 +181,13 @@ def test_a_strict_threshold_passes_only_where_a_drop_is_excluded(now: int, statu
 def test_a_strict_threshold_needs_examples_though_nothing_changed(
     n: int, status: str, needed: int | None
 ) -> None:
-    """No fewer than 149 exclude a drop of 2 points at 5%, since 0.98^149 is below; how many is told up to 32-fold."""
+    """Without a change, 149 examples exclude a drop of 2 points at 5%, since 0.98^149 < 0.05.
+
+    The number needed is reported up to 32 times the present number.
+    """
     assert 0.98**149 < 0.05 < 0.98**148
-    found = _test(numbered(n, 0), numbered(n, 0), max_drop=0.02, strict=True)
-    assert (found.significant, found.examples_needed, found.detectable_drop) == (
+    result = _test(numbered(n, 0), numbered(n, 0), max_drop=0.02, strict=True)
+    assert (result.significant, result.examples_needed, result.detectable_drop) == (
         status == "pass",
         needed,
         None,
@@ -194,14 +197,14 @@ def test_a_strict_threshold_needs_examples_though_nothing_changed(
 
 
 def test_real_scores_on_another_scale_have_a_strict_test_too() -> None:
-    """A grade from 1 to 5 may drop by more than 1."""
+    """Grades from 1 to 5, which may drop by more than 1, can be tested strictly."""
     before = {f"q{n}": 5.0 for n in range(60)}
-    found = _test(before, before | {"q1": 2.0}, max_drop=0.5, strict=True)
-    assert 0 < found.p_value <= 1
+    result = _test(before, before | {"q1": 2.0}, max_drop=0.5, strict=True)
+    assert 0 < result.p_value <= 1
 
 
 def test_a_small_level_is_reached_by_drawn_signs() -> None:
-    """In a family of two thousand a p-value must be able to be smaller than 1 in 40,000."""
+    """In a family of 2,000 tests, the p-value of drawn signs can be below 1 in 40,000."""
     before: Values = {f"q{n}": 0.5 + n * 0.00317 + n * n * 1e-5 for n in range(60)}
     now: Values = {name: 0.1 * (value or 0.0) for name, value in before.items()}
     assert _test(before, now, max_drop=0.02, alpha=0.05 / 2000).significant
@@ -209,7 +212,7 @@ def test_a_small_level_is_reached_by_drawn_signs() -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(
-    ("before", "now", "told"),
+    ("before", "now", "examples_text"),
     [
         ({}, {}, ""),
         ({"q0": 1.0}, {"new": 0.0}, " over 20 examples (1 new, edited or removed since the baseline)"),
@@ -222,23 +225,25 @@ def test_a_small_level_is_reached_by_drawn_signs() -> None:
         ),
     ],
 )
-def test_the_reason_says_over_which_examples(before: Values, now: Values, told: str, *, strict: bool) -> None:
-    """Where these are not all; and the score of all, where that is another number."""
+def test_the_reason_says_over_which_examples(
+    before: Values, now: Values, examples_text: str, *, strict: bool
+) -> None:
+    """If not all examples are compared, the reason says how many, and adds the mean of all if it differs."""
     reason = _verdict(ALL | before, ALL | now, max_drop=0.3, strict=strict).reason
-    assert f"from the baseline's 1.000{told}, allowed 0.3" in reason
+    assert f"from the baseline's 1.000{examples_text}, allowed 0.3" in reason
     shown = _verdict(ALL | before, ALL | now | {"q1": 0.0}, max_drop=0.3, strict=strict).reason
-    assert ("over all" in shown) == bool(told)
+    assert ("over all" in shown) == bool(examples_text)
 
 
 def test_without_a_baseline_it_passes_with_a_warning() -> None:
-    """With the option that writes one."""
+    """Without a baseline, the verdict passes with a warning that names the option that writes one."""
     verdict = drop_verdict(score_of(ALL), Threshold("recall@5", max_drop=0.02), None)
-    told = "1.000 has no baseline yet to compare with; --rageval-update-baseline writes one"
-    assert verdict == Verdict("pass", told, (told,))
+    message = "1.000 has no baseline yet to compare with; --rageval-update-baseline writes one"
+    assert verdict == Verdict("pass", message, (message,))
 
 
 def test_a_violated_bound_is_reported_before_a_drop() -> None:
-    """Both are, where both fail."""
+    """If a bound and a drop both fail, the reason names both; an inconclusive drop becomes a warning."""
     drop = _test(ALL, numbered(5, 15), max_drop=0.02)
     verdict = drop_verdict(score_of(numbered(5, 15)), Threshold("recall@5", min=0.5, max_drop=0.02), drop)
     assert verdict.status == "fail"
@@ -279,7 +284,7 @@ def _repeated(*means: float, n: int = 20) -> Score:
 def test_a_bound_within_the_noise_of_runs_is_pointed_out(
     bounds: dict[str, float], warnings: list[str]
 ) -> None:
-    """Closer to the mean of two runs than its standard error: that of one, here 0.0707, over the root of 2."""
+    """A bound closer to the mean of two runs than its standard error (0.0707 / √2) gives a warning."""
     score = _repeated(0.75, 0.85)
     assert score.spread == pytest.approx(0.1 / 2**0.5)
     drop = None
@@ -287,12 +292,12 @@ def test_a_bound_within_the_noise_of_runs_is_pointed_out(
         drop = drop_test(comparison_of(ALL, numbered(16, 4)), max_drop=bounds["max_drop"], alpha=0.001)
     verdict = drop_verdict(score, Threshold("answer.em@5", **bounds), drop)
     ends = "the next one may be on the other side"
-    told = [warning for warning in verdict.warnings if warning.endswith(ends)]
-    assert told == [warning.replace("*", ends) for warning in warnings]
+    shown = [warning for warning in verdict.warnings if warning.endswith(ends)]
+    assert shown == [warning.replace("*", ends) for warning in warnings]
 
 
 def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> None:
-    """New examples, all wrong, move the score; the comparison they are not part of."""
+    """New examples, all wrong, change the score but not the distance to max_drop, which uses common examples."""
     now = numbered(16, 4) | {f"new{n}": 0.0 for n in range(10)}
     again = score_of(now | {"q0": 0.0}).outcomes
     score = Score("answer.em@5", score_of(now).outcomes, repeats=[again])
@@ -325,7 +330,7 @@ def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> Non
     ],
 )
 def test_the_side_with_fewer_runs_is_the_noisier_one(runs: int, before: int, warning: str | None) -> None:
-    """They are compared, and a warning names it."""
+    """If run and baseline differ in the number of runs, they are compared, and a warning names the noisier side."""
     score = _repeated(*[0.9] * runs)
     comparison = compare(score, {}, replace(before_of(ALL), runs=before))
     verdict = drop_verdict(score, Threshold("recall@5", max_drop=0.2), drop_test(comparison, max_drop=0.2))
@@ -341,7 +346,7 @@ LOST = "; 2 had a score in the baseline and have none now: q0, q1"
 
 
 def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
-    """Grades from 1 to 5 that are 3 in the mean can drop by 2, and not by 3."""
+    """On a scale from 1 to 5, a mean of 3 can drop by at most 2, so a larger detectable drop means too few examples."""
     before = {f"q{n}": 3.0 for n in range(5)}
     now = before | {"q0": 1.0}
     drop = drop_test(comparison_of(before, now), max_drop=0.1, alpha=0.05, scale=(1.0, 5.0))
@@ -354,7 +359,7 @@ def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
 
 
 def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
-    """As a log-likelihood, which another plugin added: what was seen of it is its scale."""
+    """For a plugin's score without a scale, such as a log-likelihood, the observed range is used."""
     before = {f"q{n}": -3.0 - n % 7 for n in range(50)}
     now = before | {f"q{n}": before[f"q{n}"] - 1 for n in range(3)}
     verdict = _verdict(before, now, max_drop=0.01)
@@ -365,14 +370,14 @@ def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "max_drop", "warning"),
     [
-        # One question that is the same, and all the others under other names.
+        # Six questions are the same; the others have new names.
         (
             numbered(20, 0),
             numbered(6, 0) | {f"renamed{n}": 0.0 for n in range(14)},
             0.02,
             f"a drop among 14 of 20 examples would not be seen{NEW.format('14 have')}",
         ),
-        # The retriever fails at two questions, which is no more than may be unscored.
+        # Two questions have no score now, which is within max_unscored.
         (
             numbered(40, 0),
             numbered(40, 0) | {"q0": None, "q1": None},
@@ -385,25 +390,25 @@ def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
             0.02,
             f"a drop among 3 of 41 examples would not be seen{LOST}{NEW.format('1 has')}",
         ),
-        # Were they all lost, that would still be no more than is allowed.
+        # Even if both were lost, the drop would be within max_drop.
         (numbered(40, 0), numbered(40, 0) | {"q0": None, "q1": None}, 0.05, None),
-        # A question that could not be scored then stays unseen until the baseline is written anew.
+        # A question unscored in the baseline is not compared until the baseline is written again.
         (
             numbered(40, 0) | {"a": None, "b": None},
             numbered(40, 0) | {"a": 1.0, "b": None},
             0.02,
             f"a drop among 1 of 41 examples would not be seen{NEW.format('1 has')}",
         ),
-        # What has no score at all is counted elsewhere.
+        # A question unscored in both is not counted here.
         (numbered(40, 0) | {"a": None}, numbered(40, 0) | {"a": None, "new": None}, 0.0, None),
-        # Nobody loses a question that is no more.
+        # Removed questions cannot hide a drop.
         (numbered(40, 0), numbered(20, 0), 0.0, None),
     ],
 )
 def test_a_drop_that_would_not_be_seen_is_pointed_out(
     before: Values, now: Values, max_drop: float, warning: str | None
 ) -> None:
-    """Renamed questions and a retriever that fails must not hide a regression, even from a reader of -q."""
+    """If renamed or unscored questions could hide a drop above max_drop, the verdict passes with a warning."""
     verdict = _verdict(before, now, max_drop=max_drop)
     assert verdict.status == "pass"
     assert verdict.warnings == (() if warning is None else (warning,))
@@ -429,7 +434,7 @@ ALL_WORSE = "examples cannot show a drop, even if all of them get worse"
 def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
     n: int, alpha: float, warning: str | None
 ) -> None:
-    """Before there is one; where it is strict the burden of proof is the retriever's, and it fails."""
+    """If even a loss of all examples would not be significant, a warning says so, unless the threshold is strict."""
     verdict = _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.1, alpha=alpha)
     assert (verdict.status, verdict.warnings) == ("pass", () if warning is None else (warning,))
     assert _test(numbered(n, 0), numbered(0, n), max_drop=0.1, alpha=alpha).significant == (warning is None)
@@ -437,7 +442,7 @@ def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
 
 
 def test_many_examples_without_a_score_are_named_by_the_first() -> None:
-    """Ten names are enough to find out why."""
+    """The warning names the first ten of twelve examples that lost their score."""
     now = numbered(40, 0) | {f"q{n}": None for n in range(12)}
     (warning,) = _verdict(numbered(40, 0), now, max_drop=0.02).warnings
     names = ", ".join(f"q{n}" for n in range(10))
@@ -445,7 +450,7 @@ def test_many_examples_without_a_score_are_named_by_the_first() -> None:
 
 
 def test_an_allowed_drop_is_a_share_of_the_scale() -> None:
-    """On a scale from 1 to 5, two of 40 can cost 0.2."""
+    """On a scale from 1 to 5, two unscored examples of 40 can hide a drop of 0.2."""
     before = {f"q{n}": 5.0 for n in range(40)}
     now = before | {"q0": None, "q1": None}
     score = score_of(now, scale=(1.0, 5.0))
@@ -456,21 +461,21 @@ def test_an_allowed_drop_is_a_share_of_the_scale() -> None:
 
 
 def test_the_scale_is_at_least_as_wide_as_the_scores() -> None:
-    """Of a score that another plugin added nobody may have said how far it reaches."""
+    """A plugin's score without a scale gets at least the observed range as its scale."""
     before = {f"q{n}": 100.0 * (n % 2) for n in range(40)}
     (warning,) = _verdict(before, before | {"q0": None, "q1": None}, max_drop=2.0).warnings
     assert warning.startswith("a drop among 2 of 40 examples would not be seen")
 
 
 def test_a_failure_is_reported_only_once() -> None:
-    """A drop that is seen needs no word on one that is not."""
+    """A verdict that fails does not also warn about drops that would not be seen."""
     now = numbered(14, 6) | {"new": 1.0}
     verdict = _verdict(ALL, now, max_drop=0.02)
     assert (verdict.status, verdict.warnings) == ("fail", ())
 
 
 def test_what_the_retriever_failed_at_is_a_drop() -> None:
-    """The reason says how many count, why and which, and what the mean is without them."""
+    """Examples at which the retriever failed count as 0; the reason names them and shows the mean without them."""
     before, now = numbered(100, 0), numbered(94, 0) | {f"q{94 + n}": None for n in range(6)}
     score = score_of(now, cause="retriever")
     drop = drop_test(compare(score, {}, before_of(before)), max_drop=0.02, alpha=0.05)

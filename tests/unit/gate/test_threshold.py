@@ -1,4 +1,4 @@
-"""A threshold as the marker declares it."""
+"""Parsing and checking the arguments of a threshold marker."""
 
 from fractions import Fraction
 from typing import Any
@@ -52,7 +52,7 @@ from pytest_rageval.gate.threshold import Threshold
     ],
 )
 def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
-    """A minimum, a maximum or both, and a slice."""
+    """Keyword arguments of the marker become the attributes of the threshold."""
     assert Threshold.parse(("recall@5",), kwargs) == expected
 
 
@@ -65,7 +65,7 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
     ],
 )
 def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[str, Any]) -> None:
-    """They become ints and floats, which reports can hold."""
+    """Numbers of other types become int or float, which reports can serialize."""
     threshold = Threshold.parse(("recall@5",), kwargs)
     values = {keyword: getattr(threshold, keyword) for keyword in expected}
     assert values == expected
@@ -73,7 +73,7 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
 
 
 @pytest.mark.parametrize(
-    ("args", "kwargs", "found"),
+    ("args", "kwargs", "problem"),
     [
         ((), {"min": 0.5}, "needs the name of one score, found ()"),
         (("a@1", "b@1"), {"min": 0.5}, "needs the name of one score, found ('a@1', 'b@1')"),
@@ -133,13 +133,15 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
         (("erag.p@5",), {"min": 0.5, "label": 0.5}, "label=0.5 names no comparison"),
     ],
 )
-def test_an_invalid_threshold_is_reported(args: tuple[Any, ...], kwargs: dict[str, Any], found: str) -> None:
-    """The error shows what was found; no marker is silently without effect."""
+def test_an_invalid_threshold_is_reported(
+    args: tuple[Any, ...], kwargs: dict[str, Any], problem: str
+) -> None:
+    """An invalid argument raises InputError that shows it; no marker is silently ignored."""
     with pytest.raises(InputError) as caught:
         Threshold.parse(args, kwargs)
     assert str(caught.value).startswith("rageval_threshold")
-    assert found in str(caught.value)
-    if "has no bound" not in found:
+    assert problem in str(caught.value)
+    if "has no bound" not in problem:
         with pytest.raises(InputError) as caught:
             Threshold.parse(args, kwargs, optional=True)
         assert str(caught.value).startswith("rageval.score")
@@ -147,7 +149,7 @@ def test_an_invalid_threshold_is_reported(args: tuple[Any, ...], kwargs: dict[st
 
 
 def test_an_unknown_word_lists_the_known_ones() -> None:
-    """All that the marker takes."""
+    """An unknown keyword raises InputError that lists all known keywords."""
     with pytest.raises(InputError) as caught:
         Threshold.parse(("recall@5",), {"maximum": 1})
     assert all(keyword in str(caught.value) for keyword in Threshold.keywords())
@@ -155,7 +157,7 @@ def test_an_unknown_word_lists_the_known_ones() -> None:
 
 
 def test_a_score_without_bounds_may_be_asked_for() -> None:
-    """As `rageval.score` does; the words that say how a drop is tested are then refused all the same."""
+    """With optional=True, as in `rageval.score`, a bound may be absent; `alpha` without max_drop still raises."""
     assert not Threshold.parse(("recall@5",), {"where": {"topic": "a"}}, optional=True).has_bound
     assert Threshold.parse(("recall@5",), {"max_drop": 0.0}, optional=True).has_bound
     with pytest.raises(InputError, match="there is no max_drop"):
@@ -176,12 +178,12 @@ def test_a_score_without_bounds_may_be_asked_for() -> None:
     ],
 )
 def test_a_baseline_identifies_a_score_by_how_it_is_computed(words: dict[str, Any], name: str) -> None:
-    """Bounds and slices have no part in it: they may change, and the baseline stays."""
+    """The name of a score depends on how it is computed, not on bounds and slices."""
     assert Threshold("erag.p@5", **words).name == name
 
 
 def test_by_without_a_bound_is_an_error_where_a_score_is_asked_for() -> None:
-    """It would be without effect."""
+    """`by` without a bound would have no effect in `rageval.score` and raises InputError."""
     with pytest.raises(InputError, match=r"rageval.score\('recall@5'\) has no bound"):
         Threshold.parse(("recall@5",), {"by": "topic"}, optional=True)
 
@@ -190,7 +192,7 @@ GRADES = (1.0, 5.0)
 
 
 @pytest.mark.parametrize(
-    ("words", "scale", "told"),
+    ("words", "scale", "message"),
     [
         (
             {"min": 85},
@@ -222,12 +224,12 @@ GRADES = (1.0, 5.0)
     ],
 )
 def test_a_bound_beyond_the_scale_is_refused(
-    words: dict[str, Any], scale: tuple[float, float], told: str
+    words: dict[str, Any], scale: tuple[float, float], message: str
 ) -> None:
-    """A gate that is always open, or never, is a slip of the pen."""
+    """A bound off the scale, which would always pass or always fail, raises InputError."""
     with pytest.raises(InputError, match=r"^recall@5: ") as caught:
         Threshold.parse(("recall@5",), words).check_scale(scale)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -240,19 +242,19 @@ def test_a_bound_beyond_the_scale_is_refused(
     ],
 )
 def test_the_ends_of_the_scale_are_on_it(words: dict[str, Any], scale: tuple[float, float]) -> None:
-    """A grade can drop by more than one, so that a drop of one can be excluded."""
+    """Bounds at the ends of the scale are valid, and so is a max_drop of 1 on a scale from 1 to 5."""
     Threshold.parse(("recall@5",), words).check_scale(scale)
 
 
 def test_without_a_scale_nothing_can_be_excluded() -> None:
-    """A score of another plugin may lose any amount on a question that was not seen; other bounds need no scale."""
+    """A strict threshold needs a scale, since an unseen question may lose any amount; other bounds do not."""
     with pytest.raises(InputError, match=r"^fill@5: strict=True excludes .*\n.*scale=\(lowest, highest\)"):
         Threshold.parse(("fill@5",), {"max_drop": 2, "strict": True}).check_scale(None)
     Threshold.parse(("fill@5",), {"min": 85, "max": 900, "max_drop": 2}).check_scale(None)
 
 
 @pytest.mark.parametrize(
-    ("max_drop", "scale", "told"),
+    ("max_drop", "scale", "expected"),
     [
         (0.2, (0.0, 1.0), None),
         (0.21, (0.0, 1.0), "lose 21% of the scale"),
@@ -264,11 +266,11 @@ def test_without_a_scale_nothing_can_be_excluded() -> None:
     ],
 )
 def test_a_large_max_drop_is_a_warning(
-    max_drop: float | None, scale: tuple[float, float] | None, told: str | None
+    max_drop: float | None, scale: tuple[float, float] | None, expected: str | None
 ) -> None:
-    """Above a fifth of the scale it is probably a slip; where nobody says how far it goes, nobody can say."""
-    doubts = Threshold("recall@5", max_drop=max_drop).warnings(scale)
-    assert [told in doubt for doubt in doubts] == ([] if told is None else [True])
+    """A max_drop above a fifth of a known scale gives a warning, since it is probably a mistake."""
+    warnings = Threshold("recall@5", max_drop=max_drop).warnings(scale)
+    assert [expected in warning for warning in warnings] == ([] if expected is None else [True])
 
 
 @pytest.mark.parametrize(
@@ -304,13 +306,13 @@ def test_keywords_of_comparisons_are_refused_where_they_make_no_sense(
 
 @pytest.mark.parametrize("ratio", [0, -1.0, float("inf"), float("nan"), True, "1.2"])
 def test_a_ratio_is_a_number_above_0(ratio: Any) -> None:
-    """A negative one would fail always, and an infinite one never."""
+    """max_ratio must be a positive finite number."""
     with pytest.raises(InputError, match=r"max_ratio=.* is not a number above 0, such as max_ratio=1\.2"):
         Threshold.parse(("latency.p50",), {"max_ratio": ratio})
 
 
 def test_a_ratio_alone_is_a_bound_and_needs_no_baseline() -> None:
-    """It compares with a reference of the same run."""
+    """max_ratio compares with a reference of the same run, so it needs no baseline."""
     threshold = Threshold.parse(("latency.p50",), {"max_ratio": 1.2})
     assert threshold.has_bound
     assert not threshold.uses_baseline

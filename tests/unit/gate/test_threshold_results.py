@@ -1,4 +1,4 @@
-"""A threshold held against a score, its slices and its baseline."""
+"""Evaluating a threshold on a score, its slices and its baseline."""
 
 from collections import Counter
 from collections.abc import Set as AbstractSet
@@ -27,7 +27,7 @@ ALL = numbered(20, 0)
 
 
 def _tagged(*examples: tuple[float | None, Any], tag: str = "topic", max_unscored: float = 1.0) -> Score:
-    """A score of examples with a value and a tag each; a tag of None is none."""
+    """A score of examples given as pairs of value and tag; an example with the tag None has no tag."""
     outcomes = [
         Outcome(
             Example(f"q{n}", f"q{n}", tags={} if value is None else {tag: value}),
@@ -48,7 +48,7 @@ def _ended(ruling: ThresholdResult) -> list[tuple[Any, str]]:
 
 
 def test_the_values_of_a_tag_have_a_ruling_each_the_worst_first() -> None:
-    """The worst stands for all; those without the tag are in none."""
+    """Each tag value is a slice, the worst slice gives the verdict, and untagged examples are in no slice."""
     score = _tagged((1.0, "a"), (0.5, "b"), (0.9, "c"), (0.4, "c"), (0.0, None))
     ruling = _by(score, min=0.6)
     assert _ended(ruling) == [("b", "fail"), ("c", "pass"), ("a", "pass")]
@@ -69,7 +69,7 @@ def test_the_values_of_a_tag_have_a_ruling_each_the_worst_first() -> None:
 def test_of_equal_verdicts_the_worst_is_closest_to_a_bound(
     bounds: dict[str, float], order: list[str]
 ) -> None:
-    """Without a bound to be close to, as before the first baseline, the lowest mean."""
+    """Slices with equal verdicts are ordered by distance to the bound, or by mean if there is no such bound."""
     score = _tagged((0.9, "high"), (0.2, "low"), (0.5, "middle"))
     ruling = _by(score, **bounds)
     assert [value for value, _ in _ended(ruling)] == order
@@ -77,7 +77,7 @@ def test_of_equal_verdicts_the_worst_is_closest_to_a_bound(
 
 
 def test_an_error_is_worse_than_a_failure_and_that_than_doubt() -> None:
-    """Error, fail, inconclusive, pass: what stands for all is what a reader must look at first."""
+    """Slices are ordered error, fail, inconclusive, pass, and the first one gives the verdict."""
     values = (
         [(1.0, "fine")] * 10 + [(0.0, "lost")] * 10 + [(1.0, "doubt")] * 9 + [(0.0, "doubt"), (1.0, "edited")]
     )
@@ -94,7 +94,7 @@ def test_an_error_is_worse_than_a_failure_and_that_than_doubt() -> None:
 
 
 def test_the_values_of_a_tag_are_tested_together() -> None:
-    """One loss in each of four: of 16 sign patterns 15 have a largest sum as large, which counts half."""
+    """With one loss in each of four slices, 15 of 16 sign patterns tie with the largest sum, so p is 15/32."""
     values = [(0.0 if n == 0 else 1.0, topic) for topic in "abcd" for n in range(6)]
     before = before_of({f"q{n}": 1.0 for n in range(24)})
     ruling = _by(_tagged(*values), BaselineLookup({}, before), alpha=0.04, max_drop=0.02)
@@ -104,14 +104,14 @@ def test_the_values_of_a_tag_are_tested_together() -> None:
 
 
 def test_a_list_of_tags_puts_an_example_in_several_slices() -> None:
-    """Once each; values that are no text keep their kind."""
+    """Each value of a tag's list is a slice; repeated values count once, and numbers stay numbers."""
     score = _tagged((1.0, ["a", "b"]), (0.0, ["b", "b"]), (0.5, 2), (0.25, []), (0.1, [None, "a"]))
     slices = {part.threshold.where["topic"]: part.score for part in _by(score, min=0.0).slices}
     assert slices == {"a": 0.55, "b": 0.5, 2: 0.5}
 
 
 def test_slices_of_a_slice() -> None:
-    """`where` comes first: values that it leaves out are not looked at."""
+    """`where` is applied before `by`: only tag values within the slice get results."""
     outcomes = [
         Outcome(Example(f"q{n}", "?", tags={"topic": topic, "hops": hops}), float(n))
         for n, (topic, hops) in enumerate([("a", 1), ("a", 2), ("b", 2), ("c", 1)])
@@ -124,22 +124,22 @@ def test_slices_of_a_slice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "told"),
+    ("score", "message"),
     [
         (_tagged((1.0, "a"), tag="subject"), "no example has the tag by='topic'. They have: subject."),
         (_tagged((1.0, None)), "no example has the tag by='topic'. They have no tags."),
         (_tagged((1.0, [])), "no example has the tag by='topic'. They have: topic."),
     ],
 )
-def test_a_tag_that_nobody_has_is_an_error_that_lists_those_there_are(score: Score, told: str) -> None:
-    """A misspelt tag must not pass."""
+def test_a_tag_that_nobody_has_is_an_error_that_lists_those_there_are(score: Score, message: str) -> None:
+    """A tag that no example has raises InputError that lists the existing tags."""
     with pytest.raises(InputError) as caught:
         _by(score, min=0.5)
-    assert str(caught.value) == f"recall@5: {told}"
+    assert str(caught.value) == f"recall@5: {message}"
 
 
 def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
-    """With the reasons; the others are ruled on all the same. Alone, by `where`, it is raised."""
+    """With `by`, an unscored slice is an error beside the other slices; with `where`, it raises."""
     score = _tagged((1.0, "a"), (0.2, "b"), (None, "c"))
     ruling = _by(score, min=0.5)
     assert _ended(ruling) == [("c", "error"), ("b", "fail"), ("a", "pass")]
@@ -152,7 +152,7 @@ def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "reason", "warned"),
+    ("words", "status", "reason", "has_warning"),
     [
         ({}, "pass", "1.000 has no baseline yet to compare with; --rageval-update-baseline writes one", True),
         (
@@ -168,25 +168,25 @@ def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
         ({"updating": True, "required": True}, "pass", "1.000 is the new baseline", False),
     ],
 )
-def test_without_a_baseline(words: dict[str, bool], status: str, reason: str, *, warned: bool) -> None:
-    """It passes with a warning, or is an error where one is required; an update is no comparison."""
+def test_without_a_baseline(words: dict[str, bool], status: str, reason: str, *, has_warning: bool) -> None:
+    """Without a baseline, the verdict is a pass with a warning, an error if one is required, or a pass in an update."""
     ruling = rule_on(
         score_of(ALL), Threshold("recall@5", max_drop=0.02), BaselineLookup({}, None, **words), alpha=0.05
     )
     assert (ruling.verdict.status, ruling.verdict.reason, ruling.drop) == (status, reason, None)
-    assert bool(ruling.verdict.warnings) == warned
+    assert bool(ruling.verdict.warnings) == has_warning
 
 
 @pytest.mark.parametrize("words", [{}, {"required": True}, {"updating": True}])
 def test_bounds_of_the_mean_hold_without_a_baseline(words: dict[str, bool]) -> None:
-    """A minimum that is not reached fails, whatever else is missing."""
+    """A mean below the minimum fails whether or not there is a baseline."""
     threshold = Threshold("recall@5", min=0.5, max_drop=0.02)
     ruling = rule_on(score_of(numbered(5, 15)), threshold, BaselineLookup({}, None, **words), alpha=0.05)
     assert (ruling.verdict.status, ruling.verdict.reason) == ("fail", "0.250 is below the minimum 0.5")
 
 
 def test_an_update_keeps_the_warning_of_a_bound_within_the_noise() -> None:
-    """It is as true of the run that writes the baseline."""
+    """A run that updates the baseline still warns about a bound within the noise."""
     score = Score(
         "recall@5", score_of(numbered(16, 4)).outcomes, repeats=[score_of(numbered(18, 2)).outcomes]
     )
@@ -197,7 +197,7 @@ def test_an_update_keeps_the_warning_of_a_bound_within_the_noise() -> None:
 
 
 def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
-    """No honest comparison: neither pass nor fail. A minimum that is not reached needs none."""
+    """A stale baseline is an error, but a mean below the minimum still fails, with the error as a warning."""
     memory = BaselineLookup({"generator": "m2"}, before_of(ALL, fingerprint={"generator": "m1"}))
     threshold = Threshold("recall@5", max_drop=0.02)
     ruling = rule_on(score_of(ALL), threshold, memory, alpha=0.05)
@@ -211,7 +211,7 @@ def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
 
 
 def test_the_drop_is_shown_with_the_verdict() -> None:
-    """For reports: the examples then and now, the level, the p-value."""
+    """The result contains the comparison, the level and the p-value for reports."""
     memory = BaselineLookup({}, before_of(ALL))
     ruling = rule_on(score_of(numbered(14, 6)), Threshold("recall@5", max_drop=0.02), memory, alpha=0.025)
     assert ruling.verdict.status == "fail"
@@ -223,7 +223,7 @@ def test_the_drop_is_shown_with_the_verdict() -> None:
 
 
 def test_a_value_of_which_the_baseline_has_no_question_has_none_yet() -> None:
-    """A new topic passes with a warning, until the baseline is written again; the others are compared."""
+    """A new tag value passes with a warning until the baseline is written again; other values are compared."""
     tags = {name: {"topic": "old"} for name in ALL} | {"new": {"topic": "new"}}
     score = score_of({**ALL, "new": 1.0}, tags=tags)
     ruling = _by(score, BaselineLookup({}, before_of(ALL)), max_drop=0.02)
@@ -236,7 +236,7 @@ def test_a_value_of_which_the_baseline_has_no_question_has_none_yet() -> None:
 
 @pytest.mark.parametrize(("required", "status"), [(False, "pass"), (True, "error")])
 def test_where_and_by_are_of_one_mind_on_a_new_slice(status: str, *, required: bool) -> None:
-    """Both name the same slice, so both say the same of it; the rest of the set is compared."""
+    """`where` and `by` give the same verdict on a slice that the baseline does not have."""
     tags = {name: {"topic": "old"} for name in ALL} | {"new": {"topic": "new"}}
     score = score_of({**ALL, "new": 1.0}, tags=tags)
     memory = BaselineLookup({}, before_of(ALL), required=required)
@@ -249,7 +249,7 @@ def test_where_and_by_are_of_one_mind_on_a_new_slice(status: str, *, required: b
 
 
 def test_another_set_is_no_new_slice() -> None:
-    """Nothing could be compared ever after; that must not pass."""
+    """If the baseline has no question of the set, the result is an error: otherwise nothing would ever be compared."""
     score = score_of({f"other{n}": 1.0 for n in range(9)})
     ruling = rule_on(
         score, Threshold("recall@5", max_drop=0.02), BaselineLookup({}, before_of(ALL)), alpha=0.05
@@ -261,7 +261,7 @@ UNCHANGED = 149
 
 
 def _passes(scale: tuple[float, float], max_drop: float) -> bool:
-    """Whether 149 unchanged grades exclude such a drop."""
+    """Whether 149 unchanged grades exclude a drop of max_drop."""
     examples = [Example(str(n), f"question {n}") for n in range(UNCHANGED)]
     questions = {example.id: example.digest for example in examples}
     before = BaselineScore(questions, {}, {example.id: {"score": 4.0} for example in examples})
@@ -272,32 +272,33 @@ def _passes(scale: tuple[float, float], max_drop: float) -> bool:
 
 @pytest.mark.parametrize("max_drop", [0.02, 0.05])
 def test_whole_losses_that_were_not_seen_are_as_large_as_the_scale(max_drop: float) -> None:
-    """149 examples without a change exclude a mean loss of 2% of the scale: of 0.08 from 1 to 5."""
+    """149 unchanged examples exclude a mean loss of 2% of the scale, which is 0.08 on a scale from 1 to 5."""
     assert _passes((0.0, 1.0), max_drop)
     assert not _passes((1.0, 5.0), max_drop)
     assert _passes((1.0, 5.0), 4 * max_drop)
 
 
 def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For all scores and slices of a test: of 100,000 questions it takes half a second."""
-    digest_with_context, made = Example.digest_with_context, Counter[str]()
+    """The digest of a question is computed once per test: for 100,000 questions it takes half a second."""
+    digest_with_context, digest_counts = Example.digest_with_context, Counter[str]()
 
     def counted(example: Example, context: AbstractSet[str]) -> str:
-        made[example.id] += 1
+        digest_counts[example.id] += 1
         return digest_with_context(example, context)
 
     score, again = (_tagged(*[(1.0, "ab"[n % 2]) for n in range(20)]) for _ in range(2))
     # The examples of a run are the same objects in all scores.
     outcomes = [
-        replace(one, example=two.example) for one, two in zip(again.outcomes, score.outcomes, strict=True)
+        replace(one, example=shared.example)
+        for one, shared in zip(again.outcomes, score.outcomes, strict=True)
     ]
     examples = tuple(outcome.example for outcome in outcomes)
     entry = baseline_entry(examples, {"recall@5": (score, {})}, spool=Spool())
     before = BaselineScore(entry["questions"], {}, entry["scores"]["recall@5"]["examples"])
     monkeypatch.setattr(Example, "digest_with_context", counted)
     cases = [
-        ThresholdInput(each, Threshold("recall@5", max_drop=0.02, by=by), BaselineLookup({}, before))
-        for each in (score, Score("mrr@5", outcomes))
+        ThresholdInput(scored, Threshold("recall@5", max_drop=0.02, by=by), BaselineLookup({}, before))
+        for scored in (score, Score("mrr@5", outcomes))
         for by in (None, "topic")
     ]
     assert [
@@ -305,4 +306,4 @@ def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) 
         for threshold in evaluate_thresholds(cases)
         if isinstance(threshold, ThresholdResult)
     ] == ["pass"] * 4
-    assert set(made.values()) == {1}
+    assert set(digest_counts.values()) == {1}

@@ -1,4 +1,4 @@
-"""What a score says to a threshold."""
+"""The verdict of a threshold on a score."""
 
 import pytest
 
@@ -28,25 +28,25 @@ def _score(*values: float) -> Score:
     ],
 )
 def test_a_mean_on_a_bound_passes(low: float | None, high: float | None, status: str, reason: str) -> None:
-    """Below the minimum or above the maximum fails, and the reason is a sentence."""
+    """A mean on a bound passes; a mean below the minimum or above the maximum fails with a reason."""
     verdict = verdict_on(_score(1.0, 0.0), Threshold("recall@5", low, high))
     assert (verdict.status, verdict.reason) == (status, reason)
 
 
 @pytest.mark.parametrize("off", [1e-15, -1e-15])
 def test_the_last_bit_is_no_regression(off: float) -> None:
-    """A mean that differs from a bound by rounding is on it."""
+    """A mean that differs from a bound only by rounding passes."""
     assert verdict_on(_score(0.7 + off), Threshold("recall@5", 0.7, 0.7)).status == "pass"
 
 
 @pytest.mark.parametrize("off", [1e-9, -1e-9])
 def test_bounds_hold_in_full_precision(off: float) -> None:
-    """Nothing is rounded to the digits that are shown."""
+    """Means are compared in full precision, not rounded to the digits that are shown."""
     assert verdict_on(_score(0.7 + off), Threshold("recall@5", 0.7, 0.7)).status == "fail"
 
 
 def test_the_reason_shows_the_side_of_the_bound() -> None:
-    """A cost or a time may be less than three digits show: "0.000 is above 0.0001" would puzzle."""
+    """A small value is shown with enough digits to differ from its bound, 0.0002 rather than 0.000."""
     verdict = verdict_on(
         Score("retrieval.cost", _score(0.0002).outcomes), Threshold("retrieval.cost", max=0.0001)
     )
@@ -54,20 +54,20 @@ def test_the_reason_shows_the_side_of_the_bound() -> None:
 
 
 def _lacking(cause: Cause, n: int = 5) -> Score:
-    """89 of 95 examples score 1, and so many more have none."""
+    """A score of 95 examples, 89 of which score 1, and of `n` more examples without a score."""
     return score_of(numbered(89, 6) | {f"q{95 + number}": None for number in range(n)}, cause=cause)
 
 
 @pytest.mark.parametrize(("low", "status"), [(0.89, "pass"), (0.891, "fail"), (0.93, "fail"), (0.94, "fail")])
 def test_a_minimum_holds_where_the_retriever_failed(low: float, status: str) -> None:
-    """0.937 over 95, 0.89 over all 100: else a retriever would pass by failing at what it loses."""
+    """Examples at which the retriever failed count as 0: the mean is 0.89 over 100, not 0.937 over 95."""
     verdict = verdict_on(_lacking("retriever"), Threshold("recall@5", low))
     assert verdict.status == status
     assert not verdict.warnings
 
 
 def test_the_reason_says_which_questions_and_why() -> None:
-    """Each reason with its questions; and what the mean would be."""
+    """The reason names each cause with its questions, and the mean if they scored 0."""
     verdict = verdict_on(_lacking("retriever"), Threshold("recall@5", 0.93))
     assert verdict.reason == (
         "0.937 is the mean without 5 examples that have no score: the retriever failed (q95, q96, q97, q98, q99); "
@@ -76,7 +76,7 @@ def test_the_reason_says_which_questions_and_why() -> None:
 
 
 def test_a_maximum_fails_as_a_minimum_does() -> None:
-    """By the highest value of the scale."""
+    """For a maximum, examples at which the retriever failed count as the highest value of the scale."""
     score = score_of(numbered(5, 90) | {f"q{95 + n}": None for n in range(5)}, cause="retriever")
     verdict = verdict_on(score, Threshold("recall@5", max=0.08))
     assert verdict.status == "fail"
@@ -85,7 +85,7 @@ def test_a_maximum_fails_as_a_minimum_does() -> None:
 
 
 def test_what_another_part_failed_at_is_pointed_out() -> None:
-    """A server, a judge's reply that cannot be read: it passes, and a reader knows."""
+    """Examples unscored because of a server pass with a warning; examples that cannot be scored give none."""
     for cause, warned in (("run", True), ("example", False)):
         verdict = verdict_on(_lacking(cause), Threshold("recall@5", 0.93))  # type: ignore[arg-type]
         assert verdict.status == "pass"
@@ -98,7 +98,7 @@ def test_what_another_part_failed_at_is_pointed_out() -> None:
 
 
 def test_both_kinds_together_are_pointed_out() -> None:
-    """Where the retriever's alone would not be enough."""
+    """If only both causes together could bring the mean below the minimum, the verdict passes with a warning."""
     retriever, run = _lacking("retriever", 2), _lacking("run", 3)
     score = Score("recall@5", [*retriever.outcomes, *run.outcomes[95:]])
     verdict = verdict_on(score, Threshold("recall@5", 0.9))
@@ -107,7 +107,7 @@ def test_both_kinds_together_are_pointed_out() -> None:
 
 
 def test_the_lowest_is_that_of_the_scale() -> None:
-    """Of grades 1, not 0; of a score that goes further than its plugin says, what there is."""
+    """The lowest value is 1 for grades from 1 to 5, or a lower observed value of a plugin's score."""
     values: dict[str, float | None] = {"a": 5.0, "b": 5.0, "c": None}
     grades = score_of(values, cause="retriever", scale=(1.0, 5.0))
     assert verdict_on(grades, Threshold("judged.correctness@5", 11 / 3)).status == "pass"

@@ -1,4 +1,4 @@
-"""Annotations for GitHub: which, where, and as what text."""
+"""Annotations for GitHub: the tests that get one, its position and its text."""
 
 import io
 import re
@@ -20,7 +20,7 @@ def found(
     workspace: Path = Path(),
     other_plugin_active: bool = False,
 ) -> list[Annotation]:
-    """The annotations of these tests."""
+    """Return the annotations of these tests."""
     full = [
         {"nodeid": f"t.py::test_{n}", "evalset": None, "scores": []} | test for n, test in enumerate(tests)
     ]
@@ -29,13 +29,13 @@ def found(
 
 
 def score(*warnings: str, **changes: Any) -> dict[str, Any]:
-    """A score that passed with these warnings."""
+    """Return a score that passed with these warnings."""
     entry = {"spec": "recall@3", "where": {}, "threshold": None, "verdict": "pass", "mean": 0.5, "n": 4}
     return entry | {"oddities": {}, "warnings": list(warnings)} | changes
 
 
 def test_what_failed_is_an_error_and_what_warns_a_warning() -> None:
-    """What passed, was skipped or was expected to fail is neither."""
+    """A failed test is an error and a test with warnings a warning; other tests get no annotation."""
     evalset = {"name": "e.jsonl", "warnings": ["odd key"]}
     assert found(
         {"outcome": "failed", "message": "recall@3: too low\nq1"},
@@ -51,7 +51,7 @@ def test_what_failed_is_an_error_and_what_warns_a_warning() -> None:
 
 
 def test_with_another_annotating_plugin_only_the_rest_is_annotated() -> None:
-    """The other plugin annotates failures of test bodies, and knows no warnings of this package."""
+    """If another plugin annotates failures, only errors and warnings of this package are annotated."""
     tests = [{"outcome": "failed"}, {"outcome": "error"}, {"outcome": "passed", "warnings": ["slow"]}]
     assert [result.properties["title"] for result in found(*tests, other_plugin_active=True)] == [
         "t.py::test_1",
@@ -61,26 +61,26 @@ def test_with_another_annotating_plugin_only_the_rest_is_annotated() -> None:
 
 @pytest.mark.parametrize(("n", "shown", "rest"), [(10, 10, None), (11, 9, 2), (400, 9, 391)])
 def test_github_shows_ten_of_a_kind_and_the_rest_is_counted(n: int, shown: int, rest: int | None) -> None:
-    """Errors and warnings each."""
+    """Of errors and of warnings, at most ten each are annotated; the tenth counts the rest."""
     failed = [{"outcome": "failed", "message": "m"}] * n
     warned = [{"outcome": "passed", "warnings": [f"w{i}"]} for i in range(n)]
-    for kind, what, tests in (("error", "failed", failed), ("warning", "with warnings", warned)):
-        each = found(*tests)
-        assert {annotation.kind for annotation in each} == {kind}
-        titles = [annotation.properties["title"] for annotation in each]
+    for kind, description, tests in (("error", "failed", failed), ("warning", "with warnings", warned)):
+        shown_annotations = found(*tests)
+        assert {annotation.kind for annotation in shown_annotations} == {kind}
+        titles = [annotation.properties["title"] for annotation in shown_annotations]
         assert titles[:shown] == [f"t.py::test_{i}" for i in range(shown)]
-        last = [f"{rest} more tests {what}: the log of the job has all."]
-        assert [annotation.message for annotation in each[shown:]] == (last if rest else [])
+        last = [f"{rest} more tests {description}: the log of the job has all."]
+        assert [annotation.message for annotation in shown_annotations[shown:]] == (last if rest else [])
 
 
 def test_a_long_message_is_cut() -> None:
-    """The log has all of it."""
+    """A message is cut after 20 lines; the job's log has all of them."""
     (annotation,) = found({"outcome": "failed", "message": "line\n" * 30})
     assert annotation.message == "line\n" * 20 + "…"
 
 
 def test_the_file_is_relative_to_the_workspace(tmp_path: Path) -> None:
-    """A file outside it, or none, cannot be shown; the title names the test."""
+    """A file outside the workspace, a folder or a missing file is left out, and the title names the test."""
     inside, outside = tmp_path / "repository" / "sub" / "t.py", tmp_path / "t.py"
     inside.parent.mkdir(parents=True)
     for file in (inside, outside):
@@ -99,7 +99,10 @@ def test_the_file_is_relative_to_the_workspace(tmp_path: Path) -> None:
 
 
 def test_the_line_is_that_of_the_failure_in_the_file_of_the_test() -> None:
-    """Else the test's own, which pytest counts from 0."""
+    """The line is that of the failure if it is in the test's file, else that of the test.
+
+    Pytest counts the test's line from 0.
+    """
     root = Path("/project")
 
     def report(crash: object, line: int | None = 4) -> Any:
@@ -118,13 +121,13 @@ HOSTILE = "100% worse\r\n::error::x\n  ::stop-commands::y ##[group]z\x1b[2J\u202
 
 
 class Reporter:
-    """Stands for pytest's, which writes lines."""
+    """A stand-in for pytest's terminal reporter that writes lines."""
 
     def __init__(self) -> None:
         self.out = io.StringIO()
 
     def ensure_newline(self) -> None:
-        """It always stands at the beginning of a line."""
+        """Do nothing: the output always ends with a newline."""
 
     def line(self, text: str) -> None:
         """Write a line."""
@@ -132,7 +135,7 @@ class Reporter:
 
 
 def test_a_command_is_one_line_that_quotes_no_other() -> None:
-    """The runner decodes what is escaped; a text cannot end a property, nor begin a command."""
+    """Hostile text is escaped, so that it cannot end a property or start another workflow command."""
     reporter: Any = Reporter()
     print_command(reporter, "error", {"file": "a,b:c%.py", "title": HOSTILE}, HOSTILE)
     (line,) = reporter.out.getvalue().splitlines()

@@ -1,4 +1,4 @@
-"""What a run without marked tests has of the plugin."""
+"""The plugin in a run without marked tests."""
 
 from pathlib import Path
 

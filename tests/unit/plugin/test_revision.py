@@ -1,4 +1,4 @@
-"""The revision under test, as git and CI know it."""
+"""The revision under test, as reported by git and CI variables."""
 
 import shutil
 import subprocess
@@ -36,11 +36,11 @@ class Repository:
         self.commit("baseline")
 
     def git(self, *arguments: str) -> str:
-        """Run git; return what it prints."""
+        """Run git; return its output."""
         identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
         command = ["git", *identity, *arguments]
-        found = subprocess.run(command, cwd=self.path, capture_output=True, text=True, check=True)
-        return found.stdout.strip()
+        completed = subprocess.run(command, cwd=self.path, capture_output=True, text=True, check=True)
+        return completed.stdout.strip()
 
     def commit(self, message: str) -> str:
         """Commit all files; return the commit."""
@@ -51,7 +51,7 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """As described, whatever the repository that the tests run in."""
+    """Return a repository that is independent of the one in which the tests run."""
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     return Repository(tmp_path)
@@ -59,7 +59,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 @needs_git
 def test_a_checkout_has_its_commit_its_branch_and_that_of_the_baseline(repository: Repository) -> None:
-    """The baseline's is the last one that changed the file; files that git does not know are no change."""
+    """The baseline's commit is the last one that changed the file; untracked files do not make a run dirty."""
     first = head_commit(repository.path)
     (repository.path / "search.py").write_text("k = 3", encoding="utf-8")
     second = repository.commit("search")
@@ -81,7 +81,7 @@ def test_a_checkout_has_its_commit_its_branch_and_that_of_the_baseline(repositor
 def test_what_a_run_writes_makes_it_not_dirty(
     repository: Repository, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Such as a history in git, to which the run before has appended; it may be outside of the repository."""
+    """Files that the run writes, such as a committed history, do not make it dirty, wherever they are."""
     history = repository.path / "evals [1]" / "history.jsonl"
     history.parent.mkdir()
     history.write_text("one\n", encoding="utf-8")
@@ -99,7 +99,7 @@ def test_what_a_run_writes_makes_it_not_dirty(
 
 @needs_git
 def test_a_detached_checkout_of_ci_has_the_branch_that_ci_names(repository: Repository) -> None:
-    """The commit is git's: CI may have checked out another one, such as a merge with the target branch."""
+    """The commit comes from git, since CI may have checked out a merge; the branch comes from CI."""
     repository.git("checkout", "--detach")
     entry = run_entry(repository.path, repository.baseline, GITHUB)
     assert entry["commit"] == head_commit(repository.path)
@@ -111,7 +111,7 @@ def test_a_detached_checkout_of_ci_has_the_branch_that_ci_names(repository: Repo
 def test_a_shallow_clone_does_not_know_when_the_baseline_was_made(
     repository: Repository, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Its only commit looks as if it had added all files."""
+    """In a shallow clone, the only commit appears to add all files, so no baseline commit is reported."""
     (repository.path / "search.py").write_text("k = 3", encoding="utf-8")
     last = repository.commit("search")
     clone = tmp_path_factory.mktemp("clone")
@@ -123,7 +123,7 @@ def test_a_shallow_clone_does_not_know_when_the_baseline_was_made(
 
 @needs_git
 def test_a_repository_without_a_commit_has_a_branch_alone(tmp_path: Path) -> None:
-    """And a baseline that is not committed has no commit."""
+    """Without a commit, only the branch and the baseline's path are reported."""
     command = ["git", "init", "-b", "main"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     (tmp_path / "base.json").write_text("{}", encoding="utf-8")
@@ -134,7 +134,7 @@ def test_a_repository_without_a_commit_has_a_branch_alone(tmp_path: Path) -> Non
 
 
 def test_without_git_the_variables_of_ci_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And without these nothing is known, which is no error."""
+    """Without git, the CI variables are used; without these, the entry is empty."""
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = tmp_path / "rageval_baseline.json"
     assert run_entry(tmp_path, missing, {}) == {}
@@ -148,13 +148,13 @@ def test_without_git_the_variables_of_ci_count(tmp_path: Path, monkeypatch: pyte
 
 
 def test_only_an_address_of_the_web_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What else such a variable may hold is left out."""
+    """A CI variable that is not an http(s) URL is left out."""
     monkeypatch.setenv("PATH", "")
     assert run_entry(tmp_path, tmp_path / "none.json", {"BUILD_URL": "javascript:alert(1)"}) == {}
 
 
 def test_a_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as one that waits for a network drive."""
+    """If git does not respond, for example on a network drive, it is stopped after a timeout."""
     git = tmp_path / "git"
     git.write_text("#!/bin/sh\nsleep 60\n", encoding="utf-8")
     git.chmod(0o755)
@@ -164,7 +164,7 @@ def test_a_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_baseline_elsewhere_has_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is outside the root directory."""
+    """A baseline outside the root directory is reported with its absolute path."""
     monkeypatch.setenv("PATH", "")
     root, baseline = tmp_path / "root", tmp_path / "base.json"
     root.mkdir()

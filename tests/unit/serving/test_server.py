@@ -1,4 +1,4 @@
-"""The gateway as a server: paths, streams, the token, errors; through the real `openai` client and real HTTP."""
+"""The gateway as a server: paths, streams, the token and errors, tested with the real `openai` client over HTTP."""
 
 import json
 import os
@@ -39,20 +39,20 @@ TEXT = "The answer  is\n\n42, of course. "
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[OpenAIServer]:
-    """A running server."""
+    """Yield a running server."""
     with OpenAIServer() as server:
         yield server
 
 
 @pytest.fixture
 def upstream(running: OpenAIServer) -> OpenAIServer:
-    """A running server that always says the same."""
+    """Return a running server that always gives the same reply."""
     running.begin(lambda _: TEXT)
     return running
 
 
 class Served:
-    """A gateway with its session, and clients of it."""
+    """A gateway with its session and a client."""
 
     def __init__(self, session: Session, server: GatewayServer) -> None:
         self.session = session
@@ -60,11 +60,11 @@ class Served:
         self.client = openai.OpenAI(base_url=server.url, api_key="of the application", max_retries=2)
 
     def chat(self, messages: Any = HELLO, **parameters: Any) -> Any:
-        """A chat completion."""
+        """Return a chat completion."""
         return self.client.chat.completions.create(model="m1", messages=messages, **parameters)
 
     def streamed(self, **parameters: Any) -> str:
-        """The text of a stream."""
+        """Return the text of a stream."""
         return "".join(
             part.choices[0].delta.content or ""
             for part in self.chat(stream=True, **parameters)
@@ -74,7 +74,7 @@ class Served:
 
 @pytest.fixture
 def serve(tmp_path: Path, upstream: OpenAIServer) -> Iterator[Callable[..., Served]]:
-    """Starts gateways to the server on one cache folder."""
+    """Yield a function that starts gateways to the server with one cache folder."""
     made: list[Served] = []
 
     def start(*, own: Any = None, **options: Any) -> Served:
@@ -85,14 +85,14 @@ def serve(tmp_path: Path, upstream: OpenAIServer) -> Iterator[Callable[..., Serv
         return made[-1]
 
     yield start
-    for each in made:
-        each.client.close()
-        each.server.close()
-        each.session.close()
+    for served in made:
+        served.client.close()
+        served.server.close()
+        served.session.close()
 
 
 def test_a_chat_completion_comes_back_whole_and_is_asked_once(serve, upstream):
-    """Fields that this package itself does not read are kept too; the real server gets the real key."""
+    """The whole reply is cached, also fields that this package does not read; the server gets the real key."""
     served = serve()
     first, second = served.chat(logprobs=True, n=2), served.chat(logprobs=True, n=2)
     assert first == second
@@ -106,7 +106,7 @@ def test_a_chat_completion_comes_back_whole_and_is_asked_once(serve, upstream):
 
 
 def test_tool_calls_and_images_pass_through(serve, upstream):
-    """Streamed or not, live or kept, the tool call is the same."""
+    """A tool call is the same streamed or not, live or cached, and the image is sent unchanged."""
     served = serve()
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     messages = [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}]
@@ -118,30 +118,30 @@ def test_tool_calls_and_images_pass_through(serve, upstream):
             return stream.get_final_completion()
 
     live = streamed()
-    whole, kept = served.chat(messages, tools=TOOLS), streamed()
+    whole, cached = served.chat(messages, tools=TOOLS), streamed()
     assert len(upstream.requests) == 1
     assert upstream.bodies[0]["messages"] == messages
-    for each in (live, whole, kept):
-        (call,) = each.choices[0].message.tool_calls
+    for completion in (live, whole, cached):
+        (call,) = completion.choices[0].message.tool_calls
         assert (call.id, call.function.name) == ("call_1", "look_up")
         assert json.loads(call.function.arguments) == {"q": TEXT}
-        assert each.choices[0].finish_reason == "tool_calls"
+        assert completion.choices[0].finish_reason == "tool_calls"
 
 
 @pytest.mark.parametrize("first", ["streamed", "unstreamed"])
 def test_a_stream_and_a_whole_reply_are_one_request_with_one_text(serve, upstream, first):
-    """Whichever is asked first."""
+    """A streamed and an unstreamed request share one cached reply, in either order."""
     served = serve()
-    asks = [served.streamed, lambda: served.chat().choices[0].message.content]
+    requests = [served.streamed, lambda: served.chat().choices[0].message.content]
     if first == "unstreamed":
-        asks.reverse()
-    assert {ask() for ask in [*asks, *asks]} == {TEXT}
+        requests.reverse()
+    assert {request() for request in [*requests, *requests]} == {TEXT}
     assert len(upstream.requests) == 1
 
 
 @pytest.mark.parametrize("usage", [True, False])
 def test_a_stream_counts_tokens_where_its_client_asks_for_that(serve, usage):
-    """Live and kept; the gateway itself always counts them."""
+    """A stream contains usage only if the client requests it, live and cached; the gateway always counts tokens."""
     served = serve()
     options = {"stream_options": {"include_usage": True}} if usage else {}
     for _ in range(2):
@@ -152,7 +152,7 @@ def test_a_stream_counts_tokens_where_its_client_asks_for_that(serve, usage):
 
 
 def test_a_live_stream_is_passed_through_as_it_comes(serve, upstream):
-    """The first chunk is there while the server holds back the others."""
+    """The client gets the first chunk while the server still withholds the others."""
     upstream.gate = threading.Event()
     stream = iter(serve().chat(stream=True))
     assert next(stream).choices[0].delta.role == "assistant"
@@ -161,7 +161,10 @@ def test_a_live_stream_is_passed_through_as_it_comes(serve, upstream):
 
 
 def test_a_stream_that_breaks_off_is_an_error_and_is_not_kept(serve, upstream):
-    """The client sees the error in its stream; the next request asks again."""
+    """A stream that was interrupted raises an error in the client and is not cached.
+
+    The next call sends a new request.
+    """
     served = serve(max_calls=2)
     upstream.breaks = 5
     with pytest.raises(openai.APIError, match="the stream ended early"):
@@ -169,14 +172,14 @@ def test_a_stream_that_breaks_off_is_an_error_and_is_not_kept(serve, upstream):
     upstream.breaks = None
     assert served.streamed() == TEXT
     assert len(upstream.requests) == 2
-    # Both count: a stream that broke off may be charged.
+    # Both requests count, since an interrupted stream may be charged.
     with pytest.raises(openai.APIStatusError, match="--rageval-max-calls=2 is reached"):
         served.chat(temperature=0.5)
 
 
 @pytest.mark.slow
 def test_a_stream_that_breaks_off_before_it_begins_is_asked_again(serve, upstream):
-    """Nothing was passed on, so that another attempt repeats nothing."""
+    """A stream that is interrupted before its first chunk is retried, since nothing was sent to the client."""
     served = serve()
     upstream.breaks = 0
 
@@ -192,7 +195,7 @@ def test_a_stream_that_breaks_off_before_it_begins_is_asked_again(serve, upstrea
 
 
 def test_an_error_in_a_stream_shows_no_key(serve, upstream):
-    """Also where a part of the reply has come: servers repeat what they refuse."""
+    """A key that the server repeats in an error is hidden, even after part of the reply was sent."""
     served = serve()
     chunk = {"choices": [{"index": 0, "delta": {"content": "The"}, "finish_reason": None}]}
     events = (chunk, {"error": {"message": f"no quota for {KEY}"}})
@@ -204,7 +207,7 @@ def test_an_error_in_a_stream_shows_no_key(serve, upstream):
 
 
 def test_a_stream_that_ends_in_an_error_is_not_sent_twice(serve, upstream):
-    """Some proxies report an error as the reason to finish, when a part of the reply has been passed on."""
+    """A finish_reason of "error" after part of the reply raises an error and is not retried."""
     served = serve()
     parts = ({"delta": {"content": "The"}, "finish_reason": None}, {"delta": {}, "finish_reason": "error"})
     events = [f"data: {json.dumps({'choices': [{'index': 0, **part}]})}\n\n" for part in parts]
@@ -215,7 +218,7 @@ def test_a_stream_that_ends_in_an_error_is_not_sent_twice(serve, upstream):
 
 
 def test_a_whole_reply_to_a_stream_that_breaks_off_is_asked_again(serve, upstream):
-    """Some servers answer a request for a stream with one reply."""
+    """If a server answers a stream request with a single reply that is interrupted, the request is retried."""
     served = serve()
     replies = iter(["{", json.dumps(COMPLETION)])
 
@@ -228,7 +231,7 @@ def test_a_whole_reply_to_a_stream_that_breaks_off_is_asked_again(serve, upstrea
 
 
 def test_a_reply_without_a_reason_to_finish_is_whole(serve, upstream):
-    """Some servers send null; asked again, it would be paid for again."""
+    """A reply whose finish_reason is null counts as complete and is not requested again."""
     served = serve()
     upstream.model = lambda _: JSONResponse(COMPLETION)
     assert served.chat().choices[0].message.content == "yes"
@@ -236,7 +239,7 @@ def test_a_reply_without_a_reason_to_finish_is_whole(serve, upstream):
 
 
 def test_a_client_that_goes_away_does_not_lose_the_reply(serve, upstream):
-    """What is paid for is kept."""
+    """If the client disconnects during a stream, the reply, which is paid for, is still cached."""
     served = serve()
     upstream.gate = threading.Event()
     stream = served.chat(stream=True)
@@ -253,7 +256,7 @@ def test_a_client_that_goes_away_does_not_lose_the_reply(serve, upstream):
 
 @pytest.mark.slow
 def test_responses_are_cached_and_streamed(serve, upstream):
-    """Live and kept, the events give the same text."""
+    """A reply of the Responses API gives the same text live and cached, streamed and unstreamed."""
     served = serve()
 
     def streamed():
@@ -261,40 +264,40 @@ def test_responses_are_cached_and_streamed(serve, upstream):
             text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
             return text, stream.get_final_response().output_text
 
-    ask = {"model": "m1", "input": "hello", "instructions": "be brief"}
+    parameters = {"model": "m1", "input": "hello", "instructions": "be brief"}
     assert streamed() == streamed() == (TEXT, TEXT)
-    assert served.client.responses.create(**ask).output_text == TEXT
-    assert [body for _, body in upstream.requests] == [{**ask, "stream": True}]
+    assert served.client.responses.create(**parameters).output_text == TEXT
+    assert [body for _, body in upstream.requests] == [{**parameters, "stream": True}]
     assert (served.session.usage.tokens_in, served.session.usage.tokens_out) == (7, 3)
 
 
 def test_embeddings_are_cached_and_counted(serve, upstream):
-    """Their tokens are those of the input; a remark would be wrong that they have none of their own."""
+    """Embeddings are cached, their input tokens are counted, and no remark says that tokens are missing."""
     served = serve(tpm=100_000)
     for _ in range(2):
-        found = served.client.embeddings.create(model="e1", input=["a", "bb"], encoding_format="float")
-        assert [each.embedding for each in found.data] == [[1.0, 0.5], [2.0, 0.5]]
+        response = served.client.embeddings.create(model="e1", input=["a", "bb"], encoding_format="float")
+        assert [item.embedding for item in response.data] == [[1.0, 0.5], [2.0, 0.5]]
     assert len(upstream.requests) == 1
     assert (served.session.usage.tokens_in, served.session.usage.tokens_out) == (5, 0)
     assert not served.session.usage.remarks
 
 
 def test_models_are_listed_by_the_server_or_from_the_cache(serve):
-    """A client that looks for its model finds it in CI, too."""
+    """Models are listed by the server, or from the cache in replay or if the server is unreachable."""
     live = serve()
-    assert [each.id for each in live.client.models.list()] == ["m1"]
+    assert [model.id for model in live.client.models.list()] == ["m1"]
     live.client.chat.completions.create(model="kept", messages=HELLO)
     replay = serve(replay=True, model="named")
-    assert [each.id for each in replay.client.models.list()] == ["kept", "named"]
+    assert [model.id for model in replay.client.models.list()] == ["kept", "named"]
     gone = serve(retries=0, base_url=BaseURL.parse("http://127.0.0.1:9/v1"))
-    assert [each.id for each in gone.client.models.list()] == ["kept"]
+    assert [model.id for model in gone.client.models.list()] == ["kept"]
 
 
 def test_an_unknown_path_is_passed_on_and_reported(serve, upstream):
-    """With its query, its body and its status, and without the caller's key."""
+    """An unknown path is forwarded with query, body and status, but with the real key, and gives a remark."""
     served = serve()
-    found = served.client.post("/images/generations?a=b", cast_to=object, body={"model": "m1"})
-    assert found == {"path": "/v1/images/generations", "query": "a=b", "size": 14}
+    response = served.client.post("/images/generations?a=b", cast_to=object, body={"model": "m1"})
+    assert response == {"path": "/v1/images/generations", "query": "a=b", "size": 14}
     with pytest.raises(openai.NotFoundError, match="no such thing"):
         served.client.delete("/files/x", cast_to=object)
     assert all(headers["authorization"] == f"Bearer {KEY}" for headers in upstream.headers)
@@ -308,13 +311,13 @@ def test_an_unknown_path_is_passed_on_and_reported(serve, upstream):
 
 
 def test_a_query_is_passed_on_as_it_is(serve):
-    """Also a parameter that is in it twice."""
+    """A query is forwarded unchanged, also with repeated parameters."""
     query = "include%5B%5D=a&include%5B%5D=b&after=x%26y"
     assert serve().client.get(f"/files?{query}", cast_to=object)["query"] == query
 
 
 def test_what_is_never_sent_is_not_counted(serve, upstream):
-    """Here there is no key to send it with."""
+    """A request that fails before it is sent, here for lack of a key, does not count against max_calls."""
     served = serve(max_calls=1, tables={"generator": {"key_command": ("false",), "api_key": None}})
     for _ in range(2):
         with pytest.raises(openai.APIStatusError, match="api_key_command"):
@@ -323,7 +326,7 @@ def test_what_is_never_sent_is_not_counted(serve, upstream):
 
 
 def test_a_new_key_is_fetched_for_what_is_passed_on(serve, upstream, tmp_path):
-    """As for what is kept."""
+    """If the key expires, forwarded requests fetch a new one, as cached requests do."""
     keys = tmp_path / "keys"
     keys.write_text("expired-key\n")
     served = serve(tables={"generator": {"key_command": ("cat", str(keys)), "api_key": None}})
@@ -338,33 +341,33 @@ def test_a_new_key_is_fetched_for_what_is_passed_on(serve, upstream, tmp_path):
 
 
 async def _own_client(model: str, messages: list[Any], **parameters: Any) -> dict[str, Any]:
-    said = f"{messages[-1]['content']} to you, {sorted(parameters)}"
-    return {"model": model, "choices": [{"message": {"content": said}, "finish_reason": "stop"}]}
+    text = f"{messages[-1]['content']} to you, {sorted(parameters)}"
+    return {"model": model, "choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
 
 
 def test_a_client_of_the_users_own_is_asked(serve, upstream):
-    """For chat completions, also as a stream; what else there is needs a server."""
+    """The user's own client handles chat completions, also as streams; other paths raise an error."""
     served = serve(own=_own_client)
     text = "hello to you, ['temperature']"
     assert served.chat(temperature=0.5).choices[0].message.content == text
     assert served.streamed(temperature=0.5) == text
     assert served.session.usage.live == 1
     assert [model.id for model in served.client.models.list()] == ["m1"]
-    asks = (
+    requests = (
         lambda: served.client.embeddings.create(model="m1", input=["a"]),
         lambda: served.client.responses.create(model="m1", input="a"),
         lambda: served.client.get("/files", cast_to=object),
     )
-    for ask in asks:
+    for request in requests:
         with pytest.raises(
             openai.APIStatusError, match=r"rageval_client \(.*_own_client\) .* chat completions only"
         ):
-            ask()
+            request()
     assert not upstream.requests
 
 
 def test_the_key_goes_to_no_other_server(serve, upstream):
-    """Whatever is asked for."""
+    """Attack: a path names another server. No request, and so no key, is sent to that server."""
     with OpenAIServer() as other:
         place = other.url.removeprefix("http:").removesuffix("/v1")
         served = serve()
@@ -376,7 +379,7 @@ def test_the_key_goes_to_no_other_server(serve, upstream):
 
 
 def test_a_header_draws_again(serve, upstream):
-    """Equal requests are one request; draws of one prompt are numbered."""
+    """Equal requests share one reply; the header X-Rageval-Sample numbers further draws."""
     served = serve()
     for sample in ("0", "1", "1", "0"):
         served.chat(extra_headers={"X-Rageval-Sample": sample})
@@ -386,7 +389,10 @@ def test_a_header_draws_again(serve, upstream):
 
 
 def test_only_who_has_the_token_is_answered(serve, upstream):
-    """In the URL or as the key; else 401, and nothing is asked. The token is not in what is printed."""
+    """Without the token in the URL or as the key, the response is 401 and no request is sent.
+
+    The token is not in the server's repr.
+    """
     served = serve()
     plain = f"http://127.0.0.1:{served.server.port}/v1"
     openai.OpenAI(base_url=plain, api_key=served.server.token).chat.completions.create(
@@ -395,7 +401,7 @@ def test_only_who_has_the_token_is_answered(serve, upstream):
     for url, key in [(plain, "x"), (plain, KEY), (f"http://127.0.0.1:{served.server.port}/x/v1", "x")]:
         with pytest.raises(openai.AuthenticationError):
             openai.OpenAI(base_url=url, api_key=key).chat.completions.create(model="m2", messages=HELLO)
-    # A page in a browser that was led here by a name of its own.
+    # A web page that reaches the gateway by DNS rebinding has another Host header.
     with pytest.raises(openai.PermissionDeniedError):
         served.chat(extra_headers={"Host": "evil.example"})
     assert len(upstream.requests) == 1
@@ -403,20 +409,20 @@ def test_only_who_has_the_token_is_answered(serve, upstream):
 
 
 def test_only_loopback_is_bound(serve):
-    """Other machines cannot connect."""
+    """The gateway listens only on 127.0.0.1, so that other machines cannot connect."""
     server = serve().server
     assert server._socket.getsockname()[0] == "127.0.0.1"
-    others = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {
+    others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {
         "127.0.0.1"
     }
     for address in others:
-        with socket.socket() as tried:
-            tried.settimeout(1)
-            assert tried.connect_ex((address, server.port)) != 0
+        with socket.socket() as connection:
+            connection.settimeout(1)
+            assert connection.connect_ex((address, server.port)) != 0
 
 
 def test_replies_are_sent_without_delay(serve):
-    """Nagle's algorithm waits 40 ms for the acknowledgement of a reply's head before it sends the body."""
+    """TCP_NODELAY is set: Nagle's algorithm would delay the body of a reply by 40 ms."""
     served = serve()
     served.chat()
     (connection,) = served.server._server.server_state.connections
@@ -425,7 +431,7 @@ def test_replies_are_sent_without_delay(serve):
 
 
 @pytest.mark.parametrize(
-    ("options", "status", "code", "words"),
+    ("options", "status", "code", "message"),
     [
         ({"replay": True}, 404, "rageval_missing_reply", "--rageval-replay sends no requests"),
         ({"max_calls": 0}, 402, "rageval_budget", "--rageval-max-calls=0 is reached"),
@@ -437,19 +443,19 @@ def test_replies_are_sent_without_delay(serve):
         ),
     ],
 )
-def test_an_error_says_why_and_is_not_tried_again(serve, options, status, code, words):
-    """In the form of OpenAI's errors, streamed or not."""
+def test_an_error_says_why_and_is_not_tried_again(serve, options, status, code, message):
+    """An error has OpenAI's format and a reason, and the client does not retry it, streamed or not."""
     served = serve(**options)
     for stream in (False, True):
         before = served.session.usage.requests
-        with pytest.raises(openai.APIStatusError, match=words) as caught:
+        with pytest.raises(openai.APIStatusError, match=message) as caught:
             served.chat(stream=stream)
         assert (caught.value.status_code, caught.value.code) == (status, code)
         assert served.session.usage.requests == before + 1
 
 
 def test_the_servers_own_refusal_reaches_the_client(serve, upstream):
-    """As it is: applications look for its code. No parameter is left out, and our key is not in it."""
+    """The server's error reaches the client with its code and without our key; no parameter is dropped to retry."""
     answer = {
         "message": f"too long; your key is {KEY}",
         "code": "context_length_exceeded",
@@ -466,7 +472,7 @@ def test_the_servers_own_refusal_reaches_the_client(serve, upstream):
 
 
 def test_a_server_that_does_not_know_stream_options_is_asked_without(serve, upstream):
-    """The client has not asked for them."""
+    """If the server rejects stream_options, which the client did not send, the request is repeated without them."""
 
     def model(_: str) -> str | Response:
         if "stream_options" in upstream.bodies[-1]:
@@ -479,28 +485,31 @@ def test_a_server_that_does_not_know_stream_options_is_asked_without(serve, upst
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"messages": []}', b'{"model": 7}', b"\xff"])
 def test_an_unreadable_request_is_refused(serve, upstream, body):
-    """With what is wrong about it."""
+    """A request that cannot be parsed is answered with 400, and nothing is sent to the server."""
     with pytest.raises(openai.BadRequestError, match="cannot be read"):
         serve().client.post("/chat/completions", cast_to=object, content=body)
     assert not upstream.requests
 
 
 def test_a_plan_counts_and_answers_with_placeholders(serve, upstream):
-    """Nothing is asked; a request with a placeholder in it is known to depend on a reply."""
+    """In a plan, requests are counted and answered with placeholders.
+
+    A request that contains a placeholder counts as dependent.
+    """
     served = serve(plan=True)
     first = served.chat(max_tokens=5).choices[0].message.content
     served.chat([{"role": "user", "content": f"shorten: {first}"}], max_tokens=5)
     assert served.streamed(max_tokens=5) == first
     assert served.client.responses.create(model="m1", input="x", max_output_tokens=5).output_text != first
-    found = served.client.embeddings.create(model="m1", input=["a", "b"], dimensions=3)
-    assert [each.embedding for each in found.data] == [[0.0] * 3] * 2
+    response = served.client.embeddings.create(model="m1", input=["a", "b"], dimensions=3)
+    assert [item.embedding for item in response.data] == [[0.0] * 3] * 2
     assert not upstream.requests
     usage = served.session.usage
     assert (usage.live, usage.cached, usage.dependent, usage.unbounded) == (4, 1, 1, 0)
 
 
 def test_nothing_answers_before_the_session_and_after_it(serve):
-    """With an error that says so, not with a wait for ever."""
+    """Before and after the session, requests get an error that says so instead of hanging."""
     served = serve()
     served.server.disconnect()
     with pytest.raises(openai.APIStatusError, match="The session of this gateway has ended"):
@@ -510,7 +519,7 @@ def test_nothing_answers_before_the_session_and_after_it(serve):
 
 
 def test_code_that_blocks_the_event_loop_is_an_error_not_a_deadlock(serve, monkeypatch):
-    """An async generator that calls a sync client waits for the loop that it blocks."""
+    """A sync client called in an async function would block the loop that serves it; the gateway returns an error."""
     monkeypatch.setattr(application, "BLOCKED_S", 0.2)
     served = serve()
 
@@ -523,7 +532,7 @@ def test_code_that_blocks_the_event_loop_is_an_error_not_a_deadlock(serve, monke
 
 
 def test_a_gateway_does_not_ask_itself(serve, tmp_path):
-    """As with a base URL that was left over."""
+    """If the base URL is that of the gateway itself, requests get an error."""
     served = serve()
     session = Session(Settings(cache_dir=tmp_path, base_url=BaseURL.parse(served.server.url)))
     served.server.connect(session.backend)
@@ -533,7 +542,10 @@ def test_a_gateway_does_not_ask_itself(serve, tmp_path):
 
 
 def test_the_environment_leads_clients_here_and_is_restored(serve, monkeypatch):
-    """Also past a proxy, and for clients that read an older variable."""
+    """The environment variables point clients to the gateway, bypassing proxies, and are restored.
+
+    Older clients are covered by OPENAI_API_BASE.
+    """
     monkeypatch.setenv("NO_PROXY", "intranet")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -541,7 +553,7 @@ def test_the_environment_leads_clients_here_and_is_restored(serve, monkeypatch):
     with served.server.in_environment():
         assert os.environ["OPENAI_BASE_URL"] == os.environ["OPENAI_API_BASE"] == served.server.url
         assert os.environ["NO_PROXY"] == "intranet,127.0.0.1"
-        # As for a process that a test starts.
+        # The variables for a process that a test starts are the same.
         assert served.server.variables()["NO_PROXY"] == "intranet,127.0.0.1"
         client = openai.OpenAI()
         assert client.chat.completions.create(model="m1", messages=HELLO).choices[0].message.content == TEXT
@@ -549,18 +561,18 @@ def test_the_environment_leads_clients_here_and_is_restored(serve, monkeypatch):
 
 
 def test_many_callers_pay_once(serve, upstream):
-    """At the same time, of two processes' gateways, streamed or not."""
+    """Concurrent equal requests to two gateways, streamed or not, send one request to the server."""
     upstream.latency_s = 0.1
-    one, other = serve(), serve()
-    asks = [one.streamed, other.streamed, lambda: one.chat().choices[0].message.content] * 5
+    first, second = serve(), serve()
+    requests = [first.streamed, second.streamed, lambda: first.chat().choices[0].message.content] * 5
     with ThreadPoolExecutor(15) as pool:
-        assert set(pool.map(lambda ask: ask(), asks)) == {TEXT}
+        assert set(pool.map(lambda request: request(), requests)) == {TEXT}
     assert len(upstream.requests) == 1
 
 
 @pytest.mark.skipif(CURL is None, reason="curl is not installed")
 def test_curl_is_answered(serve):
-    """With the key in the header, and with the key in the URL; streamed, too."""
+    """A request by curl gets a stream with the token in the URL, and a reply with the token in the header."""
     served = serve()
     plain = f"http://127.0.0.1:{served.server.port}/v1"
     body = json.dumps({"model": "m1", "messages": HELLO, "stream": True})
@@ -577,7 +589,7 @@ def test_curl_is_answered(serve):
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    """With the extra that brings it."""
+    """A missing package raises InputError that names the extra to install."""
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     with pytest.raises(InputError, match=r"pip install 'pytest-rageval\[gateway\]'"):
         GatewayServer()

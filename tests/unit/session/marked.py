@@ -25,7 +25,7 @@ class Mark:
 def marked(
     root: Path, marks: Sequence[Mark], properties: list[tuple[str, float]] | None = None
 ) -> MarkedTest:
-    """Return a test with these marks, in the order of the file; its properties are appended to `properties`."""
+    """Return a test with these marks, in the order of the file; recorded properties are appended to `properties`."""
     recorded = [] if properties is None else properties
     return MarkedTest(
         nodeid=NODEID,
@@ -73,14 +73,14 @@ def threshold(spec: str = "recall@1", **words: Any) -> Mark:
 
 
 def components(*lost: int) -> Components:
-    """Return a retriever that loses some questions, with a generator and a judge of the user's own."""
+    """Return a retriever that misses some questions, with a user-defined generator and judge."""
     return Components(retriever(*lost), _generate, Judge())
 
 
 def evaluated(
     session: Session, root: Path, *marks: Mark, lost: Sequence[int] = (), **words: Any
 ) -> EvaluatedTest:
-    """Return a test of 20 questions with these marks, whose retriever loses some of them."""
+    """Return a test of 20 questions with these marks, whose retriever misses the questions `lost`."""
     words.setdefault("sharing_alpha", [NODEID for mark in marks if "max_drop" in mark.kwargs])
     return EvaluatedTest(session, components(*lost), marked(root, [EVALS, *marks]), **words)
 

@@ -1,4 +1,4 @@
-"""The battles of systems that a process knows."""
+"""Battles between the systems whose answers a process has."""
 
 import asyncio
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from pytest_rageval.session.battles import Battles, arena_cutoffs
 NODE = "t.py::test_it[{}]".format
 EXAMPLES = [Example(f"q{n}", f"q{n}", reference="long", tags={"domain": n % 2}) for n in range(8)]
 EXAMPLES.append(Example("short", "short"))
-"""The last one has no reference, so that no system was asked about it."""
+"""The last example has no reference, so no system answered its question."""
 
 
 class Run:
@@ -28,11 +28,11 @@ class Run:
         self.asked: list[tuple[str, str, str]] = []
 
     def known_long_answer(self, example: Example, k: int) -> str | None:
-        """One without the number of its cut-off where the name says so."""
+        """Return the stored answer of this system, or None for unanswered questions."""
         return None if example.id in self._unanswered else f"{self._name} from {k}"
 
     async def prefer(self, question: str, first: str, second: str) -> Preference:
-        """The one that sorts last."""
+        """Prefer the answer that sorts last, and record the call."""
         self.asked.append((question, first, second))
         return Preference(1 if first > second else 2)
 
@@ -50,42 +50,45 @@ def _fought(battles: Battles, run: Run, name: str, siblings: Any, cutoffs: tuple
 
 
 def test_each_system_battles_those_before_it() -> None:
-    """Whichever comes first, the pairs have the same questions, in the same order of answers."""
-    asked, results = [], []
+    """Each system battles the systems before it; pairs, questions and answer order do not depend on test order."""
+    requests, results = [], []
     for order in ("abc", "cab"):
         battles, siblings = Battles(12, asyncio.run), _siblings(*"abc")
         runs = {name: Run(name) for name in order}
-        found = [_fought(battles, runs[name], name, siblings) for name in order]
-        assert [len(result) for result in found] == [0, 1, 2]
-        results.append({pair: scores for result in found for pair, scores in result.items()})
-        asked.append(sorted(each for run in runs.values() for each in run.asked))
+        fought = [_fought(battles, runs[name], name, siblings) for name in order]
+        assert [len(result) for result in fought] == [0, 1, 2]
+        results.append({pair: scores for result in fought for pair, scores in result.items()})
+        requests.append(sorted(request for run in runs.values() for request in run.asked))
     assert (
         results[0]
         == results[1]
-        == {(f"{one}@5", f"{other}@5"): [0.0] * 4 for one, other in (("a", "b"), ("a", "c"), ("b", "c"))}
+        == {
+            (f"{first_system}@5", f"{second_system}@5"): [0.0] * 4
+            for first_system, second_system in (("a", "b"), ("a", "c"), ("b", "c"))
+        }
     )
-    assert asked[0] == asked[1]
-    # Of each pair the first answer leads in half of the battles, and in half of each domain's.
+    assert requests[0] == requests[1]
+    # In each pair, each system comes first in half of the battles, and in half of the battles of each domain.
     for pair in ("ab", "ac", "bc"):
         firsts = [
             (int(question[1:]) % 2, first[0])
-            for question, first, second in asked[0]
+            for question, first, second in requests[0]
             if {first[0], second[0]} == {*pair}
         ]
         assert sorted(firsts) == [(domain, name) for domain in (0, 1) for name in pair]
 
 
 def test_a_test_may_be_several_systems() -> None:
-    """One a cut-off: these battle, too; asking again changes nothing."""
+    """Each cut-off of a test is a system, and these battle each other; a second call returns the same result."""
     battles, run = Battles(1000, asyncio.run), Run("a")
     siblings = _siblings("a", specs=("arena.win@5", "arena.win_tie@5", "arena.win@10", "recall@3"))
-    found = _fought(battles, run, "a", siblings, (5, 10))
-    assert found == {("a@10", "a@5"): [0.0] * 8}
-    assert _fought(battles, run, "a", siblings, (5, 10)) == found
+    scores = _fought(battles, run, "a", siblings, (5, 10))
+    assert scores == {("a@10", "a@5"): [0.0] * 8}
+    assert _fought(battles, run, "a", siblings, (5, 10)) == scores
 
 
 def test_more_battles_than_questions_are_named() -> None:
-    """The pair says how many were asked for."""
+    """If more battles are requested than there are questions, the pair records the requested number."""
     siblings = _siblings("a", "b")
     for n, wanted in ((9, 9), (8, None)):
         battles = Battles(n, asyncio.run)
@@ -95,14 +98,14 @@ def test_more_battles_than_questions_are_named() -> None:
 
 
 def test_without_markers_all_have_the_cutoff_of_the_call() -> None:
-    """As of tests that call `score`."""
+    """Without arena markers, as in tests that call `score`, all systems have the cut-off of the call."""
     battles, siblings = Battles(4, asyncio.run), _siblings("a", "b", specs=("recall@5",))
     assert _fought(battles, Run("a"), "a", siblings) == {}
     assert _fought(battles, Run("b"), "b", siblings) == {("a@5", "b@5"): [0.0] * 4}
 
 
 def test_an_answer_that_is_not_there_leaves_its_battle_unscored() -> None:
-    """It is counted for the pair; the others go on."""
+    """A missing answer leaves one battle of the pair unscored; the other battles are scored."""
     battles, siblings = Battles(8, asyncio.run), _siblings("a", "b")
     _fought(battles, Run("a", unanswered=("q3",)), "a", siblings)
     (pair,) = battles.run_for_test(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
@@ -115,7 +118,7 @@ def test_an_answer_that_is_not_there_leaves_its_battle_unscored() -> None:
 
 
 def test_other_eval_sets_and_functions_are_no_rivals() -> None:
-    """Nor is a system that the run did not select."""
+    """Systems of another eval set, another test function or an unselected test do not battle."""
     battles, siblings = Battles(8, asyncio.run), _siblings("a", "b")
     _fought(battles, Run("a"), "a", siblings)
     assert battles.run_for_test(NODE("b"), Run("b"), ("another", EXAMPLES), (5,), siblings) == []
@@ -130,5 +133,5 @@ def test_other_eval_sets_and_functions_are_no_rivals() -> None:
     ],
 )
 def test_cutoffs_are_those_of_the_arena(specs: list[object], cutoffs: list[int]) -> None:
-    """What is no score is an error of its own threshold."""
+    """Only arena scores contribute cut-offs; invalid specs are ignored here and reported by their own threshold."""
     assert arena_cutoffs(specs) == cutoffs

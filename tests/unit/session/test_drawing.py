@@ -1,4 +1,7 @@
-"""Temperature and draws of the generator: what is sent for LLM-retEval and for the rest, and what a score is then."""
+"""Temperature and draws of the generator.
+
+Request parameters for LLM-retEval and other scores, and the resulting scores.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +31,7 @@ def llm() -> Iterator[LLMServer]:
 
 @pytest.fixture
 def score(llm: LLMServer, tmp_path: Path) -> Iterator[Run]:
-    """Scores the eval set; returns the score, and the temperatures that answers were asked at, in all."""
+    """Return a function that scores the eval set and returns the score and the temperatures of all answer requests."""
     sessions = []
 
     def run(spec: str, words: dict[str, Any] | None = None, **settings: Any) -> tuple[Any, list[float]]:
@@ -41,12 +44,12 @@ def score(llm: LLMServer, tmp_path: Path) -> Iterator[Run]:
             DefaultJudge(session.models),
         )
         request = ScoreRequest(spec, **(words or {}))
-        found = session.score(parts, EVALSET, [request])[request]
-        if isinstance(found, InputError):
-            raise found
+        result = session.score(parts, EVALSET, [request])[request]
+        if isinstance(result, InputError):
+            raise result
         run.fingerprint = session.fingerprint(parts, request)
         asked = [each for each in llm.requests if "to check" not in each["messages"][0]["content"]]
-        return found, sorted(each["temperature"] for each in asked)
+        return result, sorted(each["temperature"] for each in asked)
 
     yield run
     for each in sessions:
@@ -76,23 +79,23 @@ def test_a_threshold_names_its_own(score: Run) -> None:
     assert score("answer.em@1", {"temperature": 0.1, "draws": 3}, temperature=0.9)[1] == [0.1] * 3
     assert score.fingerprint["draws"] == 3
     assert score.fingerprint["generator temperature"] == 0.1
-    # Also where the user's parameters name one.
+    # The threshold's temperature overrides the one in the user's parameters.
     assert score("answer.em@1", {"temperature": 0.2}, parameters={"temperature": 0.7})[1] == [0.2]
     assert score("rel_recall.answer@1", {"draws": 2})[1] == [0.5] * 2
 
 
 def test_the_mean_of_the_draws_counts(score: Run, llm: LLMServer) -> None:
-    said = iter(["c1", "wrong", "wrong", "c1"])
-    llm.model = lambda _prompt: next(said)
-    found, _ = score("answer.em@1", draws=4, concurrency=1)
-    assert float(found) == 0.5
-    assert found.spread == pytest.approx((1 / 3) ** 0.5)
-    # Each draw is kept as one.
+    replies = iter(["c1", "wrong", "wrong", "c1"])
+    llm.model = lambda _prompt: next(replies)
+    mean_score, _ = score("answer.em@1", draws=4, concurrency=1)
+    assert float(mean_score) == 0.5
+    assert mean_score.spread == pytest.approx((1 / 3) ** 0.5)
+    # Each draw is cached, so no new request is sent.
     assert score("answer.em@1", draws=4)[1] == []
 
 
 def test_draws_of_the_default_are_the_first_of_more(score: Run) -> None:
-    """The keys of requests are those of fewer draws, as of `--rageval-repeat`."""
+    """More draws reuse the cached replies of fewer draws, as with `--rageval-repeat`."""
     score("llm_reteval@1")
     assert score("llm_reteval@1", llm_reteval_draws=5)[1] == [0.5] * 2
     assert score("llm_reteval@1", llm_reteval_draws=2)[1] == []
@@ -103,7 +106,7 @@ def test_draws_of_the_default_are_the_first_of_more(score: Run) -> None:
 
 
 def test_repeats_draw_new_samples(score: Run, llm: LLMServer) -> None:
-    """Two repeats of two draws are four answers, and the judge is asked again in the second repeat alone."""
+    """Two repeats of two draws generate four answers; the judge is called again only in the second repeat."""
     llm.model = lambda prompt: "no" if "to check" in prompt else "another"
     assert len(score("answer.correct@1", draws=2, repeat=2)[1]) == 4
     checked = Counter("to check" in request["messages"][0]["content"] for request in llm.requests)
@@ -111,7 +114,7 @@ def test_repeats_draw_new_samples(score: Run, llm: LLMServer) -> None:
 
 
 def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
-    """Of the answers that are scored, and of those from gold passages."""
+    """A plan counts each draw of scored answers and of answers from gold passages as one call."""
     session = Session(
         Settings(model="m", base_url=llm.url, cache_dir=tmp_path, plan=True, llm_reteval_draws=5)
     )
@@ -123,7 +126,7 @@ def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
     assert session.plan(parts, EVALSET, [ScoreRequest("answer.em@1", draws=3)]) == []
     assert session.usage.live == 3
     session.plan(parts, EVALSET, [ScoreRequest("llm_reteval@1")])
-    # Five from the gold passage, a verdict on the answer that was planned, and those of its triage.
+    # Five answers from the gold passage, a verdict on the planned answer, and the calls of its triage.
     assert session.usage.live - 3 > 5
     assert not llm.requests
     session.close()

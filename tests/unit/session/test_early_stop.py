@@ -1,4 +1,4 @@
-"""Questions are asked in random order until the verdict on a drop is clear."""
+"""Early stopping: questions are evaluated in random order until the verdict on a drop is clear."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,15 +31,15 @@ GATE = threshold("answer.em@1", max_drop=0.02)
 
 @dataclass
 class Rag:
-    """A retriever whose passages differ where they changed, and a generator that is wrong where they are bad.
+    """A retriever whose passages differ for changed questions, and a generator with wrong answers for some of them.
 
     Attributes:
         changed: numbers of the questions with another passage than in the baseline.
-        wrong: of these, those whose answer is wrong now.
-        silent: of these, those without an answer.
-        failing: those at which the retriever fails.
-        asked: the questions that the generator was asked.
-        fingerprint: None for a generator whose code may have changed unseen.
+        wrong: numbers of the changed questions whose answer is wrong now.
+        silent: numbers of the changed questions without an answer.
+        failing: numbers of the questions at which the retriever fails.
+        asked: questions that the generator was called with.
+        fingerprint: the generator's fingerprint; None if its code may have changed without notice.
     """
 
     changed: range = range(0)
@@ -51,7 +51,7 @@ class Rag:
     asked: list[str] = field(default_factory=list)
 
     def search(self, query: str, _k: int) -> list[dict[str, str]]:
-        """One document."""
+        """Return one document."""
         if number(query) in self.failing:
             raise ConnectionError("no index")
         name = f"d{number(query)}{'-new' if number(query) in self.changed else ''}"
@@ -59,7 +59,7 @@ class Rag:
         return [{"id": name, "text": name} if self.labels == "id" else {"text": f"{long}{name}"}]
 
     def generate(self, question: str, _passages: object) -> str:
-        """One answer."""
+        """Return one answer."""
         self.asked.append(question)
         if number(question) in self.silent:
             return ""
@@ -67,7 +67,7 @@ class Rag:
 
     @property
     def components(self) -> Components:
-        """As the fixtures of a test."""
+        """The components that the fixtures of a test would provide."""
 
         def generate(question: str, passages: object) -> str:
             return self.generate(question, passages)
@@ -95,7 +95,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @dataclass
 class Run:
-    """What came of a test."""
+    """The result of running a test."""
 
     test: EvaluatedTest
     problems: list[str]
@@ -103,12 +103,12 @@ class Run:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """Its scores in the report."""
+        """Entries of the scores in the report."""
         return list(self.test.results()["scores"])
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The only one."""
+        """The only entry."""
         [entry] = self.entries
         return entry
 
@@ -128,14 +128,14 @@ def _run(settings: Settings, rag: Rag, *marks: Mark, evalset: EvalSet = EVALSET,
 
 @pytest.fixture
 def good(settings: Settings) -> Iterator[Settings]:
-    """Settings with a baseline in which every answer is right; an update asks all."""
+    """Settings with a baseline in which every answer is right; an update evaluates all questions."""
     run = _run(replace(settings, update_baseline=True), Rag())
     assert len(run.rag.asked) == N
     return settings
 
 
 def test_without_a_change_nothing_is_asked(good: Settings) -> None:
-    """All scores are those of the baseline, so that the mean is known."""
+    """If nothing changed, no answer is requested, and the mean is computed from the baseline's scores."""
     run = _run(good, Rag())
     assert (run.problems, run.rag.asked) == ([], [])
     assert (run.entry["mean"], run.entry["verdict"]) == (1.0, "pass")
@@ -151,7 +151,7 @@ def test_without_a_change_nothing_is_asked(good: Settings) -> None:
 
 
 def test_as_few_changes_as_may_be_lost_cost_nothing(good: Settings) -> None:
-    """Four of 200 questions are the 2% that may be lost; the mean is not known then."""
+    """If only four of 200 questions changed, the allowed 2%, no answer is requested and the mean is None."""
     run = _run(good, Rag(changed=range(4), wrong=range(4)))
     assert run.rag.asked == []
     assert (run.entry["mean"], run.entry["ci95"], run.entry["baseline"]) == (None, None, None)
@@ -167,7 +167,7 @@ def test_as_few_changes_as_may_be_lost_cost_nothing(good: Settings) -> None:
 
 
 def test_a_clear_drop_is_red_after_few_questions(good: Settings) -> None:
-    """Its failure lists those that got worse among them."""
+    """A large drop fails after few questions, and the failure lists the worse ones among them."""
     run = _run(good, Rag(changed=range(N), wrong=range(100)))
     early = run.entry["early_stop"]
     assert early["verdict"] == run.entry["verdict"] == "fail"
@@ -190,7 +190,7 @@ def test_changes_without_a_loss_pass_before_all_questions_are_evaluated(good: Se
 
 
 def test_a_drop_beyond_what_is_allowed_can_be_asked_for(good: Settings) -> None:
-    """Then unchanged questions count as evidence too."""
+    """With burden="beyond", unchanged questions count as evidence too."""
     beyond = threshold("answer.em@1", max_drop=0.02, burden="beyond")
     run = _run(good, Rag(changed=range(150), wrong=range(100)), beyond)
     assert run.entry["early_stop"]["verdict"] == "fail"
@@ -199,7 +199,7 @@ def test_a_drop_beyond_what_is_allowed_can_be_asked_for(good: Settings) -> None:
 
 
 def test_what_is_not_clear_is_asked_in_full_and_tested_at_the_other_half(good: Settings) -> None:
-    """A drop a little above what is allowed."""
+    """A drop slightly above max_drop is evaluated in full and tested at the remaining half of the level."""
     run = _run(good, Rag(changed=range(12), wrong=range(5)))
     early = run.entry["early_stop"]
     assert (early["asked"], early["verdict"], early["not_asked"]) == (12, None, 0)
@@ -209,7 +209,7 @@ def test_what_is_not_clear_is_asked_in_full_and_tested_at_the_other_half(good: S
 
 
 def test_the_order_depends_on_seed_and_rankings(good: Settings) -> None:
-    """The same retriever is asked the same; another seed or another retriever is asked about others first."""
+    """The same seed and retriever give the same questions; another seed or retriever gives others."""
     bad = {"changed": range(N), "wrong": range(100)}
     first, again = (_run(good, Rag(**bad)).rag.asked for _ in range(2))
     assert sorted(first) == sorted(again)
@@ -220,7 +220,7 @@ def test_the_order_depends_on_seed_and_rankings(good: Settings) -> None:
 
 
 def test_a_generator_without_a_fingerprint_counts_as_changed(good: Settings) -> None:
-    """Without a fingerprint its code may have changed, and no score can be taken over."""
+    """Without a fingerprint, the generator's code may have changed, so no stored score is reused."""
     unseen = replace(good, baseline=good.baseline.with_name("unseen.json"))
     _run(replace(unseen, update_baseline=True), Rag(fingerprint=None))
     run = _run(unseen, Rag(fingerprint=None))
@@ -235,20 +235,20 @@ def test_a_generator_without_a_fingerprint_counts_as_changed(good: Settings) -> 
 
 
 class Pool(Rag):
-    """A retriever whose second passage is relevant too where it changed; the answer cites the first."""
+    """A retriever whose second passage becomes relevant for changed questions; the answer cites the first passage."""
 
     def search(self, query: str, k: int) -> list[dict[str, str]]:
-        """Two documents."""
+        """Return two documents."""
         second = "right" if number(query) in self.changed else "of no use"
         return [{"id": "first", "text": "right"}, {"id": f"second {second}", "text": second}][:k]
 
     def generate(self, question: str, _passages: object) -> str:
-        """The only citation."""
+        """Return an answer with a citation of the first passage."""
         return f"{super().generate(question, _passages)} [1]"
 
 
 def test_passages_beyond_the_prompt_count_where_labels_make_them_relevant(settings: Settings) -> None:
-    """The prompt is that of the baseline, and half of what is relevant now is not in it."""
+    """With an unchanged prompt, a newly relevant passage below it makes the score drop and the test fail."""
     gate = threshold("rel.citation@1", max_drop=0.02, relevant="contains@2")
     _run(replace(settings, update_baseline=True), Pool(), gate)
     run = _run(settings, Pool(changed=range(N)), gate)
@@ -257,7 +257,7 @@ def test_passages_beyond_the_prompt_count_where_labels_make_them_relevant(settin
 
 
 def test_passages_whose_name_is_cut_are_not_taken_for_unchanged(good: Settings) -> None:
-    """Without ids the baseline keeps the beginnings of texts, behind which a change would be hidden."""
+    """Without ids, the baseline stores truncated texts, so no question counts as unchanged."""
     unnamed = replace(good, baseline=good.baseline.with_name("unnamed.json"))
     _run(replace(unnamed, update_baseline=True), Rag(labels="text"))
     run = _run(unnamed, Rag(labels="text", changed=range(N), wrong=range(N)))
@@ -265,7 +265,7 @@ def test_passages_whose_name_is_cut_are_not_taken_for_unchanged(good: Settings) 
 
 
 def test_questions_at_which_the_retriever_fails_are_lost(good: Settings) -> None:
-    """As in a full run: up to max_drop they cost no call, beyond it they fail, and too many of them are an error."""
+    """Retriever failures count as losses without a generator call; more than max_unscored are an error."""
     few = _run(good, Rag(failing=range(90, 94)))
     assert (few.rag.asked, few.entry["verdict"]) == ([], "pass")
     some = _run(good, Rag(failing=range(90, 99)))
@@ -277,14 +277,14 @@ def test_questions_at_which_the_retriever_fails_are_lost(good: Settings) -> None
 
 
 def test_questions_without_an_answer_are_no_verdict(good: Settings) -> None:
-    """More of them than may be unscored: all are asked, and the test ends as in a full run."""
+    """If too many answers are empty, all questions are evaluated, and the test ends with the error of a full run."""
     run = _run(good, Rag(changed=range(N), silent=range(100)))
     assert len(set(run.rag.asked)) == N
     assert "100 of 200 examples have no score" in run.problems[0]
 
 
 def test_new_questions_are_evaluated_only_if_all_are(good: Settings) -> None:
-    """They cannot be compared: a verdict that is clear without them warns, as in a full run."""
+    """New questions cannot be compared; if the verdict is clear without them, they give a warning."""
     more = EvalSet(
         "evals", (*EVALSET.examples, *(Example(f"n{i}", f"new {900 + i}", ("right",)) for i in range(9)))
     )
@@ -338,7 +338,7 @@ def test_two_thresholds_on_one_score_need_all_questions(good: Settings) -> None:
 
 
 def test_a_comparator_of_a_plugin_counts_as_changed(good: Settings) -> None:
-    """It is known by its name alone."""
+    """A plugin's comparator or measure has only a name, no fingerprint, so all questions count as changed."""
     registry = Registry()
     registry.add_comparator("mine", Judge())  # type: ignore[arg-type]
     registry.add_answer_measure("length", lambda answer, _: float(len(answer) > 3))
@@ -351,7 +351,7 @@ def test_a_comparator_of_a_plugin_counts_as_changed(good: Settings) -> None:
 
 
 def test_a_score_of_a_plugin_is_evaluated_in_full(good: Settings) -> None:
-    """Its examples may depend on each other."""
+    """A plugin's score is evaluated in full, since its examples may depend on each other."""
 
     async def together(run: Any, examples: Any, _resolved: Any) -> list[Outcome]:
         batches.append(len(examples))
@@ -370,7 +370,10 @@ def test_a_score_of_a_plugin_is_evaluated_in_full(good: Settings) -> None:
 
 
 def test_each_watched_threshold_has_its_own_share_of_the_level(good: Settings) -> None:
-    """Those that are clear by their rankings need none; a score that asks nothing shares with them."""
+    """Thresholds that are monitored share the level with a score that needs no model.
+
+    Thresholds that are decided by their rankings take no share.
+    """
     gates = [threshold(name, max_drop=0.02) for name in ("answer.em@1", "answer.f1@1", "answer.abstained@1")]
     recall = threshold("contains.hit@1", max_drop=0.02)
     _run(replace(good, update_baseline=True), Rag(), *gates, recall)
@@ -383,9 +386,9 @@ def test_each_watched_threshold_has_its_own_share_of_the_level(good: Settings) -
 
 
 def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
-    """The order is drawn: where as many questions gain as lose, at most alpha/2 of 400 runs stop for red.
+    """The order is random: with as many gains as losses, at most alpha/2 of 400 runs stop with a failure.
 
-    Plus 3 standard errors of 0.8%.
+    The tolerance is 3 standard errors of 0.8%.
     """
     examples = EVALSET.examples[:80]
     before = BaselineScore(
@@ -413,15 +416,15 @@ def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
 
 
 class Retriever:
-    """Finds nothing."""
+    """A retriever that finds nothing."""
 
     takes: frozenset[str] = frozenset()
     replays = False
 
     def key(self, asked: Example) -> tuple[str, str]:
-        """What it is asked."""
+        """Return the key of the question."""
         return asked.question, ""
 
     async def retrieve(self, asked: Example, k: int, **_: object) -> Ranking:
-        """An empty ranking."""
+        """Return an empty ranking."""
         return Ranking.of(asked.question, (), k)

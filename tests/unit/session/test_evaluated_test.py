@@ -1,4 +1,4 @@
-"""A test from its thresholds to its entry for the report, without pytest."""
+"""A test from its thresholds to its entry in the report, evaluated without pytest."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,7 +38,7 @@ def session(settings: Settings) -> Iterator[Session]:
 
 
 def _update(settings: Settings, root: Path, *marks: Mark, **words: Any) -> dict[str, Any]:
-    """Write the baseline of such a test; return the test's results."""
+    """Write the baseline of a test with these marks; return the test's results."""
     session = Session(replace(settings, update_baseline=True))
     test = evaluated(session, root, *marks, **words)
     assert test.evaluate_markers() == []
@@ -141,17 +141,17 @@ def test_a_failed_bound_of_a_call_raises_and_is_recorded(session: Session, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("marks", "found"),
+    ("marks", "message"),
     [
         ([], "This test has no eval set to score."),
         ([Mark("rageval_evalset", ("a", "b"), {"seed": 1})], "takes one path, found ('a', 'b', seed=1)."),
         ([Mark("rageval_evalset", ("missing.jsonl",))], "missing.jsonl"),
     ],
 )
-def test_without_an_eval_set(session: Session, tmp_path: Path, marks: list[Mark], found: str) -> None:
+def test_without_an_eval_set(session: Session, tmp_path: Path, marks: list[Mark], message: str) -> None:
     test = EvaluatedTest(session, components(), marked(tmp_path, [*marks, threshold(min=0.5)]))
     (problem,) = test.evaluate_markers()
-    assert found in problem
+    assert message in problem
     assert test.results()["evalset"] is None
 
 
@@ -184,7 +184,7 @@ def test_a_score_is_compared_with_its_baseline(settings: Settings, session: Sess
 def test_markers_share_a_level_with_the_tests_of_the_baseline_and_calls_do_not(
     settings: Settings, session: Session, tmp_path: Path
 ) -> None:
-    """Tests whose thresholds are all strict have no part in it."""
+    """Markers share the level with the baseline's tests, except tests whose thresholds are all strict."""
     entry = _update(settings, tmp_path, threshold(max_drop=0.02))["baseline"]
     others = {f"test_a.py::test_{n}": entry for n in range(4)}
     alone = {"test_a.py::test_strict": {**entry, "shares_alpha": False}}
@@ -258,15 +258,15 @@ def test_rankings_and_answers(session: Session, tmp_path: Path) -> None:
 
 
 class _Undecided:
-    """Has no verdict on the first question."""
+    """A judge without a verdict on the first question."""
 
     def compare(self, question: str, _references: object, _prediction: str) -> bool | None:
-        """None is no verdict."""
+        """Return None, for no verdict, on the first question, and True on others."""
         return None if question == "question 0" else True
 
 
 def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: Path) -> None:
-    """They were retrieved before the judge had no verdict; and it has a place in the order of the set."""
+    """An unscored question keeps its retrieved passages and its place in the report."""
     marks = [
         Mark("rageval_evalset", (evalset_of(3, answers=("a",)),)),
         threshold("answer.correct@1", min=0.1),
@@ -286,7 +286,7 @@ def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: P
 
 
 def test_a_score_without_a_cut_off_takes_those_of_the_run(settings: Settings, tmp_path: Path) -> None:
-    """A threshold holds at each of them; one that needs none, or has one, stays as it is."""
+    """A threshold without a cut-off applies at each cut-off of the run; `score` accepts only a single one."""
     session = Session(replace(settings, cutoffs=(1, 3)))
     marks = (threshold("recall", min=0.5), threshold("ndcg@2", min=0.5), threshold("retrieval.calls", max=3))
     test = evaluated(session, tmp_path, *marks)
@@ -298,6 +298,6 @@ def test_a_score_without_a_cut_off_takes_those_of_the_run(settings: Settings, tm
     ):
         test.score("hit", {})
     session.close()
-    one = Session(replace(settings, cutoffs=(3,)))
-    assert evaluated(one, tmp_path).score("hit", {}).name == "hit@3"
-    one.close()
+    single = Session(replace(settings, cutoffs=(3,)))
+    assert evaluated(single, tmp_path).score("hit", {}).name == "hit@3"
+    single.close()

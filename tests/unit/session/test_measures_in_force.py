@@ -1,4 +1,4 @@
-"""The options `encoder` and `bleu_smoothing` reach the answer measures, and the fingerprints that depend on them."""
+"""The options `encoder` and `bleu_smoothing` affect the answer measures and their fingerprints."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,8 +34,8 @@ def test_bleu_is_smoothed_unless_an_option_says_otherwise(tmp_path: Path) -> Non
 
 
 def test_the_encoder_is_that_of_the_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In scores and in comparators; the packaged one is not loaded."""
-    asked = []
+    """Scores and comparators use the encoder of the option, and the packaged one is not loaded."""
+    requested_models = []
 
     class Same:
         fingerprint = "same@1"
@@ -44,11 +44,11 @@ def test_the_encoder_is_that_of_the_option(tmp_path: Path, monkeypatch: pytest.M
             return [np.array([1.0], np.float32) for _ in texts]
 
     def shared(model: str | None = None) -> Same:
-        asked.append(model)
+        requested_models.append(model)
         return Same()
 
     monkeypatch.setattr(encoders, "shared_encoder", shared)
     score, fingerprint = _scored(tmp_path, "answer.cosine@1", encoder="mine@1")
     assert (score, fingerprint["encoder"]) == (1.0, "same@1")
     assert _scored(tmp_path, "answer.correct@1", encoder="mine@1", comparator="cosine>=0.9")[0] == 1.0
-    assert set(asked) == {"mine@1"}
+    assert set(requested_models) == {"mine@1"}

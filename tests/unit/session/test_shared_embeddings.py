@@ -1,4 +1,4 @@
-"""Embeddings in a store of replies."""
+"""Caching embeddings in a reply store."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pytest_rageval.session.shared_embeddings import SharedEmbeddings
 
 
 class Encoder:
-    """Counts the texts that it encodes."""
+    """An encoder that records the texts that it encodes."""
 
     fingerprint = "e"
 
@@ -22,7 +22,7 @@ class Encoder:
         self.encoded: list[str] = []
 
     def sentences(self, texts: list[str]) -> list[np.ndarray]:
-        """Their lengths."""
+        """Return a vector with the length of each text."""
         self.encoded += texts
         return [np.array([len(text), 0.1], np.float32) for text in texts]
 
@@ -30,13 +30,13 @@ class Encoder:
 
 
 def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
-    """Another process has the same vector, to the last bit."""
+    """A second process reads exactly the same vectors from the store without encoding."""
     first, second = Encoder(), Encoder()
     for encoder in (first, second):
         cached = CachedEncoder(encoder, SharedEmbeddings(lambda: SqliteStore(tmp_path)))  # type: ignore[arg-type]
-        found = cached.sentences(["aa", "b"])
-        assert [vector.dtype for vector in found] == [np.float32] * 2
-        assert [vector.tolist() for vector in found] == [
+        vectors = cached.sentences(["aa", "b"])
+        assert [vector.dtype for vector in vectors] == [np.float32] * 2
+        assert [vector.tolist() for vector in vectors] == [
             [2.0, float(np.float32(0.1))],
             [1.0, float(np.float32(0.1))],
         ]
@@ -46,7 +46,7 @@ def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["no base64!", "AAA=", "YWI="])
 def test_an_invalid_vector_counts_as_missing(tmp_path: Path, text: str) -> None:
-    """Somebody else has written it."""
+    """A stored value that is no valid vector counts as missing."""
     store = SqliteStore(tmp_path)
     store.keep([Entry("a", Reply(text))])
     store.close()
@@ -56,17 +56,17 @@ def test_an_invalid_vector_counts_as_missing(tmp_path: Path, text: str) -> None:
 
 
 def test_an_unusable_store_costs_only_time() -> None:
-    """It is tried once; a package that is missing is an error."""
-    tried = []
+    """A store that fails to open is tried once and then ignored; a missing package raises InputError."""
+    attempts = []
 
     def fail() -> ReplyStore:
-        tried.append(1)
+        attempts.append(1)
         raise StoreError("away")
 
     shared = SharedEmbeddings(fail)
     shared.put_many({"a": np.ones(2, np.float32)})
     assert shared.get_many(["a"]) == {}
-    assert tried == [1]
+    assert attempts == [1]
 
     def missing() -> ReplyStore:
         raise InputError("install it")

@@ -1,4 +1,4 @@
-"""What the tests of one process share: pipelines, eval sets, calibrations."""
+"""Resources that the tests of one process share: pipelines, eval sets, calibrations."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def _labels(folder: Path, *, wrong: int) -> Path:
-    """Labels of 20 answers, some of which people find wrong."""
+    """Write labels of 20 answers, `wrong` of which people label as wrong; return the path."""
     path = folder / "labels.jsonl"
     records = [
         {"question": f"Question {n}?", "references": ["a"], "prediction": f"a{n}", "human": n >= wrong}
@@ -34,25 +34,25 @@ def _labels(folder: Path, *, wrong: int) -> Path:
 
 
 def test_tests_with_the_same_components_share_a_pipeline(session: Session) -> None:
-    one = components()
-    first, repeat = session.pipelines.with_repeats(one)
-    assert session.pipelines.get(replace(one)) is first
+    parts = components()
+    first, repeat = session.pipelines.with_repeats(parts)
+    assert session.pipelines.get(replace(parts)) is first
     assert repeat is not first
-    assert session.pipelines.get(replace(one, retriever=retriever(1))) is not first
+    assert session.pipelines.get(replace(parts, retriever=retriever(1))) is not first
 
 
 def test_a_ranking_is_retrieved_once_for_all_scores(session: Session) -> None:
-    asked = []
+    queries = []
 
     def retrieve(query: str, k: int) -> list[dict[str, str]]:
-        asked.append(query)
+        queries.append(query)
         return retriever()(query, k)
 
     parts = replace(components(), retriever=retrieve)
     requests = [ScoreRequest("recall@1"), ScoreRequest("mrr@1")]
     assert list(session.score(parts, evalset_of(3), requests).values()) == [1.0, 1.0]
     assert session.score(parts, evalset_of(3), requests[:1]) == {requests[0]: 1.0}
-    assert sorted(asked) == ["question 0", "question 1", "question 2"]
+    assert sorted(queries) == ["question 0", "question 1", "question 2"]
 
 
 def test_an_eval_set_in_python_is_checked_once(session: Session, tmp_path: Path) -> None:

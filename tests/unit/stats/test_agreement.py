@@ -9,7 +9,7 @@ from pytest_rageval.stats.intervals import Estimate, wilson_interval
 
 
 def test_kappa_of_a_worked_example() -> None:
-    """Cohen's own arithmetic: 0.70 agreement, 0.50 by chance."""
+    """In Cohen's own example, 0.70 observed and 0.50 chance agreement give a kappa of 0.4."""
     table = {("yes", "yes"): 20, ("yes", "no"): 5, ("no", "yes"): 10, ("no", "no"): 15}
     a, b = zip(*[pair for pair, count in table.items() for _ in range(count)], strict=True)
     kappa = cohen_kappa(a, b)
@@ -21,7 +21,7 @@ def test_kappa_of_a_worked_example() -> None:
 
 
 def test_kappa_of_wins_ties_and_losses() -> None:
-    """A tie is a label like others: both judges miss two items, one by half and one by all."""
+    """A tie is a label like any other: missing by half a point or by a whole one both count as a disagreement."""
     people = [1, 1, 0, -1, -1, 1]
     near, far = cohen_kappa(people, [1, 0, 0, -1, 0, 1]), cohen_kappa(people, [1, -1, 0, -1, 1, 1])
     assert near is not None
@@ -32,7 +32,7 @@ def test_kappa_of_wins_ties_and_losses() -> None:
 
 @pytest.mark.parametrize("n", [4, 20, 200])
 def test_full_agreement_has_an_interval_of_positive_width(n: int) -> None:
-    """A few items without a disagreement do not prove that there are none."""
+    """If all labels agree, kappa is 1 and its lower bound is below 1: a few items do not prove perfect agreement."""
     labels = [0, 1] * (n // 2)
     kappa = cohen_kappa(labels, labels)
     assert kappa is not None
@@ -41,7 +41,7 @@ def test_full_agreement_has_an_interval_of_positive_width(n: int) -> None:
 
 
 def test_kappa_is_cut_at_minus_1() -> None:
-    """With hardly any room beyond chance the lower bound would be far below."""
+    """If chance agreement is almost 1, the computed lower bound is below -1 and is clipped to -1."""
     kappa = cohen_kappa([1] * 99 + [0], [1] * 100)
     assert kappa is not None
     assert kappa.value == pytest.approx(0, abs=1e-12)
@@ -50,63 +50,63 @@ def test_kappa_is_cut_at_minus_1() -> None:
 
 @pytest.mark.parametrize(("a", "b"), [([], []), ([1, 1], [1, 1]), (["no"], ["no"])])
 def test_kappa_without_two_labels_is_none(a: list[object], b: list[object]) -> None:
-    """Chance alone agrees fully; that is neither 0 nor 1."""
+    """If the raters use only one label, chance agreement is 1 and kappa is None, not 0 or 1."""
     assert cohen_kappa(a, b) is None
 
 
 def test_accuracy_of_nothing_is_none() -> None:
-    """No items, no share."""
+    """The accuracy of zero items is None."""
     assert accuracy([], []) is None
 
 
 def test_pearson_of_a_worked_example() -> None:
-    """From their means the grades differ by -1, 0, 1 and -1, 1, 0."""
-    found = pearson([1, 2, 3], [3, 5, 4])
-    assert found is not None
-    assert found.value == pytest.approx(1 / sqrt(2 * 2), abs=1e-15)
+    """Deviations from the mean of -1, 0, 1 and -1, 1, 0 give a correlation of 1/2."""
+    correlation = pearson([1, 2, 3], [3, 5, 4])
+    assert correlation is not None
+    assert correlation.value == pytest.approx(1 / sqrt(2 * 2), abs=1e-15)
 
 
 @pytest.mark.parametrize(("a", "b"), [([], []), ([1], [2]), ([3, 3, 3], [1, 2, 3]), ([1, 2], [4, 4])])
 def test_pearson_without_variation_is_none(a: list[float], b: list[float]) -> None:
-    """Nothing rises, so nothing can rise together."""
+    """Pearson's correlation is None for fewer than two items or if one rater's grades are all equal."""
     assert pearson(a, b) is None
 
 
 def test_pearson_hinges_on_one_item() -> None:
-    """Where resamples without it do not vary, the interval admits that there may be no correlation."""
-    found = pearson([1] * 9 + [5], [2] * 8 + [1, 5])
-    assert found is not None
-    assert found.value > 0.9
-    assert found.low == 0
+    """If the correlation rests on one item, resamples without that item do not vary, and the lower bound is 0."""
+    correlation = pearson([1] * 9 + [5], [2] * 8 + [1, 5])
+    assert correlation is not None
+    assert correlation.value > 0.9
+    assert correlation.low == 0
 
 
 def test_grades_on_one_line_leave_no_width() -> None:
-    """There is nothing to resample."""
-    found = pearson([1, 2, 3, 5], [2, 3, 4, 6])
-    assert found is not None
-    assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1), abs=1e-12)
+    """If all grades lie on one line, every resample has a correlation of 1, and so have both bounds."""
+    correlation = pearson([1, 2, 3, 5], [2, 3, 4, 6])
+    assert correlation is not None
+    assert (correlation.value, correlation.low, correlation.high) == pytest.approx((1, 1, 1), abs=1e-12)
 
 
 def test_the_seed_of_pearson_decides() -> None:
-    """The same seed gives the same interval."""
+    """The same seed gives the same interval, and another seed another interval."""
     a, b = [1, 2, 3, 4, 5, 3, 2, 4], [2, 2, 3, 5, 4, 2, 1, 3]
     assert pearson(a, b, seed=1) == pearson(a, b, seed=1) != pearson(a, b, seed=2)
 
 
 @pytest.mark.parametrize("measure", [accuracy, cohen_kappa, pearson])
 def test_labels_of_different_items_are_refused(measure) -> None:
-    """They must be of one length."""
+    """Two label lists of different lengths raise ValueError with both lengths."""
     with pytest.raises(ValueError, match="not 2 and 3"):
         measure([1, 2], [1, 2, 3])
 
 
 def test_tallies_add_up_to_rates() -> None:
-    """Of four verdicts one is split; of eleven votes one differs from its verdict."""
+    """The sum of three tallies has one split verdict in four and one minority vote in eleven."""
     tally = sum([Tally(1, 1, 3, 1), Tally(1, 0, 2, 0, 1), Tally(2, 0, 6)], Tally())
     assert tally == Tally(verdicts=4, split=1, votes=11, minority=1, unread=1)
     assert (tally.flip_rate, tally.minority_rate) == (1 / 4, 1 / 11)
 
 
 def test_without_verdicts_nothing_flips() -> None:
-    """Zero of zero is 0."""
+    """Both rates of an empty tally are 0."""
     assert (Tally().flip_rate, Tally().minority_rate) == (0.0, 0.0)

@@ -18,11 +18,11 @@ from pytest_rageval.stats.agreement import majority
     ],
 )
 def test_majority(labels: list[int], expected: int) -> None:
-    """More than half decide; otherwise it is a tie, also where a label is merely the most frequent."""
+    """A label needs more than half of the votes; otherwise the result is a tie, even for the most frequent label."""
     assert majority(labels, tie=0) == expected
 
 
 def test_no_labels_have_no_majority() -> None:
-    """It is not a tie."""
+    """The majority of zero labels raises ValueError instead of returning a tie."""
     with pytest.raises(ValueError, match="at least one label"):
         majority([], tie=0)

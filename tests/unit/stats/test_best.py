@@ -1,4 +1,4 @@
-"""The best of several systems, and those that may be as good."""
+"""The best of several systems, and the systems that do not differ significantly from it."""
 
 import random
 
@@ -12,7 +12,7 @@ def _system(*scores: float | None) -> dict[str, float]:
 
 
 def test_two_systems_are_compared_two_sided() -> None:
-    """Five questions gained and none lost: one-sided mid-p 1 / 2^6, and either could have been the better one."""
+    """With five gains and no loss, the one-sided mid-p of 1 / 2^6 is doubled: either system could have been best."""
     worse, best = compare_with_best([_system(0, 0, 0, 0, 0, 1), _system(1, 1, 1, 1, 1, 1)])
     assert best == Standing(1.0, 6, best=True, shared=6, p_value=None)
     assert worse == Standing(1 / 6, 6, best=False, shared=6, p_value=2 / 64)
@@ -20,17 +20,17 @@ def test_two_systems_are_compared_two_sided() -> None:
 
 @pytest.mark.parametrize(("systems", "pairs"), [(2, 2), (3, 6), (4, 12)])
 def test_each_pair_that_could_have_been_the_one_counts(systems: int, pairs: int) -> None:
-    """Ten gained: mid-p 1 / 2^11, times the ordered pairs."""
-    one, *others = compare_with_best([_system(*[1] * 10), *[_system(*[0] * 10)] * (systems - 1)])
-    assert one is not None
-    assert one.best
+    """With ten gains, the mid-p of 1 / 2^11 is multiplied by the number of ordered pairs of systems."""
+    best, *others = compare_with_best([_system(*[1] * 10), *[_system(*[0] * 10)] * (systems - 1)])
+    assert best is not None
+    assert best.best
     assert [other and other.p_value for other in others] == [pairs / 2048] * (systems - 1)
 
 
 def test_only_what_both_have_is_compared() -> None:
-    """The mean is over the system's own examples, the comparison over the shared ones: 2 × 1 / 2^3.
+    """The mean covers all examples of a system, the comparison only the shared ones.
 
-    Over these, 1, 0 and 1, the other has 1 / 3.
+    On the three shared examples the best system scores 1 and the other 1 / 3; the p-value is 2 × 1 / 2^3.
     """
     best, other = compare_with_best([_system(None, 1, 1, 1, 1), _system(1, 0, 0, None, 1)])
     assert best == Standing(1.0, 4, best=True, shared=4, p_value=None)
@@ -38,7 +38,7 @@ def test_only_what_both_have_is_compared() -> None:
 
 
 def test_systems_without_a_score_are_in_no_pair() -> None:
-    """And have no standing."""
+    """A system without scores has no standing, and its pairs do not count in the correction."""
     assert compare_with_best([{}, {}]) == [None, None]
     best, none, other = compare_with_best([_system(*[1] * 6), {}, _system(*[0] * 6)])
     assert best is not None
@@ -49,20 +49,20 @@ def test_systems_without_a_score_are_in_no_pair() -> None:
 
 
 def test_nothing_shared_tells_nothing() -> None:
-    """However different the means are."""
+    """If two systems share no example, the p-value is 1, however different their means are."""
     _, other = compare_with_best([{"a": 1.0}, {"b": 0.0}])
     assert other == Standing(0.0, 1, best=False, shared=0, p_value=1.0)
 
 
 def test_several_may_be_best() -> None:
-    """Rounding does not decide which."""
+    """Two systems whose means differ only by rounding are both best."""
     standings = compare_with_best([_system(0.1, 0.2, 0.3), _system(0.3, 0.2, 0.1), _system(0, 0.2, 0.1)])
     assert [standing and standing.best for standing in standings] == [True, True, False]
 
 
 @pytest.mark.slow
 def test_many_systems_can_still_differ_significantly() -> None:
-    """The smallest p-value of draws is far below the corrected level."""
+    """With 40 systems, the p-values remain below 0.05 after the correction for all pairs."""
     rng = random.Random(3)
     best = _system(*(0.6 + rng.random() for _ in range(40)))
     others = [_system(*(rng.random() / 2 for _ in range(40))) for _ in range(39)]
@@ -72,13 +72,13 @@ def test_many_systems_can_still_differ_significantly() -> None:
 
 
 def test_equal_systems_seldom_differ_significantly() -> None:
-    """In at most one set of five in twenty, but for the error of 400 simulated ones."""
+    """Of 400 sets of five equal systems, at most 5% plus the simulation error have a significant difference."""
     rng = random.Random(7)
-    told = 0
+    false_alarms = 0
     for _ in range(400):
         systems = [_system(*(rng.randint(0, 1) for _ in range(60))) for _ in range(5)]
         standings = compare_with_best(systems)
-        told += any(
+        false_alarms += any(
             standing and standing.p_value is not None and standing.p_value <= 0.05 for standing in standings
         )
-    assert told <= 400 * 0.05 + 10
+    assert false_alarms <= 400 * 0.05 + 10

@@ -1,4 +1,4 @@
-"""The simulation of the gate's errors, in small."""
+"""A small version of the simulation that measures the gate's error rates."""
 
 import math
 import re
@@ -28,7 +28,7 @@ RUNS = 200
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SCORES)
 def test_few_false_alarms_and_some_power(kind: str) -> None:
-    """Over 200 runs of 60 examples; the bound of 5% has a standard error of 1.5 here."""
+    """In 200 runs of 60 examples, false alarms stay near 5% (standard error 1.5 points) and power is above one half."""
     rng = np.random.default_rng(1)
     none, ten = (synthetic(rng, kind, (RUNS, 60), drop) for drop in (0.0, 0.1))
     assert gate(none).mean() <= 0.05 + 3 * 0.0155
@@ -41,21 +41,21 @@ def test_few_false_alarms_and_some_power(kind: str) -> None:
 @pytest.mark.parametrize("kind", SCORES)
 @pytest.mark.parametrize("drop", [0.0, 0.1])
 def test_the_true_drop_is_the_one_asked_for(kind: str, drop: float) -> None:
-    """So that a false alarm is one; within five standard errors of 200,000 differences."""
-    found = synthetic(np.random.default_rng(2), kind, (RUNS, 1000), drop)
-    assert found.mean() == pytest.approx(drop, abs=5 * found.std() / np.sqrt(found.size))
+    """The mean of 200,000 synthetic differences is within five standard errors of the requested drop."""
+    differences = synthetic(np.random.default_rng(2), kind, (RUNS, 1000), drop)
+    assert differences.mean() == pytest.approx(drop, abs=5 * differences.std() / np.sqrt(differences.size))
 
 
 @pytest.mark.parametrize("draw", [rare_gains, rarer_gains])
 def test_the_skewed_differences_have_no_drop(draw) -> None:
-    """Their many small losses and few large gains cancel."""
-    found = draw(np.random.default_rng(3), RUNS, 1000)
-    assert found.mean() == pytest.approx(0, abs=5 * found.std() / np.sqrt(found.size))
-    assert np.sum(found > 0) > 7 * np.sum(found < 0)
+    """The skewed distributions have a mean of 0: their many small losses and few large gains cancel."""
+    differences = draw(np.random.default_rng(3), RUNS, 1000)
+    assert differences.mean() == pytest.approx(0, abs=5 * differences.std() / np.sqrt(differences.size))
+    assert np.sum(differences > 0) > 7 * np.sum(differences < 0)
 
 
 def test_the_size_is_that_of_all_tables() -> None:
-    """Summed over every table of 12 questions, at the shares that the function looks at."""
+    """The size equals the sum over all tables of 12 questions, maximized over the shares on the function's grid."""
     n, alpha = 12, 0.05
 
     def size(share: float) -> float:
@@ -74,7 +74,7 @@ def test_the_size_is_that_of_all_tables() -> None:
 
 @pytest.mark.parametrize("n", [8, 12, 17, 30, 61, 68, 200])
 def test_the_size_is_near_the_level(n: int) -> None:
-    """At most 5.02% with at most half of the questions changed, and 7.3% if all may."""
+    """The size is at most 5.02% if at most half of the questions change, and at most 7.3% if all may change."""
     assert mid_p_size(n, max_changed=0.5) <= 0.0502
     assert mid_p_size(n) <= 0.073
     assert mid_p_size(n, 0.01, max_changed=0.5) <= 0.0101
@@ -85,12 +85,12 @@ def test_the_size_is_near_the_level(n: int) -> None:
 def test_every_table_prints_without_data(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path
 ) -> None:
-    """A line per cell, in aligned columns, the same every time; without the rows of real differences."""
+    """Two runs print the same aligned rows; without the data, the rows of real differences are omitted."""
     monkeypatch.setattr(variants, "DATA", tmp_path)
     for _ in range(2):
         show(name, 3, sizes=(50,))
-    once, again = capsys.readouterr().out.split(f"\n{name}, 3 runs: ")[1:]
-    assert once == again
-    rows = re.findall(r"^\S.{19} +50(?: +\d+\.\d%)+$", once, re.MULTILINE)
+    first_output, second_output = capsys.readouterr().out.split(f"\n{name}, 3 runs: ")[1:]
+    assert first_output == second_output
+    rows = re.findall(r"^\S.{19} +50(?: +\d+\.\d%)+$", first_output, re.MULTILINE)
     assert bool(rows) == (name != "family")
     assert "real" not in "".join(rows)

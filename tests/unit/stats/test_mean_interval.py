@@ -1,4 +1,4 @@
-"""Which interval a mean of scores gets."""
+"""Which method computes the interval of a mean score."""
 
 import pytest
 
@@ -21,12 +21,12 @@ GRADED = [0.0, 0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.9, 1.0]
     ],
 )
 def test_the_scores_choose_the_interval(values: list[float], expected: tuple[float, float] | None) -> None:
-    """Wilson for 0 and 1, BCa for the rest, none where nothing can be said."""
+    """Scores of 0 and 1 get Wilson's interval, graded scores BCa, and no scores or a single graded score None."""
     assert mean_interval(values) == expected
 
 
 def test_the_seed_reaches_the_bootstrap() -> None:
-    """Graded scores are resampled with the seed given."""
+    """The bootstrap of graded scores uses the given seed."""
     assert mean_interval(GRADED, seed=2) == bca_means([GRADED], seed=2)[0] != bca_means([GRADED], seed=0)[0]
 
 
@@ -34,14 +34,14 @@ def test_the_seed_reaches_the_bootstrap() -> None:
     ("values", "ones"), [([1.0] * 20, 0), ([5.0] * 20, 20), ([5.0, 1.0, 1.0, 5.0, 5.0], 3)]
 )
 def test_the_ends_of_another_scale_are_a_proportion_too(values: list[float], ones: int) -> None:
-    """From 1 to 5, Wilson's interval stretched: 20 grades of 1 leave room above and none below."""
+    """Scores at the ends of a scale from 1 to 5 get Wilson's interval, stretched to that scale."""
     low, high = wilson_interval(ones, len(values))
     assert mean_interval(values, scale=(1.0, 5.0)) == pytest.approx((1 + 4 * low, 1 + 4 * high))
 
 
 @pytest.mark.parametrize(("value", "scale"), [(1 / 3, (0.0, 1.0)), (3.0, (1.0, 5.0))])
 def test_equal_scores_are_no_certainty(value: float, scale: tuple[float, float]) -> None:
-    """As 20 of 20 leave room below 1, twenty times a third leaves room on both sides; the more, the less."""
+    """Equal scores between the ends get an interval of positive width, which narrows as their number grows."""
     widths = []
     for n in (2, 20, 200):
         low, high = mean_interval([value] * n, scale=scale) or (value, value)
@@ -53,18 +53,18 @@ def test_equal_scores_are_no_certainty(value: float, scale: tuple[float, float])
 
 
 def test_equal_scores_of_an_unknown_scale_stay_unchanged() -> None:
-    """There are no ends for the others to be at."""
+    """If the scale is unknown, equal scores get an interval of zero width."""
     assert mean_interval([40.0] * 9) == (40.0, 40.0)
 
 
 def test_between_its_ends_grades_are_resampled() -> None:
-    """Whatever the scale; a 1 is no proportion where it goes up to 5."""
+    """Grades between the ends of the scale are resampled; a 1 is no success on a scale from 1 to 5."""
     grades = [1.0, 1.0, 3.0, 5.0, 4.0]
     assert mean_interval(grades, scale=(1.0, 5.0)) == bca_means([grades])[0]
 
 
 def test_on_a_scale_without_an_end_equal_scores_have_no_interval() -> None:
-    """How far unseen ones may be is not known; others are resampled, and a 0 is no end of a proportion."""
+    """On an unbounded scale, equal scores have no interval, and other scores, 0 and 1 included, are resampled."""
     scale = (0.0, float("inf"))
     assert mean_interval([2.0] * 9, scale=scale) is None
     assert mean_interval([0.0] * 9, scale=scale) is None
@@ -72,6 +72,6 @@ def test_on_a_scale_without_an_end_equal_scores_have_no_interval() -> None:
 
 
 def test_each_sample_of_several_chooses_its_own_interval() -> None:
-    """A proportion, graded scores and equal ones side by side."""
+    """Several samples computed together each get the interval that they get alone."""
     samples = [[0.0, 1.0, 1.0], [0.2, 0.4, 0.9], [0.5] * 3, [0.1, 0.1, 0.6]]
     assert mean_intervals(samples, seed=4) == [mean_interval(sample, seed=4) for sample in samples]

@@ -12,18 +12,18 @@ from pytest_rageval.stats.noninferiority import inferiority_p_value, noninferior
 
 @pytest.mark.parametrize(("n", "margin"), [(20, 0.05), (58, 0.05), (59, 0.05), (149, 0.02), (1000, 0.001)])
 def test_without_change_the_unseen_losses_decide(n: int, margin: float) -> None:
-    """No loss in n examples has a probability of (1 - margin)^n where whole ones are that frequent."""
+    """If no score changed, p is (1 - margin)^n: the probability that n examples show no full loss."""
     assert noninferiority_p_value([0.0] * n, margin) == pytest.approx((1 - margin) ** n, abs=1e-12)
 
 
 def test_losses_alone_are_a_binomial_test() -> None:
-    """3 losses among 200 where 5% are to be expected."""
+    """With 3 losses in 200 and a margin of 5%, p is the binomial tail."""
     tail = sum(math.comb(200, k) * 0.05**k * 0.95 ** (200 - k) for k in range(4))
     assert noninferiority_p_value([1.0] * 3 + [0.0] * 197, 0.05) == pytest.approx(tail, abs=1e-12)
 
 
 def test_losses_and_gains_follow_the_restricted_estimate() -> None:
-    """By the trinomial distribution, with Tango's closed form of the estimate."""
+    """With losses and gains, p is the trinomial tail at Tango's closed-form restricted estimate."""
     n, lost, gained, margin = 30, 2, 4, 0.1
     # b/(q + d) + c/q = 2(n - b - c)/(1 - 2q - d), solved for q, the probability of a gain
     half = (lost + gained - margin * (2 * n - lost + gained)) / (4 * n)
@@ -42,12 +42,12 @@ def test_losses_and_gains_follow_the_restricted_estimate() -> None:
 
 @pytest.mark.parametrize("drops", [[], [0.05], [1.0, 0.0], [0.3] * 10, [-0.1, 0.2]])
 def test_what_dropped_that_much_is_not_excluded(drops: list[float]) -> None:
-    """Nor is anything by no example."""
+    """The p-value is 1 if the observed drop reaches the margin or there is no example."""
     assert noninferiority_p_value(drops, 0.05) == 1.0
 
 
 def test_the_world_has_the_margin_as_its_mean() -> None:
-    """Whether by reweighting what was seen or with losses that were not."""
+    """The null weights have the margin as mean, with unseen full losses only if no observed loss reaches the margin."""
     for seen in ([-0.5, 0.0, 0.4], [-0.5, 0.0, 0.01], [0.0]):
         values = np.array(seen)
         world = null_weights(values, np.full(len(values), 1 / len(values)), 0.05, 1.0)
@@ -58,7 +58,7 @@ def test_the_world_has_the_margin_as_its_mean() -> None:
 
 
 def test_real_differences_are_those_of_draws() -> None:
-    """Within four standard errors of 20,000 samples of the world, and the allowance of the grid."""
+    """For real-valued drops, p is within four standard errors of 20,000 samples plus the allowance of the grid."""
     rng = random.Random(3)
     drops = np.array([rng.choice([0.0, 0.0, rng.uniform(-0.4, 0.6)]) for _ in range(80)])
     exact = noninferiority_p_value(drops.tolist(), 0.05)
@@ -71,7 +71,7 @@ def test_real_differences_are_those_of_draws() -> None:
 
 
 def test_a_coarser_grid_is_nearly_as_good() -> None:
-    """It only spreads values a little."""
+    """A grid of 10,000 points changes the p-value by at most 10%."""
     rng = random.Random(4)
     drops = [rng.uniform(-0.3, 0.3) for _ in range(200)]
     fine, coarse = noninferiority_p_value(drops, 0.02), noninferiority_p_value(drops, 0.02, points=10_000)
@@ -100,14 +100,14 @@ def test_scores_on_another_scale() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(drops: list[float], margin: float, message: str) -> None:
-    """A margin that no score can lose, and a difference beyond the scale."""
+    """A margin outside the score's range, or a difference beyond the scale, raises ValueError."""
     with pytest.raises(ValueError, match=message):
         noninferiority_p_value(drops, margin)
 
 
 @pytest.mark.parametrize("kind", ["verdicts", "sixths", "real"])
 def test_sums_that_are_unlikely_need_not_be_followed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The p-value is that of all sums, for sets small and large."""
+    """Leaving unlikely sums out of the computation does not change the p-value, for small and for large sets."""
     rng = np.random.default_rng(5)
     cases = []
     for n in (3, 50, 400, 3000):
@@ -119,21 +119,21 @@ def test_sums_that_are_unlikely_need_not_be_followed(kind: str, monkeypatch: pyt
             drops = rng.uniform(-0.3, 0.3, n) * (rng.random(n) < 0.2)
         cases.append(drops.tolist())
     narrow = [noninferiority_p_value(drops, 0.02) for drops in cases]
-    monkeypatch.setattr(module, "_bernstein_reach", lambda variance, largest: 1e9)  # noqa: ARG005 - of no matter
+    monkeypatch.setattr(module, "_bernstein_reach", lambda variance, largest: 1e9)  # noqa: ARG005 - the arguments are unused
     assert narrow == pytest.approx(
         [noninferiority_p_value(drops, 0.02, points=1 << 24) for drops in cases], abs=1e-9
     )
 
 
 def test_a_drop_is_shown_as_its_opposite_is_excluded() -> None:
-    """Gains and losses change places, and so does the sign of what is allowed."""
+    """The test that shows a drop is the test that excludes one, with the signs of differences and bound negated."""
     rng = random.Random(6)
     drops = [rng.choice([0.0, 0.5, -0.25, 1.0]) for _ in range(40)]
-    turned = [-drop for drop in drops]
-    assert inferiority_p_value(turned, 0.0) == noninferiority_p_value(drops, 0.0)
+    negated = [-drop for drop in drops]
+    assert inferiority_p_value(negated, 0.0) == noninferiority_p_value(drops, 0.0)
     for allowed in (0.0, 0.05, 0.3):
-        values, counts = np.unique(turned, return_counts=True)
-        if np.mean(turned) >= -allowed:
+        values, counts = np.unique(negated, return_counts=True)
+        if np.mean(negated) >= -allowed:
             assert inferiority_p_value(drops, allowed) == 1.0
             continue
         world = null_weights(values, counts / 40, -allowed, 1.0)
@@ -141,13 +141,13 @@ def test_a_drop_is_shown_as_its_opposite_is_excluded() -> None:
         samples = (
             np.random.default_rng(7).choice(np.append(values, 1.0), p=world, size=(40_000, 40)).sum(axis=1)
         )
-        drawn = np.mean(samples <= sum(turned) + 1e-9)
+        drawn = np.mean(samples <= sum(negated) + 1e-9)
         error = 4 * math.sqrt(drawn * (1 - drawn) / 40_000) + 1e-4
         assert inferiority_p_value(drops, allowed) == pytest.approx(drawn, abs=error)
 
 
 def test_losses_without_a_gain_are_weighed_against_those_not_seen() -> None:
-    """A quarter lost by all: gains of 1 in one of five would make up for it, of which none came in n."""
+    """If every example loses 0.25, p is the probability that n examples show none of the full gains that offset it."""
     assert inferiority_p_value([0.25] * 10) == pytest.approx(0.8**10, abs=1e-12)
     assert inferiority_p_value([0.25] * 10, largest=0.5) == pytest.approx((2 / 3) ** 10, abs=1e-12)
     assert inferiority_p_value([0.25] * 10, 0.25) == 1.0
@@ -165,6 +165,6 @@ def test_losses_without_a_gain_are_weighed_against_those_not_seen() -> None:
     ],
 )
 def test_what_cannot_be_shown_is_refused(drops: list[float], allowed: float, message: str) -> None:
-    """As where a drop is to be excluded."""
+    """An allowed drop outside the score's range, or a difference beyond the scale, raises ValueError."""
     with pytest.raises(ValueError, match=message):
         inferiority_p_value(drops, allowed)

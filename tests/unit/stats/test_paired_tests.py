@@ -1,4 +1,4 @@
-"""The joint test of drops: p-values, intervals, and what they are held against."""
+"""The joint test of drops: p-values, intervals, and allowed drops."""
 
 import math
 
@@ -18,35 +18,35 @@ def _one(values: list[float], alpha: float = 0.05, **words: float) -> PairedTest
 
 
 def _graded(seed: int, n: int, drop: float = 0.0) -> list[float]:
-    """A third of the questions change, by up to 0.4 either way and the drop."""
+    """Graded differences: a third of the questions change by up to 0.4, shifted so that the mean drop is `drop`."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(n) < 1 / 3, rng.uniform(-0.4, 0.4, n) + 3 * drop, 0.0).tolist()
 
 
 def test_a_score_of_verdicts_is_tested_by_mcnemar() -> None:
-    """With Tango's interval; questions without change or score say nothing."""
-    found = _one([1.0] * 7 + [-1.0] + [0.0] * 20 + [NAN] * 5)
-    assert found.p_value == mid_p(7, 1)
-    assert (found.low, found.high) == tango_interval(7, 1, 28, alpha=0.05)
-    assert found.drop == pytest.approx(6 / 28)
-    assert not found.needs_symmetry
+    """A 0/1 score gets the mid-p McNemar test and Tango's interval; unchanged or unscored questions do not affect p."""
+    result = _one([1.0] * 7 + [-1.0] + [0.0] * 20 + [NAN] * 5)
+    assert result.p_value == mid_p(7, 1)
+    assert (result.low, result.high) == tango_interval(7, 1, 28, alpha=0.05)
+    assert result.drop == pytest.approx(6 / 28)
+    assert not result.needs_symmetry
 
 
 def test_differences_of_any_one_size_are_verdicts() -> None:
-    """A uniform shift is as clear as it can be, however small, and however wide the scale."""
+    """Differences of one size, however small, are tested like those of a 0/1 score."""
     assert _one([0.25] * 7 + [-0.25]).p_value == mid_p(7, 1)
     assert _one([0.03] * 60).p_value < 1e-15
 
 
 def test_rounding_is_no_difference() -> None:
-    """Up to the tolerance of the score: a shift of 1e-7 of all similarities is none."""
+    """Differences up to the score's tolerance count as no change."""
     assert _one([1e-7] * 60, tolerance=1e-6) == _one([0.0] * 60)
     assert _one([1e-7] * 60).p_value < 0.05
     assert _one([1e-15, -1e-15, 1e-15]).p_value == 1.0
 
 
 def test_several_scores_are_tested_jointly() -> None:
-    """By sign flips of the questions; a missing score of one does not drop the question for the others."""
+    """Several scores share the sign flips; a question without one score still counts for the others."""
     one, other = _graded(1, 12, 0.1), _graded(2, 12, 0.05)
     other[3] = NAN
     columns = np.nan_to_num(np.column_stack([one, other]))
@@ -57,7 +57,7 @@ def test_several_scores_are_tested_jointly() -> None:
 
 
 def test_the_same_score_twice_is_tested_as_once() -> None:
-    """recall@5 and hit@5 of questions with one gold passage: nothing is lost by asking for both."""
+    """Testing a copy of a score too (recall@5 and hit@5 with one gold passage) does not change the p-value."""
     values = [1.0] * 9 + [-1.0] * 2 + [0.0] * 30
     twice = joint_drop_test([PairedDrops(values), PairedDrops(values)], alpha=0.05)
     once = _one(values)
@@ -66,7 +66,7 @@ def test_the_same_score_twice_is_tested_as_once() -> None:
 
 
 def test_slices_have_their_own_questions() -> None:
-    """Two of them are nearly as two tests at half the level."""
+    """Two slices without common questions are tested almost as separately, each at half the level."""
     values = [1.0] * 7 + [0.0] * 5
     missing = [NAN] * 12
     tests = joint_drop_test([PairedDrops(values + missing), PairedDrops(missing + values)], alpha=0.05)
@@ -76,7 +76,7 @@ def test_slices_have_their_own_questions() -> None:
 
 
 def test_the_signs_of_a_cluster_are_flipped_together() -> None:
-    """Eight questions of four documents that all lost are four coins."""
+    """Eight lost questions of four documents count as four independent losses."""
     values, clusters = [1.0] * 8, [0, 0, 1, 1, 2, 2, 3, 3]
     tests = joint_drop_test([PairedDrops(values)], alpha=0.05, clusters=clusters)
     assert tests.scores[0].p_value == 1 / 32
@@ -86,17 +86,17 @@ def test_the_signs_of_a_cluster_are_flipped_together() -> None:
 
 
 def test_a_drop_beyond_what_is_allowed_is_another_claim() -> None:
-    """The allowed drop is taken off each difference."""
+    """To show a drop beyond an allowed one, the allowed drop is subtracted from each difference."""
     values = [*_graded(4, 14, 0.2), 0.9, 0.5]
     shifted = np.array(values)[:, None] - 0.05
-    found = _one(values, beyond=0.05)
-    assert found.p_value == sign_flip_test(shifted, alpha=0.05).p_values[0]
-    assert found.p_value > _one(values).p_value
+    result = _one(values, beyond=0.05)
+    assert result.p_value == sign_flip_test(shifted, alpha=0.05).p_values[0]
+    assert result.p_value > _one(values).p_value
     assert _one([0.0] * 200 + [1.0] * 3, beyond=0.02).p_value > 0.05
 
 
 def test_asymmetric_differences_need_a_second_test() -> None:
-    """Many small losses and no gain: less significant if there may be rare gains that were not seen."""
+    """Many small losses without a gain get the larger p-value of a second test, which allows for rare unseen gains."""
     values = [0.02, 0.03] * 10 + [0.0] * 40
     alone = sign_flip_test(np.array(values)[:, None], alpha=0.05).p_values[0]
     second = inferiority_p_value(values, largest=0.12)
@@ -106,7 +106,10 @@ def test_asymmetric_differences_need_a_second_test() -> None:
 
 
 def test_below_sixty_questions_a_note_is_all() -> None:
-    """And below the usual level; not where the reweighted test agrees."""
+    """With fewer than 60 questions or a level below 0.05, `needs_symmetry` replaces the second test.
+
+    It is not set if the reweighted test agrees.
+    """
     lopsided = [0.02, 0.03] * 8 + [0.0] * 20
     assert _one(lopsided).needs_symmetry
     assert _one(lopsided).p_value < 0.001
@@ -118,7 +121,7 @@ def test_below_sixty_questions_a_note_is_all() -> None:
 
 
 def test_similarities_need_no_gain_of_the_whole_scale() -> None:
-    """A shift of all of them that is many standard errors wide is seen, within a scale that is wider still."""
+    """A shift of many standard errors is significant even if the scale is much wider than the shift."""
     rng = np.random.default_rng(5)
     assert _one(rng.uniform(0.02, 0.04, 60).tolist()).p_value <= 0.05
     assert _one(rng.normal(0.02, 0.05, 100).tolist()).p_value <= 0.05
@@ -128,7 +131,7 @@ def test_similarities_need_no_gain_of_the_whole_scale() -> None:
 @pytest.mark.parametrize("beyond", [0.0, 0.05])
 @pytest.mark.parametrize("n", [8, 40, 150])
 def test_interval_and_p_value_say_the_same(n: int, beyond: float) -> None:
-    """The lower bound is above what the drop is held against where p is at most alpha, and only there."""
+    """The lower bound is at or above the allowed drop exactly if p is at most alpha."""
     for seed in range(8):
         scores = [
             PairedDrops(_graded(seed, n, seed % 5 / 30), beyond),
@@ -140,7 +143,7 @@ def test_interval_and_p_value_say_the_same(n: int, beyond: float) -> None:
 
 
 def test_without_pairs_there_is_no_comparison() -> None:
-    """No score of a question, or no question."""
+    """A score without any paired value has a p-value of 1 and the widest interval."""
     for values in ([NAN, NAN], []):
         assert _one(values) == PairedTestResult(None, 1.0, -1.0, 1.0, needs_symmetry=False)
     tests = joint_drop_test([PairedDrops([NAN] * 9), PairedDrops([1.0] * 9)], alpha=0.05)
@@ -163,13 +166,13 @@ def test_without_pairs_there_is_no_comparison() -> None:
 def test_what_cannot_be_is_refused(
     scores: list[PairedDrops], clusters: list[int] | None, message: str
 ) -> None:
-    """With what was found."""
+    """Invalid input raises ValueError with the value that was passed."""
     with pytest.raises(ValueError, match=message):
         joint_drop_test(scores, alpha=0.05, clusters=clusters)
 
 
 def test_wider_scales() -> None:
-    """Grades from 1 to 5 are shares with four times the numbers."""
+    """Differences of grades from 1 to 5 get the p-value of shares, and an interval four times as wide."""
     values = _graded(6, 50, 0.03)
     shares, grades = _one(values), _one([4 * value for value in values], largest=4.0)
     assert grades.p_value == pytest.approx(shares.p_value, abs=1e-9)
@@ -189,7 +192,7 @@ def _verdicts(rng: np.random.Generator, n: int, losses: float, gains: float) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "least"), [(30, 0.26), (60, 0.54), (100, 0.75)])
 def test_alarms_and_power_of_verdicts(n: int, least: float) -> None:
-    """At most 5% where nothing dropped; of drops of 10 points as many as mid-p finds, some 10 points above exact."""
+    """False alarms stay at 5%, and the power for a drop of 10 points is at least that of mid-p."""
     rng = np.random.default_rng(n)
     rates = [
         np.mean([_one(run.tolist()).p_value <= 0.05 for run in _verdicts(rng, n, 0.04 + drop, 0.04)])
@@ -201,7 +204,7 @@ def test_alarms_and_power_of_verdicts(n: int, least: float) -> None:
 
 @pytest.mark.slow
 def test_alarms_of_a_family() -> None:
-    """Any of four scores of the same 40 questions: at most 5% where nothing dropped, and more than Bonferroni's."""
+    """With four scores of 40 questions, false alarms stay at 5%, and the test is less strict than Bonferroni's."""
     rng = np.random.default_rng(7)
     joint = alone = 0
     for _ in range(FEW):
@@ -219,7 +222,7 @@ def test_alarms_of_a_family() -> None:
 
 @pytest.mark.slow
 def test_the_interval_of_graded_differences_covers() -> None:
-    """Each bound is wrong in at most 7% of 400 samples from a skewed population; 1.1 is a standard error."""
+    """Each bound is wrong in at most 7.2% of 400 samples of a skewed population; the standard error is 1.1 points."""
     rng = np.random.default_rng(8)
     population = np.r_[np.zeros(70), rng.uniform(0.1, 1, 20), rng.uniform(-0.6, 0, 10)]
     below = above = 0
@@ -231,7 +234,7 @@ def test_the_interval_of_graded_differences_covers() -> None:
 
 
 def test_the_interval_by_clusters_is_wider_and_covers() -> None:
-    """30 documents of ten questions that move together."""
+    """The interval by clusters covers the true drop of 30 documents with ten questions; the one without does not."""
     rng = np.random.default_rng(9)
     clusters = np.repeat(np.arange(30), 10).tolist()
     below = above = narrow = 0
@@ -246,7 +249,7 @@ def test_the_interval_by_clusters_is_wider_and_covers() -> None:
 
 
 def test_few_clusters_bound_nothing() -> None:
-    """Two or fewer of one size: all that is possible."""
+    """With two equal clusters the interval is the whole scale; 20 clusters count as 20 examples."""
     assert drop_interval([1.0, 0.0, 0.0, 1.0], alpha=0.05, clusters="aabb") == (-1.0, 1.0)
     low, high = drop_interval([0.0] * 40, alpha=0.05, clusters=[i % 20 for i in range(40)])
     assert low == pytest.approx(-high)

@@ -1,4 +1,4 @@
-"""Verdicts in both orders."""
+"""Position bias of judges that compare a pair of answers in both orders."""
 
 from math import comb
 
@@ -9,7 +9,7 @@ from pytest_rageval.stats.systems import PositionBias, first_place_share, positi
 
 
 def test_a_worked_example() -> None:
-    """Of ten pairs five flip, four of these towards the first place."""
+    """Of ten pairs five flip, four of them in favor of the first place."""
     verdicts = (
         [(1.0, 0.0)] * 2 + [(1.0, 0.5), (0.5, 0.0), (0.0, 1.0)] + [(1.0, 1.0), (0.5, 0.5)] * 2 + [(0, 0)]
     )
@@ -21,7 +21,7 @@ def test_a_worked_example() -> None:
 
 
 def test_flips_both_ways_are_no_bias() -> None:
-    """Half of them each way: p is 1, not 1 and the middle split twice."""
+    """If half of the flips favor each place, p is exactly 1: the middle of the distribution is not counted twice."""
     bias = position_bias([(1, 0), (0, 1)] * 3)
     assert bias is not None
     assert bias.first is not None
@@ -29,32 +29,32 @@ def test_flips_both_ways_are_no_bias() -> None:
 
 
 def test_a_steady_judge_has_no_preference_to_measure() -> None:
-    """Without a flip there is no share of flips."""
+    """Without a flip, the share of the first place is None."""
     bias = position_bias([(1, 1), (0, 0)])
     assert bias is not None
     assert (bias.flips.value, bias.first, bias.p_value) == (0, None, 1)
 
 
 def test_the_other_answer_tells_the_same() -> None:
-    """Seen from the other answer, which stood second when this one stood first, nothing changes."""
+    """Verdicts seen from the other answer, with places and scores reversed, give the same bias."""
     verdicts = [(1, 0), (1, 0.5), (0, 1), (0.5, 0.5)]
     assert position_bias(verdicts) == position_bias([(1 - second, 1 - first) for first, second in verdicts])
 
 
 def test_no_pairs_have_no_bias() -> None:
-    """Nothing was judged."""
+    """The bias of zero pairs is None."""
     assert position_bias([]) is None
 
 
 @pytest.mark.parametrize("flips", [2000])
 def test_many_flips_are_exact(flips: int) -> None:
-    """Beyond what a float can hold of two to that power."""
+    """The p-value of 2,000 flips is computed although 2^2000 is too large for a float."""
     bias = position_bias([(1, 0)] * (flips // 2) + [(0, 1)] * (flips // 2 - 90) + [(1, 0)] * 90)
     assert bias is not None
     assert 1e-5 < bias.p_value < 1e-4
 
 
 def test_in_one_order_the_first_place_has_a_share_of_the_wins() -> None:
-    """With Wilson's interval; without any win there is none."""
+    """The first place's share of wins has Wilson's interval, and is None without a win."""
     assert first_place_share(8, 2) == Estimate(0.8, *wilson_interval(8, 10))
     assert first_place_share(0, 0) is None

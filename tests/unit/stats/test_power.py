@@ -1,4 +1,4 @@
-"""The drop that is detected in 80% of runs, the examples needed, and what clusters cost."""
+"""The drop that is detected in 80% of runs, the number of examples needed, and the effect of clusters."""
 
 import math
 from statistics import NormalDist, fmean
@@ -20,7 +20,7 @@ RUNS, SAMPLES = 200, 12
 
 
 def _called(runs: np.ndarray, max_drop: float, alpha: float, beyond: float = 0.0) -> np.ndarray:
-    """Whether each run fails, by mid-p or the normal limit of sign flips."""
+    """Whether each run fails the gate, by mid-p or the normal limit of sign flips."""
     above = runs.mean(axis=1) > max_drop + 1e-12
     if not beyond and np.isin(runs, (-1.0, 0.0, 1.0)).all():
         tables = zip((runs > 0).sum(axis=1), (runs < 0).sum(axis=1), strict=True)
@@ -31,7 +31,7 @@ def _called(runs: np.ndarray, max_drop: float, alpha: float, beyond: float = 0.0
 
 
 def _noise(rng: np.random.Generator, kind: str, runs: int, n: int) -> np.ndarray:
-    """Without a drop: 16% of verdicts change; or 30% of graded scores, by up to 0.6."""
+    """Differences without a drop: 16% of verdicts change, or 30% of graded scores by up to 0.6."""
     if kind == "verdicts":
         return rng.choice([-1.0, 0.0, 1.0], (runs, n), p=[0.08, 0.84, 0.08])
     return np.where(rng.random((runs, n)) < 0.3, rng.uniform(-0.6, 0.6, (runs, n)), 0.0)
@@ -43,7 +43,7 @@ def _noise(rng: np.random.Generator, kind: str, runs: int, n: int) -> np.ndarray
 @pytest.mark.parametrize("n", [60, 200, 1000])
 @pytest.mark.parametrize("kind", ["verdicts", "graded"])
 def test_the_drop_fails_in_80_percent(kind: str, n: int, max_drop: float, beyond: bool) -> None:  # noqa: FBT001
-    """Power within [0.75, 0.95], on average over samples that it is computed from; losses as large as the largest."""
+    """The detectable drop fails in 75% to 95% of runs on average, if losses are as large as the largest one."""
     rng = np.random.default_rng([n, int(100 * max_drop)])
     bound = max_drop if beyond else 0.0
     rates = []
@@ -57,15 +57,15 @@ def test_the_drop_fails_in_80_percent(kind: str, n: int, max_drop: float, beyond
 
 
 def test_without_change_few_losses_are_detected() -> None:
-    """Two more changes than were seen are allowed for; of 200 questions fewer than a dozen losses do."""
-    found = detectable_drop([0.0] * 200, alpha=0.05)
+    """If no score changed, two extra changes are assumed, and 5 to 12 losses in 200 questions are detectable."""
+    drop = detectable_drop([0.0] * 200, alpha=0.05)
     scale = (Z05 + Z80) ** 2 / 200
-    assert found**2 == pytest.approx(scale * (2 / 200 + found))
-    assert 5 / 200 < found < 12 / 200
+    assert drop**2 == pytest.approx(scale * (2 / 200 + drop))
+    assert 5 / 200 < drop < 12 / 200
 
 
 def test_the_size_of_losses_is_estimated_or_given() -> None:
-    """Large losses vary more, so that only larger drops are detected."""
+    """Large losses vary more, so the detectable drop grows with the size of a loss, which is estimated if not given."""
     small = [0.1, -0.1, 0.0, 0.0] * 50
     assert detectable_drop(small, alpha=0.05) < detectable_drop(small, alpha=0.05, loss=1.0)
     assert detectable_drop(small, alpha=0.05) == detectable_drop(small, alpha=0.05, loss=0.1)
@@ -73,7 +73,7 @@ def test_the_size_of_losses_is_estimated_or_given() -> None:
 
 
 def test_clusters_are_fewer_questions() -> None:
-    """A design effect of 2 is half of them; the two extra changes stay those of the whole."""
+    """A design effect of 2 halves the number of questions; the two extra changes still count for the whole set."""
     drops = [1.0, -1.0, 0.0, 0.0] * 100
     whole, half = detectable_drop(drops, alpha=0.05), detectable_drop(drops, alpha=0.05, design_effect=2)
     assert half == pytest.approx(whole * math.sqrt(2), rel=0.05)
@@ -84,7 +84,7 @@ def test_clusters_are_fewer_questions() -> None:
 
 
 def test_a_smaller_level_and_a_larger_claim_ask_for_more() -> None:
-    """In drop and in questions."""
+    """A smaller level or a larger allowed drop raises the detectable drop and the number of examples needed."""
     drops = [1.0, -1.0, 0.0, 0.0, 0.0] * 20
     assert detectable_drop(drops, alpha=0.005) > detectable_drop(drops, alpha=0.05)
     assert detectable_drop(drops, alpha=0.05, max_drop=0.1, beyond=0.1) > detectable_drop(
@@ -97,7 +97,7 @@ def test_a_smaller_level_and_a_larger_claim_ask_for_more() -> None:
 
 
 def test_examples_needed_by_hand() -> None:
-    """10 losses and 6 gains of 100: a drop of 4 points, mean square 0.16."""
+    """10 losses and 6 gains of 100 are a drop of 4 points with a mean square of 0.16."""
     drops = [1.0] * 10 + [-1.0] * 6 + [0.0] * 84
     assert examples_needed(drops, alpha=0.05) == math.ceil(0.16 * ((Z05 + Z80) / 0.04) ** 2)
     assert examples_needed(drops, alpha=0.05, max_drop=0.035) == math.ceil(0.16 * (Z80 / 0.005) ** 2)
@@ -108,13 +108,13 @@ def test_examples_needed_by_hand() -> None:
 
 
 def test_few_examples_detect_nothing() -> None:
-    """The detectable drop is then larger than any drop can be."""
+    """With one or three examples, the detectable drop exceeds the largest possible drop."""
     assert detectable_drop([1.0], alpha=0.05) > 1
     assert detectable_drop([1.0, 0.0, -1.0], alpha=0.05) > 1
 
 
 def test_without_a_baseline_the_other_system_is_independent() -> None:
-    """The differences of two of variance 1/4 have a variance of 1/2; losses are whole ones, or go over the range."""
+    """Without a baseline, the two systems are independent: variances of 1/4 each add up to 1/2, plus the losses."""
     scores = [1.0, 0.0] * 500
     drop = detectable_drop_unpaired(scores, alpha=0.05)
     assert drop == pytest.approx((Z05 + Z80) * math.sqrt((0.5 + drop) / 1000))
@@ -123,7 +123,7 @@ def test_without_a_baseline_the_other_system_is_independent() -> None:
 
 
 def test_nothing_to_compute_from() -> None:
-    """No question, or no drop."""
+    """Without questions, or without a drop above the allowed one, the result is None."""
     assert detectable_drop([], alpha=0.05) is None
     assert detectable_drop_unpaired([], alpha=0.05) is None
     for drops, max_drop in (([], 0.0), ([0.0] * 9, 0.0), ([-1.0, 0.0], 0.0), ([0.1, 0.1], 0.1)):
@@ -132,7 +132,7 @@ def test_nothing_to_compute_from() -> None:
 
 @pytest.mark.parametrize("beyond", [0.0, 0.02])
 def test_the_examples_needed_fail_in_80_percent(beyond: float) -> None:
-    """Power within [0.75, 0.9] with as many questions as an observed graded drop asks for."""
+    """With the computed number of examples, an observed graded drop fails in 75% to 90% of runs."""
     rng = np.random.default_rng(3)
     observed = np.r_[rng.uniform(0.1, 1, 60), rng.uniform(-0.6, 0, 30), np.zeros(310)]
     n = examples_needed(observed.tolist(), alpha=0.05, max_drop=0.02, beyond=beyond)
@@ -152,22 +152,22 @@ def test_the_examples_needed_fail_in_80_percent(beyond: float) -> None:
     ],
 )
 def test_the_design_effect_by_hand(sizes: list[int], correlation: float, effect: float) -> None:
-    """Of clusters of one nothing, of full correlation their size."""
+    """The design effect is 1 for clusters of size one, and the cluster size at full correlation."""
     assert design_effect(sizes, correlation) == pytest.approx(effect)
 
 
 def test_the_design_effect_is_how_much_more_a_mean_varies() -> None:
-    """5,000 means of six unequal clusters with a correlation of 0.4 against independent ones."""
+    """The design effect is the variance of 5,000 means of six correlated clusters relative to independent values."""
     rng = np.random.default_rng(1)
     sizes = [2, 4, 8, 8, 16, 22]
     shared = np.repeat(rng.normal(size=(5000, 6)), sizes, axis=1) * np.sqrt(0.4)
     values = shared + rng.normal(size=(5000, 60)) * np.sqrt(0.6)
-    found = values.mean(axis=1).var() / (1 / 60)
-    assert design_effect(sizes, 0.4) == pytest.approx(found, rel=0.1)
+    variance_ratio = values.mean(axis=1).var() / (1 / 60)
+    assert design_effect(sizes, 0.4) == pytest.approx(variance_ratio, rel=0.1)
 
 
 def test_the_intraclass_correlation_is_found() -> None:
-    """Of 400 clusters of unequal sizes, within a few standard errors; NaN is left out."""
+    """The estimate of 400 unequal clusters is within a few standard errors of the true correlation; NaN is skipped."""
     rng = np.random.default_rng(2)
     sizes = rng.integers(1, 12, 400)
     clusters = np.repeat(np.arange(400), sizes)
@@ -175,12 +175,12 @@ def test_the_intraclass_correlation_is_found() -> None:
         values = rng.normal(size=400)[clusters] * np.sqrt(true)
         values += rng.normal(size=len(clusters)) * np.sqrt(1 - true)
         values[::17] = math.nan
-        found = intraclass_correlation(values.tolist(), clusters.tolist())
-        assert found == pytest.approx(true, abs=0.07)
+        estimate = intraclass_correlation(values.tolist(), clusters.tolist())
+        assert estimate == pytest.approx(true, abs=0.07)
 
 
 def test_the_intraclass_correlation_is_negative_where_clusters_are_alike() -> None:
-    """Each holds one of both: between them there is less than chance."""
+    """If each cluster holds one 0 and one 1, the clusters differ less than by chance, and the correlation is -1."""
     assert intraclass_correlation([1, 0, 1, 0, 1, 0], "aabbcc") == -1.0
 
 
@@ -189,11 +189,11 @@ def test_the_intraclass_correlation_is_negative_where_clusters_are_alike() -> No
     [([], []), ([1.0], "a"), ([1.0, 0.0], "aa"), ([1.0, 0.0], "ab"), ([1.0, 1.0, 1.0], "aab")],
 )
 def test_where_the_intraclass_correlation_is_undefined(values: list[float], clusters: str) -> None:
-    """One cluster, no cluster of two, or nothing that varies."""
+    """One cluster, no cluster of two values, or equal values give None."""
     assert intraclass_correlation(values, clusters) is None
 
 
 def test_values_and_clusters_are_of_the_same_questions() -> None:
-    """Or it is refused."""
+    """Values and cluster labels of different lengths raise ValueError."""
     with pytest.raises(ValueError, match="argument 2"):
         intraclass_correlation([1.0, 0.0], "a")

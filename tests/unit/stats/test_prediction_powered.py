@@ -12,10 +12,13 @@ REST = [1.0] * 700 + [0.0] * 300
 
 
 def test_a_worked_example() -> None:
-    """By hand: the mean from 40 pairs; the interval from these and the four of the scale's ends, with their own λ."""
+    """Hand-computed values: the mean comes from the 40 pairs.
+
+    The interval comes from these and four pairs at the scale's ends, with its own λ.
+    """
     found = prediction_powered_mean(HUMAN, JUDGE, REST)
     assert found is not None
-    # The judge errs on one answer in eight, which people call wrong: 25 of 40 right, 30 by the judge, 25 by both.
+    # Of 40 answers, people label 25 right and the judge 30; the judge's 5 errors are wrong answers called right.
     centres, margins = [], []
     for n, human, judge, both in ((40, 25, 30, 25), (44, 27, 32, 26)):
         var_human, var_judge = (k * (n - k) / n / (n - 1) / n for k in (human, judge))
@@ -31,21 +34,21 @@ def test_a_worked_example() -> None:
 
 @pytest.mark.parametrize("labels", [HUMAN, [1.0] * 10, [1.0]])
 def test_a_judge_without_errors_has_its_own_mean(labels: list[float]) -> None:
-    """Of all its verdicts, on labelled items and others: nothing is there to correct."""
+    """If the judge makes no error on labelled items, the mean is that of all its verdicts, uncorrected."""
     found = prediction_powered_mean(labels, labels, REST)
     assert found is not None
     assert found.value == pytest.approx((sum(labels) + 700) / (len(labels) + 1000), abs=1e-12)
 
 
 def test_a_judge_that_contradicts_the_labels_corrects_nothing() -> None:
-    """λ is 0, and the mean that of the labels."""
+    """If the verdicts contradict the labels, λ is 0 and the mean is that of the labels."""
     found = prediction_powered_mean(HUMAN, [1 - score for score in HUMAN], REST)
     assert found is not None
     assert found.value == pytest.approx(25 / 40, abs=1e-12)
 
 
 def test_a_judge_with_constant_verdicts_gives_the_interval_of_the_labels() -> None:
-    """Its verdicts cancel; the interval is close to Wilson's."""
+    """Constant verdicts cancel, and the interval is within 0.02 of Wilson's for the labels."""
     found = prediction_powered_mean(HUMAN, [1.0] * 40, [1.0] * 1000)
     assert found is not None
     assert found.value == pytest.approx(25 / 40, abs=1e-12)
@@ -54,14 +57,14 @@ def test_a_judge_with_constant_verdicts_gives_the_interval_of_the_labels() -> No
 
 @pytest.mark.parametrize("judge", [[0.1] * 3, [0.0, 5e-324, 0.0]])
 def test_verdicts_that_differ_by_rounding_are_one(judge: list[float]) -> None:
-    """They say nothing of a slope, and no number is lost in it."""
+    """Verdicts that differ only by rounding count as constant, without loss of precision in the mean."""
     found = prediction_powered_mean([0.0, 1.0, 1.0], judge, [judge[0]] * 10)
     assert found is not None
     assert found.value == pytest.approx(2 / 3, abs=1e-9)
 
 
 def test_a_good_judge_narrows_the_interval() -> None:
-    """Beside the labels alone."""
+    """With a good judge, the interval is at most 80% as wide as that of the labels alone."""
     found = prediction_powered_mean(HUMAN, JUDGE, REST)
     assert found is not None
     low, high = wilson_interval(25, 40)
@@ -69,7 +72,10 @@ def test_a_good_judge_narrows_the_interval() -> None:
 
 
 def test_chance_agreement_has_an_interval_of_positive_width() -> None:
-    """Ten labels with which the judge agrees do not prove that it never errs."""
+    """If the judge agrees with all ten labels, the lower bound stays below 0.8.
+
+    Ten items do not prove a perfect judge.
+    """
     found = prediction_powered_mean([1.0] * 10, [1.0] * 10, [1.0] * 1000)
     assert found is not None
     assert found.value == found.high == 1
@@ -77,7 +83,7 @@ def test_chance_agreement_has_an_interval_of_positive_width() -> None:
 
 
 def test_a_scale_of_1_to_5_is_one_of_0_to_1() -> None:
-    """Stretched and moved."""
+    """On a scale from 1 to 5, the result is that of 0 to 1, stretched and shifted."""
     rng = np.random.default_rng(0)
     human, judge, rest = rng.random(30), rng.random(30), rng.random(200)
     unit = prediction_powered_mean(human.tolist(), judge.tolist(), rest.tolist())
@@ -92,12 +98,12 @@ def test_a_scale_of_1_to_5_is_one_of_0_to_1() -> None:
 
 @pytest.mark.parametrize(("human", "rest"), [([], [1.0, 0.0]), ([1.0], []), ([1.0], [1.0])])
 def test_too_few_scores_give_none(human: list[float], rest: list[float]) -> None:
-    """No label to correct with, or nothing to correct."""
+    """With no labels, or fewer than two unlabelled verdicts, the result is None."""
     assert prediction_powered_mean(human, human, rest) is None
 
 
 def test_scores_of_different_items_are_refused() -> None:
-    """They must be of one length."""
+    """Labels and verdicts of different lengths raise ValueError with both lengths."""
     with pytest.raises(ValueError, match="not 2 and 1"):
         prediction_powered_mean([0, 1], [1], REST)
 
@@ -105,7 +111,7 @@ def test_scores_of_different_items_are_refused() -> None:
 @pytest.mark.parametrize("which", range(3))
 @pytest.mark.parametrize("wrong", [1.5, -1.0, float("nan")])
 def test_scores_beyond_the_scale_are_refused(which: int, wrong: float) -> None:
-    """Whoever gave them; so is NaN."""
+    """A label or verdict outside the scale, or NaN, raises ValueError."""
     samples = [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
     samples[which][0] = wrong
     with pytest.raises(ValueError, match=r"outside the scale 0 … 1"):
@@ -114,12 +120,12 @@ def test_scores_beyond_the_scale_are_refused(which: int, wrong: float) -> None:
 
 @pytest.mark.slow
 def test_the_interval_covers_the_truth() -> None:
-    """In at least 94% of 1,000 simulations: 50 labels, a judge who is right in 85% and errs upwards."""
+    """The interval covers the truth in 94% of 1,000 simulations of 50 labels and a judge who is right in 85%."""
     rng = np.random.default_rng(0)
     covered, widths, alone = 0, 0.0, 0.0
     for _ in range(1000):
         truth = (rng.random(1050) < 0.6).astype(float)
-        # Errs on one wrong item in three, and on one right item in forty.
+        # The judge errs on one wrong item in three and on one right item in forty.
         judge = np.where(rng.random(1050) < np.where(truth == 1, 0.025, 0.3375), 1 - truth, truth)
         found = prediction_powered_mean(truth[:50].tolist(), judge[:50].tolist(), judge[50:].tolist())
         assert found is not None
@@ -132,7 +138,7 @@ def test_the_interval_covers_the_truth() -> None:
 
 
 def test_many_labels_between_the_ends_show_their_own_spread() -> None:
-    """By hand, with Student's quantile of 58 degrees of freedom; from 50 labels on, and unless all agree."""
+    """From 50 labels that do not all agree, the interval uses Student's quantile (58 degrees of freedom by hand)."""
     human, judge, rest = [0.2, 0.4, 0.6] * 20, [0.4, 0.4, 0.8] * 20, [0.4, 0.8] * 50
     found = prediction_powered_mean(human, judge, rest)
     assert found is not None

@@ -14,7 +14,7 @@ def _battles(first: str, second: str, won: int, tied: int, lost: int) -> list[Ba
 
 
 def test_two_systems_have_the_odds_of_their_score() -> None:
-    """Six wins and four ties of ten are 8 : 2, so log10(4) times 400 points, about a mean of 1000."""
+    """Six wins and four ties in ten battles are odds of 8 : 2, or 400 · log10(4) points around a mean of 1000."""
     ratings = bradley_terry(_battles("a", "b", 6, 4, 0))
     assert list(ratings) == ["a", "b"]
     assert ratings["a"].value == pytest.approx(1000 + 200 * log10(4), abs=1e-9)
@@ -22,7 +22,7 @@ def test_two_systems_have_the_odds_of_their_score() -> None:
 
 
 def test_a_chain_adds_up() -> None:
-    """Who never met are rated through whom both met: each step is odds of its own."""
+    """Two systems that never met are rated through a third: the rating differences add up."""
     ratings = bradley_terry([*_battles("a", "b", 3, 0, 1), *_battles("b", "c", 9, 0, 1)])
     assert ratings["a"].value - ratings["b"].value == pytest.approx(400 * log10(3), abs=1e-9)
     assert ratings["b"].value - ratings["c"].value == pytest.approx(400 * log10(9), abs=1e-9)
@@ -30,20 +30,20 @@ def test_a_chain_adds_up() -> None:
 
 
 def test_equal_scores_are_equal_ratings() -> None:
-    """A circle in which each beats the next."""
+    """Three systems that beat each other in a circle have equal ratings."""
     circle = [battle for pair in ("ab", "bc", "ca") for battle in _battles(*pair, 5, 0, 0)]
     for rating in bradley_terry(circle).values():
         assert rating.value == pytest.approx(1000, abs=1e-9)
 
 
 def test_lopsided_battles_settle() -> None:
-    """One tie in a hundred thousand is far from even, and finite."""
+    """With one tie in 100,000 battles, the difference is large but finite, and the fit converges."""
     ratings = bradley_terry(_battles("a", "b", 99_999, 1, 0))
     assert ratings["a"].value - ratings["b"].value == pytest.approx(400 * log10(99_999.5 / 0.5), abs=1e-6)
 
 
 def test_the_interval_of_two_systems_is_that_of_their_odds() -> None:
-    """By the delta method, one standard error of the log odds is sqrt(n / (won · lost))."""
+    """The interval follows from the standard error of the log odds, sqrt(n / (won · lost)) by the delta method."""
     ratings = bradley_terry(_battles("a", "b", 240, 0, 160))
     error = 200 / 2.302585 * (400 / (240 * 160)) ** 0.5
     for rating in ratings.values():
@@ -52,13 +52,13 @@ def test_the_interval_of_two_systems_is_that_of_their_odds() -> None:
 
 
 def test_ties_narrow_the_interval() -> None:
-    """Nine ties and a win say more of even strength than wins and losses do."""
+    """98 ties give a narrower interval than 50 wins and 50 losses."""
     tied, split = bradley_terry(_battles("a", "b", 1, 98, 1)), bradley_terry(_battles("a", "b", 50, 0, 50))
     assert tied["a"].high - tied["a"].low < 0.3 * (split["a"].high - split["a"].low)
 
 
 def test_neither_order_nor_side_matters() -> None:
-    """The same battles, shuffled and told from the other side, give the same ratings and intervals."""
+    """The same battles, shuffled and with first and second system swapped, give the same ratings and intervals."""
     battles = [*_battles("a", "b", 5, 2, 3), *_battles("b", "c", 4, 1, 2), *_battles("a", "c", 6, 0, 1)]
     turned = [Battle(b.second, b.first, 1 - b.score) for b in battles]
     random.Random(0).shuffle(turned)
@@ -66,11 +66,11 @@ def test_neither_order_nor_side_matters() -> None:
 
 
 def test_the_seed_of_ratings_decides() -> None:
-    """Of the interval alone."""
+    """Another seed changes the interval but not the rating."""
     battles = _battles("a", "b", 5, 2, 3)
-    one, other = bradley_terry(battles, seed=1)["a"], bradley_terry(battles, seed=2)["a"]
-    assert one.value == other.value
-    assert one.low != other.low
+    first, second = bradley_terry(battles, seed=1)["a"], bradley_terry(battles, seed=2)["a"]
+    assert first.value == second.value
+    assert first.low != second.low
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_the_seed_of_ratings_decides() -> None:
     ],
 )
 def test_an_unbounded_distance_is_an_error(battles: list[Battle], message: str) -> None:
-    """It names the two groups between which it lies."""
+    """If one group won every battle or two groups never met, UnratableError names both groups."""
     with pytest.raises(UnratableError, match=message):
         bradley_terry(battles)
 
@@ -95,18 +95,18 @@ def test_an_unbounded_distance_is_an_error(battles: list[Battle], message: str) 
     [Battle("a", "a", 1), Battle("a", "b", 1.5), Battle("a", "b", -1), Battle("a", "b", float("nan"))],
 )
 def test_no_battle_is_an_error(battle: Battle) -> None:
-    """With itself, or with a score that is none."""
+    """A battle of a system with itself, or with a score outside 0 to 1, raises ValueError."""
     with pytest.raises(ValueError, match="a battle is of two systems"):
         bradley_terry([battle])
 
 
 def test_battles_on_one_question_are_weighted_together() -> None:
-    """Each battle twice tells no more than once, if both are on one question; else intervals are √2 narrower."""
+    """Repeating each battle on its question does not narrow the interval; on new questions it is √2 narrower."""
     once = [Battle("a", "b", 1)] * 30 + [Battle("a", "b", 0)] * 20 + [Battle("b", "c", 0.5)] * 10
     once += [Battle("c", "a", 0)] * 25 + [Battle("c", "b", 1)] * 15
-    asked = [f"q{n}" for n in range(len(once))]
-    single = bradley_terry(once, questions=asked)
-    twice = bradley_terry(once * 2, questions=asked * 2)
+    questions = [f"q{n}" for n in range(len(once))]
+    single = bradley_terry(once, questions=questions)
+    twice = bradley_terry(once * 2, questions=questions * 2)
     apart = bradley_terry(once * 2)
     for name, rating in single.items():
         assert twice[name].value == pytest.approx(rating.value) == pytest.approx(apart[name].value)
@@ -116,9 +116,11 @@ def test_battles_on_one_question_are_weighted_together() -> None:
 
 
 def test_the_order_of_questions_does_not_matter() -> None:
-    """And there is one for each battle."""
+    """The order of battles does not change the ratings; a missing question raises ValueError."""
     battles = [Battle("a", "b", score) for score in (1, 0, 0.5, 1, 1)]
-    asked = ["x", "y", "x", "z", "y"]
-    assert bradley_terry(battles, questions=asked) == bradley_terry(battles[::-1], questions=asked[::-1])
+    questions = ["x", "y", "x", "z", "y"]
+    assert bradley_terry(battles, questions=questions) == bradley_terry(
+        battles[::-1], questions=questions[::-1]
+    )
     with pytest.raises(ValueError, match=r"shorter|longer"):
-        bradley_terry(battles, questions=asked[1:])
+        bradley_terry(battles, questions=questions[1:])

@@ -1,4 +1,4 @@
-"""Betting on questions in random order, and the level that is spent over comparisons with an anchor."""
+"""The sequential drop test that stops early, and the significance level spent over comparisons with an anchor."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ def _fed(drops: list[float], **words: float) -> SequentialDropTest:
 
 
 def test_all_lost_fails_soon() -> None:
-    """As soon as the capital is 2/alpha: the mean of (1 + stake)^asked."""
+    """If every question is lost, the test fails as soon as the capital, the mean of (1 + stake)^n, reaches 2/alpha."""
     stop = _fed([1.0] * CHANGED)
     wealth = [math.fsum((1 + stake) ** k for stake in STAKES) / len(STAKES) for k in range(20)]
     assert stop.verdict == "fail"
@@ -34,14 +34,14 @@ def test_all_lost_fails_soon() -> None:
 
 
 def test_nothing_lost_passes_before_all_have_come() -> None:
-    """When a drop of max_drop would ask too much of the rest."""
+    """If no question is lost, the test passes before half are evaluated: a drop of max_drop has become unlikely."""
     stop = _fed([0.0] * CHANGED)
     assert stop.verdict == "pass"
     assert stop.evaluated < CHANGED / 2
 
 
 def test_what_cannot_be_reached_costs_nothing() -> None:
-    """Where fewer questions changed than may be lost, none is asked; one more is."""
+    """If too few questions changed to exceed max_drop, the test passes without evaluating any."""
     assert _stop(changed=8).verdict == "pass"
     assert _stop(changed=9).verdict is None
     assert _stop(changed=0, max_drop=0.0).verdict == "pass"
@@ -49,7 +49,7 @@ def test_what_cannot_be_reached_costs_nothing() -> None:
 
 
 def test_a_shared_level_makes_red_rarer_and_leaves_green() -> None:
-    """Of ten tests each fails at a tenth of the level, and passes as it would alone."""
+    """With ten tests, each fails at a tenth of the level and passes as early as it would alone."""
     alone, shared = _fed([1.0] * CHANGED), _fed([1.0] * CHANGED, alpha_shares=10)
     wealth = [math.fsum((1 + stake) ** k for stake in STAKES) / len(STAKES) for k in range(30)]
     assert alone.evaluated < shared.evaluated == next(k for k in range(30) if wealth[k] >= 400)
@@ -57,7 +57,7 @@ def test_a_shared_level_makes_red_rarer_and_leaves_green() -> None:
 
 
 def test_the_drop_of_the_full_set_is_estimated() -> None:
-    """From the questions so far, for all that changed; unchanged ones count as 0."""
+    """The estimate extends the mean so far to all changed questions and counts unchanged ones as 0."""
     stop = _stop(questions=100, changed=40, max_drop=0.3)
     assert stop.estimated_drop == 0
     for drop in (1.0, 0.0, 0.5, 0.5):
@@ -68,14 +68,14 @@ def test_the_drop_of_the_full_set_is_estimated() -> None:
 
 
 def test_a_pass_is_certain_or_likely() -> None:
-    """Certain where too few are left to lose more than may be lost."""
+    """A pass is certain if all remaining losses could not exceed max_drop; otherwise it is only likely."""
     assert _stop(changed=8).is_certain
     likely = _fed([0.0] * CHANGED)
     assert (likely.verdict, likely.is_certain) == ("pass", False)
 
 
 def test_the_bound_on_the_rest_is_exact() -> None:
-    """With max_drop 0.02 of 400 nine losses are too many: it passes where so few are left, and not before."""
+    """With max_drop 0.02 of 400, nine losses are too many: the test passes exactly when eight questions remain."""
     stop = _stop(changed=20, alpha=1e-9)
     for _ in range(11):
         assert stop.verdict is None
@@ -85,7 +85,7 @@ def test_the_bound_on_the_rest_is_exact() -> None:
 
 
 def test_a_verdict_is_final() -> None:
-    """Whatever comes after it."""
+    """Later gains do not change a verdict."""
     stop = _fed([1.0] * CHANGED)
     for _ in range(30):
         stop.add(-1.0)
@@ -93,13 +93,13 @@ def test_a_verdict_is_final() -> None:
 
 
 def test_a_small_drop_within_what_is_allowed_is_no_failure() -> None:
-    """Clear as it may be: 30 of 2,000 questions lose for sure, and 40 may."""
+    """A significant drop below max_drop passes: 30 of 2,000 questions are lost, and the bound of 0.3 allows 600."""
     stop = _fed([1.0] * 30 + [0.0] * 570, questions=2000, changed=600, max_drop=0.3)
     assert stop.verdict == "pass"
 
 
 def test_questions_without_a_score_leave_the_set() -> None:
-    """Both what is to come and what it is of."""
+    """A skipped question is removed from the remaining questions and from the size of the set."""
     stop = _stop(questions=100, changed=3, max_drop=0.02, alpha=0.01)
     assert stop.verdict is None
     stop.skip()
@@ -110,7 +110,10 @@ def test_questions_without_a_score_leave_the_set() -> None:
 
 
 def test_at_the_end_the_usual_test_decides() -> None:
-    """None where all have come and nothing was clear."""
+    """If all questions are evaluated without a clear result, the verdict is None.
+
+    One more question raises ValueError.
+    """
     drops = [1.0, -1.0, 1.0] * 6 + [1.0]
     stop = _fed(drops, questions=40, changed=len(drops))
     assert stop.evaluated == len(drops)
@@ -122,7 +125,7 @@ def test_at_the_end_the_usual_test_decides() -> None:
 
 
 def test_a_drop_beyond_needs_more() -> None:
-    """More losses than to show any; and unchanged questions speak against it."""
+    """Showing a drop beyond an allowed one takes more losses, and unchanged questions count against it."""
     assert _fed([1.0] * 120, beyond=0.02).evaluated >= _fed([1.0] * 120).evaluated
     lost = [1.0, 0.0] * 30
     plain, diluted = _stop(beyond=0.1, max_drop=0.1), _stop(beyond=0.1, max_drop=0.1)
@@ -148,22 +151,22 @@ def test_a_drop_beyond_needs_more() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(words: dict[str, float]) -> None:
-    """Numbers that contradict each other."""
+    """Settings that contradict each other raise ValueError."""
     with pytest.raises(ValueError, match=r"cannot be evaluated|no test has"):
         _stop(**words)
 
 
 @pytest.mark.parametrize("drop", [1.5, -1.5, math.nan])
 def test_a_difference_beyond_the_scale_is_refused(drop: float) -> None:
-    """It would bet more than there is."""
+    """A difference outside -1 to 1 raises ValueError, since the bet could lose more than the capital."""
     with pytest.raises(ValueError, match=r"from -1\.0 to 1\.0"):
         _stop().add(drop)
 
 
 def _runs(runs: int, drop: float, *, noise: float = 0.3, seed: int = 0) -> dict[str, float]:
-    """How often it stops for red, for green, is red in all, and the mean share of questions asked."""
+    """Rates of failing and passing stops, of all failures and of missed drops, and the mean share evaluated."""
     rng = random.Random(seed)
-    found = dict.fromkeys(("fail", "pass", "red", "asked", "missed"), 0.0)
+    rates = dict.fromkeys(("fail", "pass", "red", "asked", "missed"), 0.0)
     share = max(noise, drop * N / CHANGED)
     losses = (share + drop * N / CHANGED) / 2
     for _ in range(runs):
@@ -172,28 +175,28 @@ def _runs(runs: int, drop: float, *, noise: float = 0.3, seed: int = 0) -> dict[
         stop = _fed(drops)
         lost, gained = drops.count(1.0), drops.count(-1.0)
         above = lost - gained > 0.02 * N + 1e-9
-        found["asked"] += stop.evaluated / N / runs
+        rates["asked"] += stop.evaluated / N / runs
         if stop.verdict is not None:
-            found[stop.verdict] += 1 / runs
-        found["red"] += (
+            rates[stop.verdict] += 1 / runs
+        rates["red"] += (
             stop.verdict == "fail" or (stop.verdict is None and above and mid_p(lost, gained) <= 0.025)
         ) / runs
-        found["missed"] += (stop.verdict == "pass" and above) / runs
-    return found
+        rates["missed"] += (stop.verdict == "pass" and above) / runs
+    return rates
 
 
 @pytest.mark.slow
 def test_the_type_one_error_rate_is_at_most_alpha() -> None:
-    """Over 2,000 runs where nothing got worse: at most alpha in all, and alpha/2 of stops."""
-    found = _runs(2000, 0.0)
-    assert found["red"] <= 0.05
-    assert found["fail"] <= 0.025
-    assert found["missed"] <= 0.05
+    """In 2,000 runs without a drop, at most alpha fail in all, and at most alpha/2 by stopping early."""
+    rates = _runs(2000, 0.0)
+    assert rates["red"] <= 0.05
+    assert rates["fail"] <= 0.025
+    assert rates["missed"] <= 0.05
 
 
 @pytest.mark.slow
 def test_a_bet_against_what_is_true_wins_no_more_than_promised() -> None:
-    """Whatever max_drop says: the capital alone reaches 2/alpha in at most alpha/2 of 800 runs."""
+    """Without a drop, the capital reaches 2/alpha in at most alpha/2 of 800 runs, up to the simulation error."""
     rng = random.Random(1)
     reached = 0
     for _ in range(800):
@@ -208,14 +211,14 @@ def test_a_bet_against_what_is_true_wins_no_more_than_promised() -> None:
 
 @pytest.mark.slow
 def test_a_full_set_above_what_is_allowed_is_seldom_let_pass() -> None:
-    """At a true drop of max_drop, half of the sets are above: at most alpha of all are missed."""
-    found = _runs(1000, 0.02, seed=2)
-    assert found["missed"] <= 0.05
-    assert found["pass"] > 0.2
+    """At a true drop of max_drop, at most alpha of runs pass although the full set drops by more than max_drop."""
+    rates = _runs(1000, 0.02, seed=2)
+    assert rates["missed"] <= 0.05
+    assert rates["pass"] > 0.2
 
 
 def test_large_drops_are_seen_early() -> None:
-    """With a fraction of the questions that changed."""
+    """Drops of 10 and 20 points fail after evaluating less than 9% and 4% of the questions."""
     ten, twenty = _runs(200, 0.1, seed=3), _runs(200, 0.2, seed=4)
     assert ten["fail"] > 0.95
     assert ten["asked"] < 0.09
@@ -223,21 +226,21 @@ def test_large_drops_are_seen_early() -> None:
 
 
 def test_the_share_that_is_asked_of_a_large_set() -> None:
-    """Of 2,000 questions, 600 of which changed: .14, .05 and .014 where 0, 5 and 10 points are lost."""
+    """Of 2,000 questions, 600 changed, shares of .14, .05 and .014 are evaluated for drops of 0, 5 and 10 points."""
     rng = random.Random(5)
     for drop, expected in ((0.0, 0.14), (0.05, 0.05), (0.1, 0.014)):
         share = max(0.3, drop / 0.3)
         losses = (share + drop / 0.3) / 2
-        asked = 0
+        evaluated = 0
         for _ in range(60):
             u = [rng.random() for _ in range(600)]
             drops = [1.0 if x < losses else -1.0 if x < share else 0.0 for x in u]
-            asked += _fed(drops, questions=2000, changed=600).evaluated
-        assert asked / 60 / 2000 == pytest.approx(expected, rel=0.25)
+            evaluated += _fed(drops, questions=2000, changed=600).evaluated
+        assert evaluated / 60 / 2000 == pytest.approx(expected, rel=0.25)
 
 
 def test_an_anchor_never_spends_the_whole_level() -> None:
-    """Half by the tenth update, and the rest in all others: what is left after k is 5·alpha/k."""
+    """Ten updates spend half of alpha, and the rest is never used up: after update k, 5·alpha/k is left."""
     spent = 0.0
     for update in range(1, 3001):
         spent += anchor_alpha(0.05, update)
@@ -247,7 +250,7 @@ def test_an_anchor_never_spends_the_whole_level() -> None:
 
 
 def test_the_level_of_an_anchor_never_rises() -> None:
-    """Nor falls at once where the even part ends."""
+    """The level never rises from one update to the next, and does not jump after the constant part."""
     levels = [anchor_alpha(0.05, update) for update in range(1, 200)]
     assert all(later <= earlier for earlier, later in itertools.pairwise(levels))
     assert levels[10] > 0.9 * levels[9]
@@ -255,11 +258,11 @@ def test_the_level_of_an_anchor_never_rises() -> None:
 
 @pytest.mark.parametrize("update", [0, -3])
 def test_updates_are_counted_from_one(update: int) -> None:
-    """The run that pins the anchor compares with nothing."""
+    """An update number below 1 raises ValueError: the run that pins the anchor compares with nothing."""
     with pytest.raises(ValueError, match=f"found {update}"):
         anchor_alpha(0.05, update)
 
 
 def test_the_level_of_an_anchor_is_in_proportion_to_alpha() -> None:
-    """A twentieth of it first."""
+    """In the first ten updates the level is alpha / 20."""
     assert anchor_alpha(0.2, 3) == math.fsum([0.2]) / 20

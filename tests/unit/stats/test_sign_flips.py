@@ -1,4 +1,4 @@
-"""Step-down p-values of the largest sum under random signs."""
+"""Step-down p-values of the largest sum under random sign flips."""
 
 import itertools
 
@@ -11,47 +11,47 @@ from pytest_rageval.stats.sign_flips import MAX_EXACT_ROWS, RESAMPLING_RISK, mar
 
 
 def _all_patterns(columns: np.ndarray) -> list[float]:
-    """The definition, pattern by pattern."""
+    """P-values computed from the definition, over all sign patterns."""
     scaled = columns / np.sqrt((columns**2).sum(axis=0))
     observed = scaled.sum(axis=0)
     order = sorted(range(columns.shape[1]), key=lambda j: -observed[j])
     sums = np.array(list(itertools.product([1, -1], repeat=len(columns)))) @ scaled
-    found, least = [0.0] * columns.shape[1], 0.0
+    p_values, least = [0.0] * columns.shape[1], 0.0
     for place, j in enumerate(order):
         largest = sums[:, order[place:]].max(axis=1)
         p_value = np.mean(largest > observed[j] + 1e-9) + np.mean(abs(largest - observed[j]) <= 1e-9) / 2
-        found[j] = least = max(least, float(p_value))
-    return found
+        p_values[j] = least = max(least, float(p_value))
+    return p_values
 
 
 def _columns(seed: int, rows: int, columns: int = 3, shift: float = 0.1) -> np.ndarray:
-    """Columns that go together, of a mean above 0."""
+    """Correlated columns with a mean of `shift`."""
     rng = np.random.default_rng(seed)
     return rng.normal(shift, 0.3, (rows, 1)) + rng.normal(0, 0.2, (rows, columns))
 
 
 def test_by_hand() -> None:
-    """3 and 2 lost, 1 gained: one of the eight patterns is above the sum of 4, and one equals it."""
+    """3 and 2 lost, 1 gained: one of the eight sign patterns is above the observed sum of 4, and one equals it."""
     assert sign_flip_test(np.array([[3.0], [2.0], [-1.0]]), alpha=0.05).p_values == (1.5 / 8,)
 
 
 def test_one_column_of_verdicts_is_mcnemar() -> None:
-    """The mid-p test, to the last bit."""
+    """A single column of 0/1 differences has exactly the mid-p of McNemar's test."""
     for lost, gained in ((4, 0), (5, 2), (3, 3), (0, 2)):
         column = np.array([[1.0]] * lost + [[-1.0]] * gained + [[0.0]] * 5)
         assert sign_flip_test(column, alpha=0.05).p_values[0] == mid_p(lost, gained)
 
 
 def test_two_columns_by_hand() -> None:
-    """Two questions, lost in both: one pattern of four ties in either, with one row of its own in neither."""
+    """Two questions lost in both columns: one sign pattern in four ties with the observed sum, which counts half."""
     assert sign_flip_test(np.array([[1.0, 1.0], [1.0, 1.0]]), alpha=0.05).p_values == (1 / 8, 1 / 8)
-    # Of the 16 patterns of unrelated rows the largest sum reaches that of two losses in 7: 1 in 4 and 1 in 4.
+    # With separate rows, 7 of 16 patterns have a column with two losses, a tie that counts half.
     apart = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     assert sign_flip_test(apart, alpha=0.05).p_values == (7 / 32, 7 / 32)
 
 
 def test_a_column_without_change_says_nothing() -> None:
-    """Nor does it change what the others say."""
+    """A column without changes has a p-value of 1 and does not change the other p-values."""
     columns = _columns(1, 8, 2)
     both = sign_flip_test(np.column_stack([columns, np.zeros(8)]), alpha=0.05).p_values
     assert both == (*sign_flip_test(columns, alpha=0.05).p_values, 1.0)
@@ -60,14 +60,14 @@ def test_a_column_without_change_says_nothing() -> None:
 
 
 def test_the_same_column_twice_costs_nothing() -> None:
-    """Which dividing the level by the number of columns would."""
+    """A copy of a column does not change its p-value, unlike Bonferroni's correction."""
     column = _columns(2, 12, 1)
     once, twice = (sign_flip_test(np.repeat(column, k, axis=1), alpha=0.05).p_values for k in (1, 2))
     assert twice == pytest.approx(once * 2, abs=1e-12)
 
 
 def test_columns_are_independent_of_their_scale() -> None:
-    """A score in points is one in shares."""
+    """Multiplying a column by a constant does not change the p-values."""
     columns = _columns(3, 10)
     scaled = sign_flip_test(columns * [1, 100, 0.01], alpha=0.05).p_values
     assert scaled == pytest.approx(sign_flip_test(columns, alpha=0.05).p_values, abs=1e-12)
@@ -76,7 +76,7 @@ def test_columns_are_independent_of_their_scale() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_draws_are_near_all_patterns(seed: int) -> None:
-    """17 rows, where patterns are drawn: within five standard errors of their share."""
+    """With 17 rows, patterns are drawn, and p-values are within five standard errors of those of all patterns."""
     columns = _columns(seed, MAX_EXACT_ROWS + 1)
     exact = _all_patterns(columns)
     drawn = sign_flip_test(columns, alpha=0.05, seed=seed)
@@ -87,7 +87,7 @@ def test_draws_are_near_all_patterns(seed: int) -> None:
 
 @pytest.mark.slow
 def test_many_even_rows_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the errors of both from the share of drawn patterns, for one column and for three."""
+    """With 2,000 even rows, p-values use the normal limit and agree with drawn patterns."""
     columns = _columns(7, 2000, shift=0.012)
     normal, one = sign_flip_test(columns, alpha=0.05), sign_flip_test(columns[:, :1], alpha=0.05)
     assert one.draws == 0
@@ -101,16 +101,16 @@ def test_many_even_rows_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_uneven_rows_are_drawn() -> None:
-    """One row outweighs a thousand others, which cancel: p is 1/4, and would be 1/6 if the sum were normal."""
+    """If one row outweighs a thousand others, patterns are drawn: p is 1/4, while the normal limit would give 1/6."""
     column = np.r_[100.0, np.full(500, 0.01), np.full(500, -0.01)][:, None]
-    found = sign_flip_test(column, alpha=0.05)
-    assert found.draws
-    assert found.p_values[0] == pytest.approx(1 / 4, abs=0.02)
+    result = sign_flip_test(column, alpha=0.05)
+    assert result.draws
+    assert result.p_values[0] == pytest.approx(1 / 4, abs=0.02)
 
 
 @pytest.mark.slow
 def test_the_seed_decides_the_p_value_but_not_the_verdict() -> None:
-    """Where p is near 0.05 as where it is not: ten seeds agree for each of five columns."""
+    """Ten seeds give the same verdict on each of five columns, also if p is near 0.05."""
     base = _columns(11, 24, 1, shift=0.0)
     base -= base.mean()
     for shift in (0.1, 0.11, 0.12, 0.13, 0.2):
@@ -122,16 +122,18 @@ def test_the_seed_decides_the_p_value_but_not_the_verdict() -> None:
 
 
 def test_it_stops_where_the_verdict_is_clear() -> None:
-    """And goes on where it is not."""
+    """Drawing stops early if the verdict is clear, and continues if p is near the level."""
     base = _columns(12, 40, 1, shift=0.0)
     base = (base - base.mean()) / base.std()
-    draws = {shift: sign_flip_test(base + shift, alpha=0.05).draws for shift in (0.0, 0.25, 0.27, 0.6)}
-    assert draws[0.0] == draws[0.6] == 10_000
-    assert max(draws.values()) > 20_000
+    draws_by_shift = {
+        shift: sign_flip_test(base + shift, alpha=0.05).draws for shift in (0.0, 0.25, 0.27, 0.6)
+    }
+    assert draws_by_shift[0.0] == draws_by_shift[0.6] == 10_000
+    assert max(draws_by_shift.values()) > 20_000
 
 
 def test_at_the_cap_it_counts_as_not_significant() -> None:
-    """The p-value is then the largest that the draws leave possible, which is above the level."""
+    """If the cap on draws is reached, the p-value is the largest that the draws allow, which is above the level."""
     columns = _columns(13, 40, 1, shift=0.0)
     columns += 0.0875 - columns.mean()
     whole = sign_flip_test(columns, alpha=0.05, max_draws=1_000_000)
@@ -142,16 +144,16 @@ def test_at_the_cap_it_counts_as_not_significant() -> None:
 
 
 def test_a_small_level_needs_no_draws() -> None:
-    """The bound on the tail decides: 1e-9 would take more draws than there can be."""
+    """At a level of 1e-9, which would take too many draws, the bound on the tail gives the p-value."""
     columns = np.abs(_columns(14, 200, 2)) + 0.5
-    found = sign_flip_test(columns, alpha=1e-9)
-    assert found.settled
-    assert found.draws <= 10_000
-    assert max(found.p_values) < 1e-9
+    result = sign_flip_test(columns, alpha=1e-9)
+    assert result.settled
+    assert result.draws <= 10_000
+    assert max(result.p_values) < 1e-9
 
 
 def test_the_bound_on_the_tail_is_one() -> None:
-    """No column of small numbers has a p-value above it."""
+    """No exact p-value of 50 random columns exceeds the bound on the tail."""
     rng = np.random.default_rng(15)
     for _ in range(50):
         column = rng.normal(0.4, 1, (int(rng.integers(2, 13)), 1))
@@ -161,9 +163,9 @@ def test_the_bound_on_the_tail_is_one() -> None:
 
 
 def test_wrong_decisions_are_as_rare_as_promised() -> None:
-    """The rule on 3,000 sequences of coins at twice and at half the level: none is decided wrongly.
+    """The stopping rule decides none of 3,000 simulated sequences wrongly, at twice and at half the level.
 
-    The promise is one in 10,000.
+    The promised rate is one in 10,000.
     """
     rng = np.random.default_rng(16)
     evidence = np.log(1 / RESAMPLING_RISK)
@@ -180,16 +182,19 @@ def test_wrong_decisions_are_as_rare_as_promised() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_rows_and_columns_does_not_matter(seed: int) -> None:
-    """Where all patterns are weighed."""
+    """If all patterns are enumerated, the order of rows and columns does not change the p-values."""
     columns = _columns(seed, 10, 4)
     rng = np.random.default_rng(seed)
     order = rng.permutation(4)
-    found = sign_flip_test(columns[rng.permutation(10)][:, order], alpha=0.05).p_values
-    assert found == pytest.approx(np.array(sign_flip_test(columns, alpha=0.05).p_values)[order], abs=1e-12)
+    p_values = sign_flip_test(columns[rng.permutation(10)][:, order], alpha=0.05).p_values
+    assert p_values == pytest.approx(np.array(sign_flip_test(columns, alpha=0.05).p_values)[order], abs=1e-12)
 
 
 def test_the_joint_level() -> None:
-    """The whole of it for copies, Sidak's for unrelated columns, in between for others; 0 columns do not count."""
+    """The marginal level is alpha for copies, Sidak's for unrelated columns, and in between for others.
+
+    Zero columns are ignored.
+    """
     rng = np.random.default_rng(17)
     column = rng.normal(size=(4000, 1))
     assert marginal_level(np.repeat(column, 3, axis=1), 0.05) == pytest.approx(0.05, rel=0.03)
@@ -201,12 +206,12 @@ def test_the_joint_level() -> None:
 
 
 def test_a_large_set_needs_few_operations() -> None:
-    """100,000 questions and six scores: no more draws than of a small set, of six numbers each."""
+    """100,000 questions and six scores need at most 50,000 draws, of one number per score."""
     rng = np.random.default_rng(18)
     base = rng.normal(size=(100_000, 1))
     columns = base + 0.5 * rng.normal(size=(100_000, 6))
     columns -= columns.mean(axis=0)
     for statistic in (0.0, 1.9, 2.7, 9.0):
-        found = sign_flip_test(columns + statistic / np.sqrt(100_000), alpha=0.05)
-        assert found.settled
-        assert found.draws <= 50_000
+        result = sign_flip_test(columns + statistic / np.sqrt(100_000), alpha=0.05)
+        assert result.settled
+        assert result.draws <= 50_000

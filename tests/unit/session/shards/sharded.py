@@ -46,7 +46,7 @@ def outcome_of(problems: Sequence[str], failures: Sequence[str]) -> dict[str, st
 
 
 def without_updates(message: str) -> str:
-    """Return the message of a failure without the command that accepts its drop, which differs in runs and merges."""
+    """Return the failure message without the command that accepts the drop, which differs between runs and merges."""
     return re.sub(r"accept this drop.*(\n  .*)?$", "accept this drop", message, flags=re.MULTILINE)
 
 
@@ -103,7 +103,7 @@ def shards_of(
 def evaluate_merged(
     shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False
 ) -> MergedTestResult:
-    """Merge the shards; return the result of their only test."""
+    """Merge the shards; return the result of the single test."""
     run = MergedRun(shards)
     (test,) = run.tests
     return run.evaluate(test, settings, root, {}, explain=explain)

@@ -1,4 +1,4 @@
-"""The reports of shards: what joins, what is refused, and what the joined scores show."""
+"""Merging the reports of shards: the reports that are accepted or rejected, and the merged scores."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,7 +43,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def four(settings: Settings, tmp_path: Path) -> Callable[..., list[Shard]]:
-    """Four shards of 20 questions, of which the retriever loses some."""
+    """Return a function that runs four shards of 20 questions, with a retriever that misses the questions `lost`."""
 
     def run(*lost: int, marks: tuple[Mark, ...] = (EVALS, DROP), **changes: Any) -> list[Shard]:
         return shards_of(replace(settings, **changes), tmp_path, marks, 4, lambda: components(*lost))
@@ -54,7 +54,7 @@ def four(settings: Settings, tmp_path: Path) -> Callable[..., list[Shard]]:
 def test_a_regression_that_no_shard_can_show_fails_after_the_merge(
     four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
 ) -> None:
-    """Six of 20 questions are lost, at most three in one shard, which a test of its few questions cannot show."""
+    """Six of 20 questions are lost, too few in each shard to be significant, but the merged test fails."""
     write_baseline(settings, tmp_path, [EVALS, DROP], components())
     lost = (0, 1, 2, 3, 4, 5)
     shards = four(*lost)
@@ -73,7 +73,7 @@ def test_a_regression_that_no_shard_can_show_fails_after_the_merge(
 
 
 def test_a_shard_judges_nothing(four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path) -> None:
-    """Also where every bound is broken; its report says that the merge does."""
+    """A shard passes even if every bound is violated; its report says that the merge gives the verdict."""
     shards = four(*range(20), marks=(EVALS, threshold(min=0.9)))
     for index, shard in enumerate(shards, 1):
         test = shard.tests[NODEID]
@@ -87,7 +87,7 @@ def test_a_shard_judges_nothing(four: Callable[..., list[Shard]], settings: Sett
 
 
 def test_a_shard_may_have_no_question(settings: Settings, tmp_path: Path) -> None:
-    """As of a small set: its tests pass, and the merge has all questions."""
+    """If a small set leaves a shard without questions, the shard passes, and the merge has all questions."""
     evalset = evalset_of(2)
     marks = (Mark("rageval_evalset", (evalset,)), threshold(min=0.5), threshold("latency.p50", max=5))
     shards = shards_of(settings, tmp_path, marks, 8, components)
@@ -106,18 +106,18 @@ def test_a_missing_shard_is_an_error(four: Callable[..., list[Shard]]) -> None:
 
 @pytest.mark.parametrize("number", [1, 4])
 def test_a_shard_that_is_there_twice_is_an_error(four: Callable[..., list[Shard]], number: int) -> None:
-    """Also where others are missing: the command has one name twice, in place of another."""
+    """A shard that is given twice raises InputError, even if other shards are missing."""
     shards = four()[:number]
     again = replace(shards[0], path="again.json")
-    said = r"Shard 1/4 is given twice, as 1-4.json and again.json: the questions of .*test_gate.* would count twice"
-    with pytest.raises(InputError, match=said):
+    message = r"Shard 1/4 is given twice, as 1-4.json and again.json: the questions of .*test_gate.* would count twice"
+    with pytest.raises(InputError, match=message):
         MergedRun([*shards, again])
 
 
 def test_shards_of_another_number_do_not_join(
     four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
 ) -> None:
-    """Their questions overlap."""
+    """Shards of different totals cannot be merged, because their questions overlap."""
     whole = shard_of(replace(settings, shard=(1, 1)), tmp_path, [EVALS, DROP], components())
     with pytest.raises(InputError, match="its questions would count twice"):
         evaluate_merged([*four(), whole], settings, tmp_path)
@@ -125,7 +125,7 @@ def test_shards_of_another_number_do_not_join(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("changes", "what"),
+    ("changes", "problem"),
     [
         ({"max_unscored": 0.5}, "differ in the settings: max_unscored: 0.05 and 0.5"),
         ({"seed": 3}, "differ in the settings: seed: 0 and 3"),
@@ -133,13 +133,13 @@ def test_shards_of_another_number_do_not_join(
     ],
 )
 def test_other_settings_in_one_shard_are_an_error(
-    four: Callable[..., list[Shard]], changes: dict[str, Any], what: str
+    four: Callable[..., list[Shard]], changes: dict[str, Any], problem: str
 ) -> None:
     shards = four()
     shards[2] = four(**changes)[2]
     with pytest.raises(InputError) as error:
         MergedRun(shards)
-    assert what in str(error.value)
+    assert problem in str(error.value)
     assert "shard 1/4 (1-4.json) and shard 3/4 (3-4.json)" in str(error.value)
 
 
@@ -155,7 +155,7 @@ def test_another_version_in_one_shard_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("marks", "what"),
+    ("marks", "problem"),
     [
         (
             (Mark("rageval_evalset", (evalset_of(21),)), DROP),
@@ -166,19 +166,23 @@ def test_another_version_in_one_shard_is_an_error(
     ids=["eval set", "thresholds"],
 )
 def test_another_eval_set_or_bound_in_one_shard_is_an_error(
-    four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path, marks: tuple[Mark, ...], what: str
+    four: Callable[..., list[Shard]],
+    settings: Settings,
+    tmp_path: Path,
+    marks: tuple[Mark, ...],
+    problem: str,
 ) -> None:
     shards = four()
     shards[3] = four(marks=marks)[3]
     with pytest.raises(InputError) as error:
         evaluate_merged(shards, settings, tmp_path)
-    assert what in str(error.value)
+    assert problem in str(error.value)
 
 
 def test_another_generator_in_one_shard_is_an_error(
     four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
 ) -> None:
-    """As where a job has another version of the application."""
+    """Shards whose generators differ, as if a job ran another version of the application, cannot be merged."""
     marks = (EVALS, threshold("answer.correct@1", min=0.0))
 
     def generate(_question: str, _passages: object) -> str:
@@ -204,7 +208,7 @@ def test_a_report_of_a_whole_run_is_refused() -> None:
 
 
 def test_a_report_that_was_cut_is_refused(four: Callable[..., list[Shard]]) -> None:
-    """With what is missing in it, or cannot be."""
+    """A report with a missing or invalid part raises InputError that names the part."""
     shard = four()[0]
     for key in ("index", "package", "collected", "usage", "calibration"):
         about = {name: value for name, value in shard.entry.items() if name != key}
@@ -225,7 +229,7 @@ def test_a_report_that_was_cut_is_refused(four: Callable[..., list[Shard]]) -> N
 def test_what_no_shard_wrote_is_refused(
     four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
 ) -> None:
-    """And nothing is made of it but the package's own data."""
+    """A report with foreign objects raises InputError; only data classes of the package are created from it."""
     shards = four()
     part = shards[1].tests[NODEID]["shard"]
     part["examples"] = [{"~": "Path", "of": ["/etc/passwd"]}]
@@ -240,7 +244,7 @@ def test_what_no_shard_wrote_is_refused(
 def test_an_error_in_one_shard_is_an_error_of_the_test(
     four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
 ) -> None:
-    """The other shards' questions alone would be another score."""
+    """An error in one shard makes the merged test an error, since the other shards have only part of the questions."""
     shards = four()
     broken = replace(components(), retriever="no retriever")
     shards[2] = shard_of(replace(settings, shard=(3, 4)), tmp_path, [EVALS, DROP], broken)
@@ -264,7 +268,7 @@ def test_a_test_that_a_stopped_shard_did_not_run_is_an_error(
 
 
 def test_tests_that_ran_in_no_job_are_an_error(settings: Settings, tmp_path: Path) -> None:
-    """A job of another part of the tests is missing; --partial says that they were left out."""
+    """Collected tests that ran in no shard raise InputError; with --partial they are listed as left out."""
     other = "test_it.py::test_other"
     whole = replace(settings, shard=(1, 1))
     shard = shard_of(whole, tmp_path, [EVALS, DROP], components(), collected=[NODEID, other])
@@ -275,7 +279,7 @@ def test_tests_that_ran_in_no_job_are_an_error(settings: Settings, tmp_path: Pat
 
 
 def test_a_score_in_a_test_has_all_questions(settings: Settings, tmp_path: Path) -> None:
-    """So that its value is not asserted on by chance; in a job with all questions it is judged there, and again."""
+    """`rageval.score()` raises in a shard with part of the questions, and works in shard 1/1."""
     session = Session(replace(settings, shard=(2, 4)))
     test = evaluated(session, tmp_path)
     for call in (lambda: test.score("recall@1", {"min": 0.5}), lambda: test.score("recall@1", {})):
@@ -291,7 +295,7 @@ def test_a_score_in_a_test_has_all_questions(settings: Settings, tmp_path: Path)
 
 
 def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Settings, tmp_path: Path) -> None:
-    """Of a job with all questions."""
+    """Scores requested by `rageval.score()` in shard 1/1 are in the merged report."""
 
     def asked(shard: tuple[int, int] | None) -> dict[str, Any]:
         session = Session(replace(settings, shard=shard))
@@ -311,7 +315,7 @@ def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Setting
 
 
 def test_a_score_that_may_depend_on_other_questions_is_refused(settings: Settings, tmp_path: Path) -> None:
-    """Unless its plugin says that it does not."""
+    """A plugin's score raises in a shard unless it is registered with separable=True."""
 
     @each_example
     async def found(run: Any, example: Any, terms: Any) -> Any:
@@ -333,7 +337,7 @@ def test_a_score_that_may_depend_on_other_questions_is_refused(settings: Setting
 
 
 def test_a_plugins_score_is_judged_without_the_plugin(settings: Settings, tmp_path: Path) -> None:
-    """By the scale and the notes that the shards say it has."""
+    """The merge uses the scale and notes stored in the shards, so the plugin need not be installed."""
 
     @each_example
     async def stars(run: Any, example: Any, terms: Any) -> Any:
@@ -357,7 +361,10 @@ def test_a_plugins_score_is_judged_without_the_plugin(settings: Settings, tmp_pa
 
 
 def test_scores_of_used_passages_are_those_of_the_whole_set(settings: Settings, tmp_path: Path) -> None:
-    """With the pair over its common questions, other labels, and a keyword without effect; the passage is "text"."""
+    """Merged `rel` scores, with pairing, labels and ignored keywords, equal those of an unsharded run.
+
+    Every retrieved passage has the text "text".
+    """
     marks = [
         Mark("rageval_evalset", (evalset_of(20, answers=("text",)),)),
         threshold("rel.citation@1", min=0.5),
@@ -383,7 +390,7 @@ def test_scores_of_used_passages_are_those_of_the_whole_set(settings: Settings, 
 def test_a_judge_with_constant_verdicts_is_reported_after_the_merge(
     settings: Settings, tmp_path: Path
 ) -> None:
-    """By the verdicts of all shards, where one alone has too few."""
+    """The warning about constant verdicts uses the verdicts of all shards, since one shard has too few."""
     answers = evalset_of(40, answers=("a",))
     marks = [Mark("rageval_evalset", (answers,)), threshold("answer.correct@1", min=0.0)]
     _, _, whole = evaluated_in(settings, tmp_path, marks, components(1, 2))
