@@ -67,7 +67,7 @@ OPTIONS: Final = (
            "--rageval-judge-votes. Default: the generating model, or canonical comparison if that is the embedded one"),
     Option("judge_votes", "N",
            "votes of the judge on each verdict. The majority counts, or the median of grades; reports say how often "
-           "votes differ. Several votes are sampled at temperature 0.5. A judge of your own is asked once", default=1),
+           "votes differ. Several votes are sampled at temperature 0.5. A judge of your own is called once", default=1),
     Option("both_orders", "",
            "judge each pair of long answers in both orders; a verdict that changes with the order is a tie"),
     Option("preset", "NAME",
@@ -155,7 +155,7 @@ OPTIONS: Final = (
     Option("batch_errors", "live|unscored",
            "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
            default="live"),
-    Option("max_calls", "N", "stop before servers are asked for more replies than this"),
+    Option("max_calls", "N", "stop before more replies than this are requested"),
     Option("max_cost", "USD", "stop before the call with which the run could cost more than this"),
     Option("prices", "FILE", "file of model prices (TOML), which override the known ones"),
     Option("prompts", "FILE", "file of prompts (TOML) that replace the package's own, for models at a server"),
@@ -190,7 +190,7 @@ OPTIONS: Final = (
            "file of answers labelled by people: reports also give answer.correct and llm_reteval corrected for the "
            "judge's errors. Or of passages labelled by people, for relevance.*"),
     Option("repeat", "N",
-           "ask generator and judge N times for each question, under new sample numbers. A question's score is the "
+           "call generator and judge N times for each question, under new sample numbers. A question's score is the "
            "mean over these runs; reports give the spread of their means", default=1),
     Option("sample", "SHARE",
            "score only this share of the questions of every eval set, chosen by a hash of their ids, so the same in "

@@ -404,7 +404,7 @@ class LLMJudge:
         """Send a request; return the reply without its reasoning, and raise Planned for a placeholder."""
         reply, answer = await self._request_reply(request)
         if is_placeholder(reply.text):
-            raise Planned("the judge is not asked in a plan")
+            raise Planned("the judge is not called in a plan")
         return answer
 
     async def _request_reply(self, request: Request) -> tuple[Reply, str]:

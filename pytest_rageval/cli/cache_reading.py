@@ -362,7 +362,7 @@ def export_command(options: argparse.Namespace) -> int:
         return 1
     silent = sum(entry.reply.silent for entry in good)
     if silent:
-        echo_err(f"left out: {format_count(silent, 'empty reply')}, which a run asks for again")
+        echo_err(f"left out: {format_count(silent, 'empty reply')}, which a run requests again")
         good = [entry for entry in good if not entry.reply.silent]
     for name in options.model or ():
         if name not in {model_of(entry)[0] for entry in good}:

@@ -279,7 +279,7 @@ def _verify_shared_store(url: StoreURL, namespace: Namespace, *, fix: bool) -> b
             echo(f"deleted: {format_count(len(damaged), 'damaged entry')}")
         elif damaged:
             echo_err(
-                "`rageval cache verify --repair` deletes the damaged entries; then they are asked for again."
+                "`rageval cache verify --repair` deletes the damaged entries; then they are requested again."
             )
     return not damaged
 
@@ -330,7 +330,7 @@ def _verify_database(file: Path, database: Database, *, fix: bool) -> bool:
             echo(f"{'mended, its reply is kept' if entry.rest else 'deleted'}: {to_one_line(entry.key)}")
     elif damaged:
         echo_err(
-            "`rageval cache verify --repair` deletes the damaged entries; then they are asked for again."
+            "`rageval cache verify --repair` deletes the damaged entries; then they are requested again."
         )
     return not faults and not damaged
 

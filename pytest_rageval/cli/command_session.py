@@ -54,4 +54,4 @@ def registry_for(place: Path | StoreURL) -> Registry:
 def echo_request_count(session: Session) -> None:
     """Print the number of replies that the session requested, and how many were cached and live."""
     usage = session.usage
-    echo(f"{format_count(usage.requests, 'reply')} asked for: {usage.cached:,} cached, {usage.live:,} live")
+    echo(f"{format_count(usage.requests, 'reply')}: {usage.cached:,} cached, {usage.live:,} live")

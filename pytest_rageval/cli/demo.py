@@ -100,7 +100,7 @@ def _run_demo(folder: Path) -> bool:
     """Run the tests twice and print each step; return True if they passed first and failed then."""
     source = folder / CHANGED_FILE
     good = source.read_text(encoding="utf-8")
-    echo(f"A support bot with 95 questions, in {folder}. No model is asked: its answers are recorded.\n")
+    echo(f"A support bot with 95 questions, in {folder}. No model is called: its answers are recorded.\n")
     echo("1. Its tests pass:\n")
     first = _run_pytest(folder)
     echo(f"\n2. Somebody simplifies the search: one line of {CHANGED_FILE.as_posix()} changes.\n")

@@ -128,7 +128,7 @@ class EarlyStopResult:
         else:
             how = f"a drop above the allowed {max_drop:g} is excluded (level {threshold.alpha:.2g})"
         return (
-            f"stopped early: {self.asked:,} of {self.changed:,} changed questions asked "
+            f"stopped early: {self.asked:,} of {self.changed:,} changed questions evaluated "
             f"({self.unchanged:,} unchanged): {how}"
         )
 

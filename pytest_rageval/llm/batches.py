@@ -424,7 +424,7 @@ def _read_batch(file: Path) -> Batch:
     if wrong:
         raise StoreError(
             f"{file} describes no batch of this version ({wrong[0]} cannot be read).\n"
-            "Delete it: what was not collected is then asked for again."
+            "Delete it: what was not collected is then requested again."
         )
     return replace(batch, name=file.stem)
 

@@ -280,7 +280,7 @@ class Gateway:
             )
             self.usage.remarks[f"{addresses}: {same}"] += 1
         if reply.without:
-            self.usage.remarks[f"{request.model} refuses {reply.without}: asked without"] += 1
+            self.usage.remarks[f"{request.model} refuses {reply.without}: sent without it"] += 1
 
 
 class _KeySet:

@@ -372,7 +372,7 @@ class ReplaySource(Source):
             f"A reply of {request.model} is in neither the cache nor a cassette, and --rageval-replay sends no "
             "requests.\n"
             f"{near}\n"
-            "Run once without --rageval-replay to ask for it (with --rageval-cassette FILE and "
+            "Run once without --rageval-replay to request it (with --rageval-cassette FILE and "
             "--rageval-record to record it), or undo what changed."
         )
 

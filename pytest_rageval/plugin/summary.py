@@ -316,7 +316,7 @@ class SummaryPlugin:
             }
             lines = plan_lines(sorted(self._usage_of.items()), self._settings.tiers, failed=failed)
             if self._settings.early_stop:
-                lines.append("--rageval-early-stop may ask about fewer questions: the plan counts all.")
+                lines.append("--rageval-early-stop may evaluate fewer questions: the plan counts all.")
             return lines
         # pytest itself reports the tests without a score.
         tests = [test for test in self._sorted if has_table(test)]

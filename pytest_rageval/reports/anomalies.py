@@ -20,7 +20,7 @@ ANOMALY_TEXTS: Final[Mapping[str, str]] = {
     "cut": "{n} ranking{s} of more than k documents, cut",
     "own_k_kept": "{n} ranking{s} cut at @k: the retriever's own k is larger, and was kept",
     "own_k_raised": "{n} ranking{s} asked for @k: the retriever's own k is smaller, and was replaced",
-    "without_history": "{n} question{s} asked without the conversation before: the retriever does not take history",
+    "without_history": "{n} question{s} retrieved without their history: the retriever does not take one",
     "failed": "{n} question{s} at which the retriever failed",
     "failed_otherwise": "{n} question{s} at which the generator, the judge or an added part failed",
     "ids_as_texts": "{n} ranking{s} of texts that are ids of gold passages: a string is a text; return "

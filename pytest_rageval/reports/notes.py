@@ -165,9 +165,9 @@ def _reference_text(entry: ScoreEntry) -> str:
 
 
 def _early_stop_text(entry: ScoreEntry) -> str:
-    """Return the counts: "stopped early: 63 of 600 changed questions asked (1,400 unchanged), drop about 0.051"."""
+    """Return the counts: "stopped early: 63 of 600 changed questions evaluated (1,400 unchanged), drop about 0.051"."""
     early = entry["early_stop"]
-    asked = f"{early['changed']:,} changed questions asked ({early['unchanged']:,} unchanged)"
+    asked = f"{early['changed']:,} changed questions evaluated ({early['unchanged']:,} unchanged)"
     if early["verdict"] is None:
         return f"all {asked}"
     drop = "" if early["drop"] is None else f", drop about {early['drop']:.3f}"

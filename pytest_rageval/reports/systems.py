@@ -349,7 +349,7 @@ def pairs_notes(entry: Entry) -> Iterator[str]:
         numbers = " or ".join(f"{number:,}" for number in sorted(battle_counts))
         yield f"{counted(battle_counts.total(), 'pair')} of systems with {numbers} battles each"
     if wanted := max((pair.get("wanted", 0) for pair in between), default=0):
-        yield f"--rageval-arena-pairs asks for {wanted:,} battles a pair; no more questions have a reference"
+        yield f"--rageval-arena-pairs requests {wanted:,} battles a pair; no more questions have a reference"
     unscored = Counter[str]()
     pairs_by_reason: dict[str, list[str]] = {}
     for pair in between:

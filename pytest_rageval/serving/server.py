@@ -139,8 +139,8 @@ class GatewayServer:
         urls = [urlsplit(server.base_url) for server in servers]
         if any(url.hostname in LOCAL_HOSTS and url.port == self.port for url in urls):
             raise ServerError(
-                "The gateway would ask itself: the base URL of the model is its own.\n"
-                "Name the real server with --rageval-base-url; or, where the fixture rageval_client asks models, as "
+                "The gateway would send requests to itself: the base URL of the model is its own.\n"
+                "Name the real server with --rageval-base-url; or, where the fixture rageval_client calls models, as "
                 "base_url of your client."
             )
 

@@ -42,7 +42,7 @@ BYPASSED_GATEWAY: Final = (
 """A remark on a function of the user, named by `{}`, in a run with `--rageval-gateway`."""
 
 CIRCULAR_JUDGE: Final = (
-    "the retriever asks {}, which also judges: verdicts on what its own model found may be inflated (arXiv "
+    "the retriever calls {}, which also judges: verdicts on what its own model found may be inflated (arXiv "
     "2412.17156, 2503.19092; --rageval-judge-model names another)"
 )
 """A remark on a retriever that uses the judge's model, named by `{}`."""

@@ -67,7 +67,7 @@ def test_one_patience_for_a_server_and_not_one_for_each_question(project, llm):
         [
             "rageval: waiting for http://127.0.0.1:* (20 requests, * of at most 3 s): *429: too many requests",
             "The server at http://127.0.0.1:*/v1 answered nothing for 3 s, while 20 requests waited *429*",
-            "*--rageval-patience SECONDS*the next run asks for the rest.",
+            "*--rageval-patience SECONDS*the next run requests the rest.",
         ]
     )
     # A retry-after of "inf" does not delay retries for ever, and the second test sends no request.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-CIRCLE = "the retriever asks {}, which also judges: verdicts on what its own model found may be inflated"
+CIRCLE = "the retriever calls {}, which also judges: verdicts on what its own model found may be inflated"
 
 RETRIEVER = """
 @pytest.fixture

@@ -139,7 +139,7 @@ def test_a_conversation_is_in_the_prompts_and_separates_two_equal_questions(proj
     assert len(prompts) == 4
     assert len(shown) == 2
     result.stdout.fnmatch_lines(
-        ["*: 1 question asked without the conversation before: the retriever does not take history*"]
+        ["*: 1 question retrieved without their history: the retriever does not take one*"]
     )
 
 

@@ -66,7 +66,7 @@ def test_without_a_change_no_request_is_sent(gated, llm):
     result.stdout.fnmatch_lines(
         [
             "  answer.em@1  1.000  0.981 to 1.000  200 *0 * ↓ 0.02 * pass",
-            "    answer.em@1: all 0 changed questions asked (200 unchanged)",
+            "    answer.em@1: all 0 changed questions evaluated (200 unchanged)",
             "    answer.em@1: baseline 1.000, no change (p = 1)",
         ]
     )
@@ -82,7 +82,7 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
     result.assert_outcomes(failed=1)
     evaluated = report(gated)["early_stop"]["asked"]
     assert len(llm.requests) == evaluated < 150 / 4
-    stopped = f"stopped early: {evaluated} of 150 changed questions asked (50 unchanged)"
+    stopped = f"stopped early: {evaluated} of 150 changed questions evaluated (50 unchanged)"
     text = " ".join(result.stdout.str().split())
     assert f"answer.em@1: {stopped}: drop about 0." in text
     assert ", allowed 0.02: a drop is significant (level 0.025)" in text
@@ -150,7 +150,7 @@ def test_a_plan_counts_all_questions_and_says_so(gated):
     """The plan counts all questions, and states that a run may send fewer requests."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     result = gated.run("--rageval-plan", STOP)
-    result.stdout.fnmatch_lines(["--rageval-early-stop may ask about fewer questions: the plan counts all."])
+    result.stdout.fnmatch_lines(["--rageval-early-stop may evaluate fewer questions: the plan counts all."])
 
 
 def test_replies_that_were_not_used_stay_recorded(gated):

@@ -323,7 +323,7 @@ def test_a_client_of_the_users_own_does_not_ask_the_gateway(application, upstrea
     )
     result = project.run("--rageval-model=m1")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*The gateway would ask itself*", "*base_url of your client*"])
+    result.stdout.fnmatch_lines(["*The gateway would send requests to itself*", "*base_url of your client*"])
     assert not upstream.requests
 
 

@@ -91,7 +91,7 @@ def test_what_is_generated_is_clean_and_loads(
     """Each question has a quoted answer, a gold span and the self-check's answers, and all files have questions."""
     done = generate(12)
     assert done.out.startswith("out.jsonl: 12 candidates for review, of 6 files, from 12 passages\n")
-    assert done.out.endswith(f" replies asked for: 0 cached, {len(llm.paid)} live\n")
+    assert done.out.endswith(f" replies: 0 cached, {len(llm.paid)} live\n")
     assert (done.status, done.err) == (0, "")
     evalset = load(tmp_path / "out.jsonl")
     assert len(evalset) == 12

@@ -83,7 +83,7 @@ def test_a_server_that_knows_no_schema_is_asked_without(project, llm, refusal):
     project.test("@pytest.mark.rageval_threshold('judged.faithfulness@1', min=5)\ndef test_gate(): pass\n")
     result = project.run()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["4 × m1 refuses response_format: asked without"])
+    result.stdout.fnmatch_lines(["4 × m1 refuses response_format: sent without it"])
 
 
 def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm):

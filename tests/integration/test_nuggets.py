@@ -137,7 +137,7 @@ def test_proposed_nuggets_are_for_review(
     assert (done.status, done.err) == (0, "")
     assert done.out == (
         "out.jsonl: 4 nuggets for review, 2 of them vital, of 2 examples; 1 example had nuggets already\n"
-        "2 replies asked for: 0 cached, 2 live\n"
+        "2 replies: 0 cached, 2 live\n"
     )
     first, second, third = load(tmp_path / "out.jsonl")
     assert first.nuggets == (Nugget("Tulsa"), Nugget("Tulsa, says one", vital=False))

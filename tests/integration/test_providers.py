@@ -40,6 +40,6 @@ def test_all_examples_are_scored(project, provider, monkeypatch):
     remarks = report["llm"]["remarks"]
     assert ("m1 reasons before it answers: its reasoning is not read" in remarks) == dialect.reasons
     left_out = [remark for remark in remarks if remark.startswith("m1 refuses ")]
-    assert left_out == ([f"m1 refuses {dialect.left_out}: asked without"] if dialect.left_out else [])
+    assert left_out == ([f"m1 refuses {dialect.left_out}: sent without it"] if dialect.left_out else [])
     limits = {"max_tokens", "max_completion_tokens", "max_output_tokens"}
     assert all(limits & body.keys() for body in server.requests)

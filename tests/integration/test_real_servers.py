@@ -27,7 +27,7 @@ def test_a_refused_parameter_is_left_out_and_named(project, llm):
     project.test(GATE)
     result = project.run("--rageval-concurrency=2", "--rageval-report=out.json")
     result.assert_outcomes(passed=1)
-    remark = "20 × m1 refuses temperature: asked without"
+    remark = "20 × m1 refuses temperature: sent without it"
     result.stdout.fnmatch_lines([remark])
     assert len(llm.paid) == 20
     assert len(llm.requests) <= 22

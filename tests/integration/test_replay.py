@@ -42,7 +42,7 @@ def test_a_missing_reply_names_the_passage_that_changed(project, llm):
         [
             "A reply of m1 is in neither the cache nor a cassette, and --rageval-replay sends no requests.",
             "The nearest recorded request differs in: passage 1 (other text).",
-            "Run once without --rageval-replay to ask for it *",
+            "Run once without --rageval-replay to request it *",
             "It affects 1 example: q2.",
         ]
     )

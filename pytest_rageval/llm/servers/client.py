@@ -472,7 +472,7 @@ class Client:
             f"(last: {last}).\n"
             "Send it fewer requests (--rageval-concurrency N, --rageval-rpm N), wait longer "
             "(--rageval-patience SECONDS), or run again later: replies received before are in the cache, and the next "
-            "run asks for the rest."
+            "run requests the rest."
         )
 
     @property

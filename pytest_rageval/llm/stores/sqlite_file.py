@@ -299,7 +299,7 @@ class Database:
         if not remedy and _is_file(self._file):
             remedy = (
                 f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete "
-                f"the files {FILE}* (what is in no cassette is then asked for again)"
+                f"the files {FILE}* (what is in no cassette is then requested again)"
             )
         return kind(
             f"The reply cache in {self.directory} cannot be used: {why}.\n"

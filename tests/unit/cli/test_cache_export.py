@@ -165,7 +165,7 @@ def test_empty_replies_stay_where_they_are(rageval: Run, cache: CacheFolder, tmp
     )
     done = rageval("export", "x.jsonl")
     assert (done.status, done.out) == (0, "x.jsonl: 6 replies written\n")
-    assert done.err == "left out: 1 empty reply, which a run asks for again\n"
+    assert done.err == "left out: 1 empty reply, which a run requests again\n"
     assert key(7) not in read_cassette(tmp_path / "x.jsonl")
 
 

@@ -137,7 +137,7 @@ def test_a_plan_asks_on_where_a_verdict_is_not_there_yet(world, example):
 
     async def relevant(_question, passage):
         world.asked["relevant", passage] += 1
-        raise Planned("the judge is not asked in a plan")
+        raise Planned("the judge is not called in a plan")
 
     world.relevant = relevant
     world.evaluate("rel_recall.citation@3", case, relevant="judge")

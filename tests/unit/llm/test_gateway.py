@@ -655,7 +655,7 @@ def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
         _asked(second, _at(server), *requests)
     for new_gateway in (first, second):
         assert new_gateway.usage.cut == 3
-        assert new_gateway.usage.remarks == {"m refuses seed: asked without": 3}
+        assert new_gateway.usage.remarks == {"m refuses seed: sent without it": 3}
 
 
 def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) -> None:

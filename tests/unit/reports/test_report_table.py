@@ -186,14 +186,14 @@ def test_what_came_in_batches_has_its_own_line(unpriced: int, line: str, cost: f
 
 def test_each_note_has_a_line() -> None:
     """Cut replies and remarks have a line each; remarks are sorted by count, then by text."""
-    remarks = {"n refuses seed: asked without": 1, "m refuses seed: asked without": 1, "other": 2}
+    remarks = {"n refuses seed: sent without it": 1, "m refuses seed: sent without it": 1, "other": 2}
     usage = replace(USAGE, cut=3, remarks=Counter(remarks))
     assert usage_lines(usage_entry(usage)) == [
         "4 replies: 4 cached, 0 live",
         "3 replies were cut by the token limit",
         "2 × other",
-        "1 × m refuses seed: asked without",
-        "1 × n refuses seed: asked without",
+        "1 × m refuses seed: sent without it",
+        "1 × n refuses seed: sent without it",
     ]
     assert list(usage.to_dict()["remarks"]) == ["other", *sorted(remarks)[:2]]
 

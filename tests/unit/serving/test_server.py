@@ -531,12 +531,12 @@ def test_code_that_blocks_the_event_loop_is_an_error_not_a_deadlock(serve, monke
     assert served.chat().choices[0].message.content == TEXT
 
 
-def test_a_gateway_does_not_ask_itself(serve, tmp_path):
+def test_a_gateway_does_not_send_requests_to_itself(serve, tmp_path):
     """If the base URL is that of the gateway itself, requests get an error."""
     served = serve()
     session = Session(Settings(cache_dir=tmp_path, base_url=BaseURL.parse(served.server.url)))
     served.server.connect(session.backend)
-    with pytest.raises(openai.APIStatusError, match="would ask itself"):
+    with pytest.raises(openai.APIStatusError, match="would send requests to itself"):
         served.chat()
     session.close()
 

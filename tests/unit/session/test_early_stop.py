@@ -157,7 +157,7 @@ def test_as_few_changes_as_may_be_lost_cost_nothing(good: Settings) -> None:
     assert (run.entry["mean"], run.entry["ci95"], run.entry["baseline"]) == (None, None, None)
     assert run.entry["verdict"] == "pass"
     assert run.entry["reason"] == (
-        "stopped early: 0 of 4 changed questions asked (196 unchanged): "
+        "stopped early: 0 of 4 changed questions evaluated (196 unchanged): "
         "the remaining questions cannot raise the drop above the allowed 0.02"
     )
     assert (run.entry["early_stop"]["not_asked"], run.entry["early_stop"]["drop"]) == (4, None)
