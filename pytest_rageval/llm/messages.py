@@ -188,7 +188,7 @@ class Reply:
 
     @property
     def silent(self) -> bool:
-        """Whether the reply is empty without a reason: the model stopped by itself, and refused nothing."""
+        """Whether the reply is empty although the model ended it regularly, without a refusal or a tool call."""
         content = self.text.strip(WHITE_SPACE) or self.refusal or self.tool_calls
         return not content and self.finish_reason == "stop"
 

@@ -200,7 +200,7 @@ def _passage_entries(outcome: Outcome) -> list[dict[str, Any]]:
     alone: Sequence[str] = evidence.answers_alone or [""] * len(evidence.labels)
     return [
         {"document": document.label, "label": label, **({"answer": answer} if answer else {})}
-        # Not strict: most rankings have no labels, so that there are no entries.
+        # Not strict: most rankings have no labels, and so no entries.
         for label, document, answer in zip(evidence.labels, evidence.ranking or (), alone, strict=False)
     ]
 

@@ -129,7 +129,7 @@ def test_a_p_value_has_enough_digits_to_differ_from_its_level() -> None:
 
 
 def test_too_few_examples_are_called_too_few() -> None:
-    """If the detectable drop exceeds the largest possible one, the reason says that there are too few examples."""
+    """If the detectable drop exceeds the largest possible one, the reason names the examples that are needed."""
     verdict = _verdict(numbered(4, 0), numbered(3, 1), max_drop=0.02)
     assert verdict.status == "inconclusive"
     assert verdict.reason.endswith(
