@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
     from pytest_rageval.errors import RagevalError, Unscored
     from pytest_rageval.evalsets.loading import load
+    from pytest_rageval.evaluations.registry import Registry
+    from pytest_rageval.llm.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.retrievers.adapters import RetrieverFactory
     from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
     from pytest_rageval.retrievers.trace_run import TraceRun
     from pytest_rageval.retrievers.trec_run import TrecRun
     from pytest_rageval.scores import Evidence, Outcome, Score
+    from pytest_rageval.serving.server import GatewayServer
 
 __all__ = [
+    "LLM",
     "BM25Retriever",
     "CachedEncoder",
     "DenseRetriever",
@@ -36,6 +40,7 @@ __all__ = [
     "Example",
     "FeedbackRetriever",
     "FusionRetriever",
+    "GatewayServer",
     "Gold",
     "HyDERetriever",
     "Nugget",
@@ -44,6 +49,7 @@ __all__ = [
     "Rageval",
     "RagevalError",
     "Ranking",
+    "Registry",
     "Retrieval",
     "RetrieverFactory",
     "RewriteRetriever",
@@ -63,6 +69,8 @@ _MODULE_OF = {
         ("embeddings.encoder", "CachedEncoder SentenceEncoder"),
         ("errors", "RagevalError Unscored"),
         ("evalsets.loading", "load"),
+        ("evaluations.registry", "Registry"),
+        ("llm.api", "LLM"),
         ("datatypes", "Document EvalSet Example Gold Nugget Ranking Retrieval Step"),
         ("plugin.rageval_fixture", "Rageval"),
         ("retrievers.bm25", "BM25Retriever"),
@@ -75,6 +83,7 @@ _MODULE_OF = {
         ("retrievers.trace_run", "TraceRun"),
         ("retrievers.trec_run", "TrecRun"),
         ("scores", "Evidence Outcome Score"),
+        ("serving.server", "GatewayServer"),
     )
     for name in names.split()
 }

@@ -1,10 +1,10 @@
 """The data types of the package: documents, gold passages, examples, eval sets, rankings."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from pytest_rageval.conversation import Message, QuestionWithHistory
 from pytest_rageval.digests import digest, digest_of_all
@@ -62,6 +62,11 @@ class Document:
     score: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     span: Span | None = None
+
+    if TYPE_CHECKING:
+        # `"kb-112" in ranking` compares an id with a document. mypy allows that if the class defines `__eq__`.
+        def __eq__(self, other: object) -> bool: ...
+        def __hash__(self) -> int: ...
 
     def __str__(self) -> str:
         return self.text
@@ -451,7 +456,7 @@ class SpooledDocuments(SpooledTuple[Document]):
 
     __slots__ = ("textless",)
 
-    decode = staticmethod(_documents_from_record)
+    decode: Callable[[Any], tuple[Document, ...]] = staticmethod(_documents_from_record)
 
     def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
         # Documents are often read soon after they were stored, so the spool may keep these objects in memory. Metadata
@@ -461,7 +466,7 @@ class SpooledDocuments(SpooledTuple[Document]):
         ]
         decoded = tuple(documents) if unchanging else None
         super().__init__(spool, _documents_record(documents), len(documents), decoded=decoded)
-        self.textless = len([document for document in documents if not document.text.strip()])
+        self.textless: int = len([document for document in documents if not document.text.strip()])
 
     @property
     def ids(self) -> tuple[str | None, ...]:
@@ -478,7 +483,7 @@ class _SpooledRankings(SpooledTuple[Ranking]):
 
     __slots__ = ()
 
-    decode = staticmethod(_rankings_from_record)
+    decode: Callable[[Any], tuple[Ranking, ...]] = staticmethod(_rankings_from_record)
 
 
 def excerpt(text: str, width: int = 60) -> str:

@@ -161,7 +161,7 @@ class QueryError(CallableError, Unscored):
         super().__init__(message)
         self.reason = reason
         self.part = part
-        self.cause = cause
+        self.cause: Cause = cause
 
 
 class Planned(Unscored):

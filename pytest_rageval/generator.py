@@ -311,7 +311,7 @@ class CallableGenerator(_DispatchingGenerator):
     """
 
     def __init__(self, methods: Mapping[str, UserCallable]) -> None:
-        self.user = methods["generate"]
+        self.user: UserCallable = methods["generate"]
         self._methods = methods
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:

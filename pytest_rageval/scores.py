@@ -320,14 +320,14 @@ class Score(float):
     ) -> None:
         self.spec = spec
         self._first_run = tuple(outcomes)
-        self.outcomes = _average_runs(self._first_run, *repeats)
-        self.slice = dict(slice or {})
+        self.outcomes: tuple[Outcome, ...] = _average_runs(self._first_run, *repeats)
+        self.slice: dict[str, Any] = dict(slice or {})
         self.max_unscored = max_unscored
         self.seed = seed
-        self.repeats = tuple(map(tuple, repeats))
+        self.repeats: tuple[tuple[Outcome, ...], ...] = tuple(map(tuple, repeats))
         self.scale = scale
         self.statistic = statistic
-        self.keywords = dict(keywords or {})
+        self.keywords: dict[str, Any] = dict(keywords or {})
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of `__new__` for a copy. The copy's attributes are restored from the state."""

@@ -135,12 +135,12 @@ class UserCallable:
         self.function = function
         self._loop = loop
         self._read = read
-        self.is_async = is_async(function)
+        self.is_async: bool = is_async(function)
         self._outcomes = _CallOutcomes(loop.runs)
         self._history = _parameter(function, "history")
         self._stopwatches = _Stopwatches(self)
         loop.user_callables.append(self)
-        self.calls = 0  # number of calls
+        self.calls: int = 0  # number of calls
         self.completion_counts: Counter[str] = Counter()  # completions requested during its calls, by model
 
     async def call(self, *args: Any, **kwargs: Any) -> Any:

@@ -122,7 +122,7 @@ class UserJudge:
     """
 
     def __init__(self, methods: Mapping[str, UserCallable]) -> None:
-        self.user = methods["compare"]
+        self.user: UserCallable = methods["compare"]
         self._methods = methods
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:

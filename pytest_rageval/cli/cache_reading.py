@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pytest_rageval.cli.console import (
     echo,
@@ -60,7 +61,7 @@ class BrokenCacheError(StoreError):
         advice: what the user can do.
     """
 
-    advice = (
+    advice: ClassVar[str] = (
         "The file as a whole is damaged. Save what can be read of it with `rageval cache export FILE`, delete "
         f"{FILE}* in its folder, and restore the replies with `rageval cache import FILE`."
     )

@@ -16,7 +16,14 @@ ALPHA: Final = 0.05  # a score with a p-value up to this is called worse or bett
 CHANGES: Final = ("worse", "unclear", "better", "same")
 """The possible changes of a score, the most urgent first."""
 
-NO_REQUESTS: Final = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": {}}
+NO_REQUESTS: Final[dict[str, Any]] = {
+    "requests": 0,
+    "cached": 0,
+    "live": 0,
+    "failed": 0,
+    "cut": 0,
+    "remarks": {},
+}
 
 BASELINE_KEYS: Final = ("before", "before_answer", "before_retrieved")
 """Keys of an example that compare it with the baseline of its own run."""

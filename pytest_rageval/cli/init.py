@@ -39,7 +39,7 @@ EXAMPLES: Final = (
 )
 """The questions of the example: id, question, answer, and the id of the passage that contains the answer."""
 
-PLACEHOLDER_RECORD: Final = {
+PLACEHOLDER_RECORD: Final[dict[str, Any]] = {
     "id": "replace-me",
     "question": "REPLACE: a question that your users ask",
     "answers": ["REPLACE: the answer"],

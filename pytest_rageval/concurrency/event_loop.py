@@ -63,7 +63,7 @@ class BackgroundEventLoop:
         self._cancel_callbacks: list[Callable[[], None]] = []
         self._last_tick = 0.0
         self.user_callables: list[object] = []
-        self.runs = 0
+        self.runs: int = 0
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Register a function that is called in the loop's thread whenever a run is cancelled."""

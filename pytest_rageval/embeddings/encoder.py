@@ -32,7 +32,7 @@ EXTRA: Final = "dense"
 PURPOSE: Final = "Embedding texts"
 CACHE_BYTES: Final = 64 << 20
 BATCH_SIZE: Final = 32
-ENCODE_OPTIONS: Final = {
+ENCODE_OPTIONS: Final[dict[str, Any]] = {
     "batch_size": BATCH_SIZE,
     "show_progress_bar": False,
     "normalize_embeddings": True,
@@ -134,7 +134,7 @@ class SentenceEncoder:
         device: str = "cpu",
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        self.name = model or PACKAGED_ENCODER
+        self.name: str = model or PACKAGED_ENCODER
         self._model, self._device, self._layer = model, device, layer
         self._prompts = query_prompt, passage_prompt
         self._loaded: Any = None
@@ -146,13 +146,18 @@ class SentenceEncoder:
         )
         self._tokens: _MemoryCache[Tokens] = _MemoryCache(cache_bytes, self._encode_tokens)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """A text that identifies the model, its prompts and the layer. Computing it does not load the model.
 
         The packaged model, whose package must be installed, is identified by the package's version, and a folder by the
         contents of its files. A named model is identified by its name only, although the hub may change the model.
         """
+        # No cached_property itself: type checkers do not accept one where a protocol has a property.
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         model, folder = self.name, Path(self.name)
         if self._model is None:
             require(PACKAGE, extra=EXTRA, purpose=PURPOSE)

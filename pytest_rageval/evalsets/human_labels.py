@@ -55,7 +55,7 @@ class LabelledAnswer:
     references: tuple[str, ...]
     prediction: str
     human: tuple[float | None, ...]
-    noun: ClassVar = "answer"
+    noun: ClassVar[str] = "answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LabelledPair:
     first: str
     second: str
     human: tuple[float | None, ...]
-    noun: ClassVar = "pair"
+    noun: ClassVar[str] = "pair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class LabelledPassage:
     example: Example
     passage: str
     human: tuple[float | None, ...]
-    noun: ClassVar = "passage"
+    noun: ClassVar[str] = "passage"
 
 
 LabelledItem = LabelledAnswer | LabelledPair | LabelledPassage

@@ -230,19 +230,20 @@ class Pipeline:
             **self.comparators,
         }
         self._expressions: dict[str, Expression] = {}
-        self.results = SingleFlight()
+        self.results: SingleFlight = SingleFlight()
         # By k.
         self._rankings: defaultdict[int, SingleFlight] = defaultdict(
             partial(SingleFlight, _compact_ranking_key)
         )
         # For the display of progress.
-        self.started_examples = self.waiting_examples = 0
-        self.finished_rankings = 0
+        self.started_examples: int = 0
+        self.waiting_examples: int = 0
+        self.finished_rankings: int = 0
         self._started_rankings = 0
         # Hashes, because 100,000 questions may be waiting at once and only their number is needed.
         self._expected_rankings: set[int] = set()
         # Held while a retrieval is timed.
-        self.timing_lock = asyncio.Lock()
+        self.timing_lock: asyncio.Lock = asyncio.Lock()
         # Hashes of the retrievals during which a model reply came from the cache, for the retriever or for another
         # caller. The array is moved to the set when the set is needed, which is only in runs that measure latency.
         self._overlapped_cached_reply: set[int] = set()

@@ -10,10 +10,9 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import chain
 from math import inf, isfinite
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
-from pytest_rageval.answers.judge_protocol import Comparator
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.inline import require_loop
 from pytest_rageval.config import KIND_PATTERN
@@ -171,6 +170,13 @@ def _known_names(name: str, scores: Iterable[str]) -> str:
     return f"{hint}`rageval scores` lists the built-in scores{others}."
 
 
+class UserComparator(Protocol):
+    """A comparator that a plugin adds."""
+
+    def compare(self, question: str, references: Sequence[str], prediction: str) -> Any:
+        """Return a number in [0, 1], True, False, or None for "no verdict"; or an awaitable of one of these."""
+
+
 class Registry:
     """The built-in objects, and the objects that other plugins add with `pytest_rageval_register`.
 
@@ -188,7 +194,7 @@ class Registry:
     def __init__(self) -> None:
         self.scores: ChainMap[str, ScoreDef] = ChainMap({}, cast("dict[str, ScoreDef]", SCORES))
         self.measures: dict[str, AnswerMeasure] = dict(MEASURES)
-        self.comparators: dict[str, Comparator] = {}
+        self.comparators: dict[str, UserComparator] = {}
         self.adapters: list[Adapter] = list(ADAPTERS)
         self.formats: dict[str, Format] = dict(FORMATS)
         self.reports: dict[str, Report] = {}
@@ -262,7 +268,7 @@ class Registry:
         checked: AnswerMeasure = PluginMeasure(name, measure)
         _add(self.measures, "answer measure", name, checked)
 
-    def add_comparator(self, name: str, comparator: Comparator) -> None:
+    def add_comparator(self, name: str, comparator: UserComparator) -> None:
         """Add a comparator, whose name can be used in `comparator=` and `label=`.
 
         Args:
@@ -383,12 +389,12 @@ class PluginComparator:
     Its `compare` is sync or async and returns a bool, a number in [0, 1], or None for "no verdict".
     """
 
-    def __init__(self, name: str, comparator: Comparator, loop: BackgroundEventLoop) -> None:
+    def __init__(self, name: str, comparator: UserComparator, loop: BackgroundEventLoop) -> None:
         part = f"comparator {name!r}"
         self._user = UserCallable(part, comparator.compare, loop, read=partial(_read_verdict, part))
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Call the comparator, see `Comparator`; raise QueryError if it raised or returned another value."""
+        """Call the comparator, see `UserComparator`; raise QueryError if it raised or returned another value."""
         return cast("float", await self._user.call(question, list(references), prediction))
 
 

@@ -58,7 +58,7 @@ KNOWN_DEPENDENCIES: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "lab
 MATCH_ITEMS: Final = "match"
 """The value in `ScoreDef.asks` of a score that compares list items. It uses a judge only if a threshold names one."""
 
-KEYWORD_DEPENDENCIES: Final = {
+KEYWORD_DEPENDENCIES: Final[Mapping[str, AbstractSet[str]]] = {
     "comparator": {"compare", MATCH_ITEMS},
     "label": {"label"},
     "order": {"cite"},

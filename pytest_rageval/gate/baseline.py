@@ -113,9 +113,9 @@ class Baseline:
         path: Path | None = None,
         anchors: Mapping[str, AnchorEntry] | None = None,
     ) -> None:
-        self.tests = dict(tests or {})
+        self.tests: dict[str, BaselineEntry] = dict(tests or {})
         self.path = path
-        self.anchors = dict(anchors or {})
+        self.anchors: dict[str, AnchorEntry] = dict(anchors or {})
 
     @classmethod
     def read_for_comparison(cls, path: Path, *, required: bool) -> Self:

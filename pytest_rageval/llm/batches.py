@@ -203,7 +203,7 @@ class Batches:
     def _read(self) -> None:
         """Read the files of the folder, and delete those of batches that were collected long ago."""
         files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
-        self.all = sorted(map(_read_batch, files), key=lambda batch: batch.made)
+        self.all: list[Batch] = sorted(map(_read_batch, files), key=lambda batch: batch.made)
         self._open: dict[str, Batch] = {}
         self._failures: defaultdict[str, list[Failure]] = defaultdict(list)
         self._refusals: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)

@@ -63,14 +63,14 @@ class Gateway:
         self._counted_keys = _KeySet()
         self.used: dict[str, Entry] = {}
         self.serves_application = False
-        self.cache = Cache(
+        self.cache: Cache = Cache(
             settings.open_store or settings.cache_dir,
             settings.cassette,
             run=settings.run,
             missing_ok=settings.record,
             refresh=settings.refresh,
         )
-        self.usage = Usage(remarks=self.cache.remarks)
+        self.usage: Usage = Usage(remarks=self.cache.remarks)
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._source = self._make_source(Prices.load(settings.prices))
         # A separate future for each caller: cancelling one caller must not cancel the others.

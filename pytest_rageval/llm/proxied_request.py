@@ -76,7 +76,7 @@ class Sink:
 
     def __init__(self, receive: Callable[[Event], None]) -> None:
         self._receive = receive
-        self.begun = False
+        self.begun: bool = False
 
     def __call__(self, event: Event) -> None:
         """Pass the next event on."""

@@ -154,8 +154,8 @@ class ScoreView:
 
     def __init__(self, entry: ScoreEntry) -> None:
         self.entry = entry
-        self.name = sliced_name(entry)
-        self.threshold = threshold_text(entry["threshold"] or {})
+        self.name: str = sliced_name(entry)
+        self.threshold: str = threshold_text(entry["threshold"] or {})
 
     @property
     def baseline(self) -> Mapping[str, Any] | None:
@@ -363,14 +363,14 @@ class Group:
     def __init__(self, test: Mapping[str, Any], rows: Sequence[QuestionRow], filters: Filters) -> None:
         self.test = test
         self.rows = rows
-        self.name = test_name(test)
-        self.anchor = f"t-{sha256(test['nodeid'].encode(errors='replace')).hexdigest()[:10]}"
-        self.notes = [line.strip() for line in note_lines(test)]
+        self.name: str = test_name(test)
+        self.anchor: str = f"t-{sha256(test['nodeid'].encode(errors='replace')).hexdigest()[:10]}"
+        self.notes: list[str] = [line.strip() for line in note_lines(test)]
         self.questions: list[Markup] = []
-        self.columns = list(dict.fromkeys(cell.name for row in rows for cell in row.cells))
+        self.columns: list[str] = list(dict.fromkeys(cell.name for row in rows for cell in row.cells))
         self._tags = _slice_tags(rows)
         self._filters = filters
-        self.scores = [ScoreView(entry) for entry in test["scores"]]
+        self.scores: list[ScoreView] = [ScoreView(entry) for entry in test["scores"]]
 
     @property
     def is_wide(self) -> bool:

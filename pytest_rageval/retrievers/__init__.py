@@ -30,7 +30,7 @@ __all__ = ["Retriever", "adapt_retriever"]
 FIXTURE: Final = "rageval_retriever"
 
 # Imported lazily, since few retrievers accept several questions in one call.
-create_batcher = Lazy("retrievers.query_batcher", "QueryBatcher")
+create_batcher: Lazy = Lazy("retrievers.query_batcher", "QueryBatcher")
 
 MAX_CONCURRENCY: Final = 1000
 MAX_CONCURRENCY_IN_EXECUTOR: Final = 16_000

@@ -126,7 +126,7 @@ class RunDocuments(SpooledDocuments):
     def __init__(self, run: "RunFile", texts: Mapping[str, str], first: int, end: int) -> None:
         self._run, self._texts = run, texts
         self._first, self._length = first, end - first
-        self.textless = self._length
+        self.textless: int = self._length
         if texts:
             self.textless = sum(not texts.get(name, "").strip() for name in self.ids)
 

@@ -231,7 +231,7 @@ class Application:
         return _raw_response(answer)
 
 
-STREAM_ERROR: Final = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}
+STREAM_ERROR: Final[dict[str, Any]] = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}
 
 
 async def _call_in_loop(backend: Backend, function: Callable[..., Awaitable[T]], *args: Any) -> T:

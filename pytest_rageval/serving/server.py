@@ -42,7 +42,7 @@ class GatewayServer:
     def __init__(self) -> None:
         uvicorn = require("uvicorn", extra="gateway", purpose=PURPOSE)
         require("starlette", extra="gateway", purpose=PURPOSE)
-        self.token = secrets.token_urlsafe(TOKEN_BYTES)
+        self.token: str = secrets.token_urlsafe(TOKEN_BYTES)
         self._get_backend: Callable[[], Backend] = _raise(InputError(NOT_YET))
         # With an explicit protocol, asyncio disables Nagle's algorithm, which would delay each response by 40 ms.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

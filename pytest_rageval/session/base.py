@@ -41,7 +41,7 @@ class BaseSession(ABC):
     def __init__(self, settings: Settings, registry: Registry) -> None:
         self.settings = settings
         self.registry = registry
-        self.spool = Spool()
+        self.spool: Spool = Spool()
 
     @abstractmethod
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:

@@ -127,7 +127,7 @@ class EvaluatedTest:
         self._battles: dict[tuple[str, str], Mapping[str, Any]] | None = None
         self._systems: set[str] = set()
         self._shard: ShardRecord | None = None
-        self.has_stubs = False
+        self.has_stubs: bool = False
 
     @property
     def evalset(self) -> EvalSet:

@@ -47,9 +47,9 @@ __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-blame_outcomes = Lazy("evaluations.sufficiency", "blame_outcomes")
+blame_outcomes: Lazy = Lazy("evaluations.sufficiency", "blame_outcomes")
 # Few runs have arena battles.
-battles = Lazy("session.battles", "Battles")
+battles: Lazy = Lazy("session.battles", "Battles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,16 @@ class Session(BaseSession):
         super().__init__(settings, registry or Registry())
         self._context = context or RunContext()
         self._gateway: Gateway | None = None
-        self.loop = BackgroundEventLoop(
+        self.loop: BackgroundEventLoop = BackgroundEventLoop(
             threads=settings.threads, tick=tick and (lambda: tick(self._stalls()))
         )
-        self.models = ConfiguredModels(settings, lambda: self.gateway, workers=self._context.workers)
+        self.models: ConfiguredModels = ConfiguredModels(
+            settings, lambda: self.gateway, workers=self._context.workers
+        )
         # The user's clients with their models.
         self._models_of_clients: list[tuple[object, ConfiguredModels]] = []
-        self.sources = Sources(self.registry.formats)
-        self.pipelines = Pipelines(
+        self.sources: Sources = Sources(self.registry.formats)
+        self.pipelines: Pipelines = Pipelines(
             settings, self.registry, self.loop, lambda: self._cached_replies, self.spool
         )
         if settings.cassette or settings.prices:

@@ -83,7 +83,7 @@ class SequentialDropTest:
         self._max_drop, self._beyond = max_drop / largest, beyond / largest
         self._fail_capitals, self._pass_capitals = [1.0] * len(STAKES), [1.0] * len(STAKES)
         self._sum = 0.0
-        self.evaluated = 0
+        self.evaluated: int = 0
         self.verdict: Literal["pass", "fail"] | None = None
         self._update_verdict()
 

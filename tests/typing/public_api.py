@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import assert_type
 
 from pytest_rageval import (
+    LLM,
     BM25Retriever,
     CachedEncoder,
     DenseRetriever,
@@ -25,7 +26,6 @@ from pytest_rageval import (
     load,
     reciprocal_rank_fusion,
 )
-from pytest_rageval.llm.api import LLM
 
 
 def uses_the_fixture(rageval: Rageval) -> None:
@@ -37,6 +37,7 @@ def uses_the_fixture(rageval: Rageval) -> None:
     assert_type(score.ci95, tuple[float, float] | None)
     assert_type(rageval.retrieve("query", k=3), Ranking)
     assert_type(rageval.retrieve("query", k=3)[0], Document)
+    assert_type("doc-1" in rageval.retrieve("query", k=3), bool)
     assert_type(rageval.answer("question", k=3), str)
     assert_type(rageval.examples, tuple[Example, ...])
 

@@ -17,7 +17,13 @@ REASONING_TYPES: Final = ("reasoning", "thinking")
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 """Fields of a message in which servers put the model's reasoning."""
 
-JSON_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
+JSON_TYPES: Final[Mapping[type, str]] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+}
 
 
 def request_body(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:

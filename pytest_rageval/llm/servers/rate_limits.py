@@ -69,8 +69,8 @@ class Limiter:
         self._averaged_requests = max(8, min(max_in_flight, AVERAGED_REQUESTS))
         # A moving average. It begins so high that the first refusal counts as congestion.
         self._refused_share = CONGESTION_SHARE
-        self.limit = float(max_in_flight)  # the current limit of requests in flight; at least 1
-        self.in_flight = 0
+        self.limit: float = float(max_in_flight)  # the current limit of requests in flight; at least 1
+        self.in_flight: int = 0
 
     @property
     def counts_tokens(self) -> bool:
@@ -199,8 +199,8 @@ class OutageTimer:
         self._elapsed_s = 0.0
         self._runs_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.last_failure = ""  # the reason of the last failure; "" after a success
-        self.requests = 0  # number of requests that are waiting for the server
+        self.last_failure: str = ""  # the reason of the last failure; "" after a success
+        self.requests: int = 0  # number of requests that are waiting for the server
 
     @property
     def elapsed_s(self) -> float:

@@ -5,7 +5,7 @@ import contextlib
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -234,7 +234,7 @@ TIER_REFUSAL: Final = lazy_pattern(r"service[_ ]?tier|\bflex\b", re.IGNORECASE)
 
 RENAMED_PARAMETERS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
-ERROR_ALIASES: Final = {
+ERROR_ALIASES: Final[Mapping[str, Collection[str]]] = {
     "stop": ("stop_sequences", "stopSequences"),
     "response_format": ("json output", "json mode", "structured output", "structured outputs", "text.format"),
     "reasoning_effort": ("reasoning.effort", "think value", "support thinking"),

@@ -90,11 +90,11 @@ class RemoteServer(Server):
         location = BaseURL.parse(url) if isinstance(url, str) else url
         key = Secret(api_key) if isinstance(api_key, str) else api_key
         self._url = location.url
-        self.base_url = location.public
-        self.credentials = Credentials(key, location.login, location.query)
+        self.base_url: str = location.public
+        self.credentials: Credentials = Credentials(key, location.login, location.query)
         self.in_flight = in_flight
-        self.api = api
-        self.role = role
+        self.api: Api = api
+        self.role: Role = role
         self.key_name = key_name
         self.key_command = key_command
         self.policy = policy
@@ -200,11 +200,11 @@ class EmbeddedServer(Server):
     """A local model in a process of its own, with a context for each processor, at most `MAX_CONTEXTS`."""
 
     label = "embedded model"
-    contexts = min(_processors(), MAX_CONTEXTS)
+    contexts: int = min(_processors(), MAX_CONTEXTS)
     # A context answers one request at a time; a second request may wait for the context that it needs.
     in_flight: int | None = 1 if contexts == 1 else 2 * contexts
     # Without the port, which changes, and with the number of threads, which changes replies.
-    base_url = f"embedded:threads={THREADS}"
+    base_url: str = f"embedded:threads={THREADS}"
 
     def __init__(self, weights: "Weights") -> None:
         self.weights = weights

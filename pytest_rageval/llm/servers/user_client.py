@@ -126,11 +126,11 @@ class UserServer(Server):
             )
         self.function = function
         self.name = name
-        self.role = role
+        self.role: Role = role
         self.policy = policy
         self.limits = limits
-        self.base_url = _client_name(function)
-        self.credentials = Credentials(Secret("", _client_secrets(function)))
+        self.base_url: str = _client_name(function)
+        self.credentials: Credentials = Credentials(Secret("", _client_secrets(function)))
         self._settings = (id(function), name, role, policy, limits)
 
     def client(self, *, timeout_s: float) -> "UserClient":

@@ -26,10 +26,10 @@ class SqliteStore:
     """
 
     def __init__(self, directory: Path, remark: Callable[[str], None] = lambda _: None) -> None:
-        self.database = Database(directory, restored=lambda: remark(RESTORED))
+        self.database: Database = Database(directory, restored=lambda: remark(RESTORED))
         self._replies = ReplyTable(self.database)
         self._claims = Claims(self.database)
-        self.get_nowait = self._replies.get_nowait
+        self.get_nowait: Callable[..., dict[str, Reply]] = self._replies.get_nowait
 
     @property
     def damaged(self) -> set[str]:

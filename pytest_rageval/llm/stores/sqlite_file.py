@@ -58,10 +58,16 @@ CREATE TABLE IF NOT EXISTS spending (
 ) WITHOUT ROWID;
 """
 
-COLUMNS: Final = {"key": str, **FIELD_TYPES, "checksum": int, "outline": str, "written": float}
+COLUMNS: Final[Mapping[str, type]] = {
+    "key": str,
+    **FIELD_TYPES,
+    "checksum": int,
+    "outline": str,
+    "written": float,
+}
 """The columns of the table of replies, with the Python types of their values."""
 
-REPLY_COLUMN_TYPES: Final = list(COLUMNS.values())[:10]
+REPLY_COLUMN_TYPES: Final[Sequence[type]] = list(COLUMNS.values())[:10]
 # The key, the fields of `Reply` in their order, and the checksum. The summary (`outline`) has the run; it is read only
 # if the run matters: with `only_run`, or for a reply that may be empty.
 SELECT: Final = (
@@ -71,7 +77,7 @@ SELECT: Final = (
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
 RESTORE_PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
 
-SQLITE_TYPES: Final = {str: "text", int: "integer", float: "real"}
+SQLITE_TYPES: Final[Mapping[type, str]] = {str: "text", int: "integer", float: "real"}
 
 METADATA: Final = {"outline", "written"}
 """Columns that only describe a reply; if no other column is damaged, the reply is still good."""
@@ -186,7 +192,7 @@ class Database:
         self, directory: Path, *, restored: Callable[[], None] = lambda: None, replies_only: bool = False
     ) -> None:
         self.directory = directory
-        self.read_only = False
+        self.read_only: bool = False
         self._replies_only = replies_only
         self._file = directory / FILE
         # With the companion files of SQLite.

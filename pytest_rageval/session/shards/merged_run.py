@@ -48,7 +48,7 @@ SHARD_TYPES: Final[Mapping[str, Any]] = {
 }
 """The keys of a report's entry `shard`, with their types."""
 
-DOCUMENT_TYPES: Final = {
+DOCUMENT_TYPES: Final[dict[str, Any]] = {
     "settings": Mapping,
     "tests": list,
     "package": str,
@@ -148,14 +148,14 @@ class MergedRun:
     def __init__(
         self, shards: Sequence[Shard], *, partial: bool = False, command: str = "rageval merge"
     ) -> None:
-        self.shards = sorted(shards, key=lambda shard: (shard.count, shard.index, shard.path))
-        self.first = self.shards[0]
+        self.shards: list[Shard] = sorted(shards, key=lambda shard: (shard.count, shard.index, shard.path))
+        self.first: Shard = self.shards[0]
         self.command = command
-        self.registry = Registry()
+        self.registry: Registry = Registry()
         self._check_same_run()
         self._check_no_duplicates()
         self._check_no_shard_missing()
-        self.not_run = sorted(self._union("collected") - self._union("ran"))
+        self.not_run: list[str] = sorted(self._union("collected") - self._union("ran"))
         if self.not_run and not partial:
             raise InputError(
                 f"{counted(len(self.not_run), 'test')} ran in no shard: {_named(self.not_run)}.\n"

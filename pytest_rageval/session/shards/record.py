@@ -85,7 +85,7 @@ class ShardRecord:
         self._with_ranking: set[str] = set()
         self._largest_k = 0
         self.problems: list[str] = []
-        self.is_complete = False
+        self.is_complete: bool = False
 
     def add_score(self, request: ScoreRequest, runs: Runs, *, compared: bool) -> None:
         """Record the outcomes of a score, or its error.

@@ -31,13 +31,13 @@ DATACLASSES: Final = {
 }  # fmt: skip
 """The dataclasses that are serialized, by name. No other class can be instantiated from a file."""
 
-TUPLES: Final = {"Nugget": Nugget, "Places": Places, "Span": Span}
+TUPLES: Final[Mapping[str, type]] = {"Nugget": Nugget, "Places": Places, "Span": Span}
 """The named tuples that are serialized, by name."""
 
 SHARED: Final = (Document, Example, Ranking)
 """The classes whose objects are written to the table, each object once."""
 
-OMITTED_FIELDS: Final = {Document: {"metadata"}, Example: {"extra"}}
+OMITTED_FIELDS: Final[Mapping[type, AbstractSet[str]]] = {Document: {"metadata"}, Example: {"extra"}}
 
 TYPE_KEY: Final = "~"
 """The key that contains the type of a serialized object."""
