@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from pytest_rageval.conversation import Message, QuestionWithHistory
 from pytest_rageval.digests import digest, digest_of_all
+from pytest_rageval.foreign_values import as_identifier, id_key
 from pytest_rageval.spool import Spool, SpooledTuple
 
 __all__ = [
@@ -399,13 +400,15 @@ class Ranking(Sequence[Document]):
         return len(self.documents)
 
     def __contains__(self, item: object) -> bool:
-        if isinstance(item, str):
-            return item in self.ids
         if isinstance(item, Document):
-            if item.id is not None:
-                return item.id in self.ids
-            return any(item.text == document.text for document in self.documents)
-        return False
+            if item.id is None:
+                return any(item.text == document.text for document in self.documents)
+            item = item.id
+        try:
+            identifier = as_identifier(item)
+        except TypeError:
+            return False
+        return identifier is not None and id_key(identifier) in map(id_key, filter(None, self.ids))
 
 
 def _documents_record(documents: Sequence[Document]) -> list[Any]:

@@ -1,16 +1,38 @@
 """Values of foreign types, such as those of NumPy and pandas: missing values, whole numbers, ids, data frames.
 
 The types are recognized by their names and methods, so that their packages need not be imported.
+
+Here is the one rule for ids, whether they are from a file, from records in Python or from a retriever: `as_identifier`
+reads an id, and two ids are equal if their `id_key` is.
 """
 
-from collections.abc import Iterable
-from numbers import Integral, Real
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Number, Real
+from pathlib import PurePath
 from typing import Any, Final
+from unicodedata import normalize
 
-__all__ = ["as_identifier", "data_frame_rows", "is_data_frame", "is_missing", "plain_number", "whole_number"]
+__all__ = [
+    "MISSING_WORDS",
+    "as_identifier",
+    "data_frame_rows",
+    "id_key",
+    "id_keys",
+    "is_data_frame",
+    "is_identifier",
+    "is_missing",
+    "plain_number",
+    "to_plain",
+    "whole_number",
+]
 
 MISSING_TYPES: Final = ("NAType", "NaTType")  # names of the types of missing values in pandas
+MISSING_WORDS: Final = frozenset({"", "nan", "NaN", "<NA>", "NaT", "None"})
+"""What Python and pandas print for a missing value."""
+PRESENT_TYPES: Final = frozenset({str, int, bool, list, dict, tuple})  # their values are never missing
 MAX_EXACT_INTEGER: Final = 2**53  # above it, floats cannot represent every integer
+FLOAT_OF_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
 
 
 def is_missing(value: Any) -> bool:
@@ -19,9 +41,11 @@ def is_missing(value: Any) -> bool:
     >>> is_missing(float("nan")), is_missing(0)
     (True, False)
     """
+    if type(value) in PRESENT_TYPES:
+        return False
     if value is None or type(value).__name__ in MISSING_TYPES:
         return True
-    return isinstance(value, Real) and bool(value != value)  # noqa: PLR0124 - true of NaN alone
+    return isinstance(value, Number) and bool(value != value)  # noqa: PLR0124 - true of NaN alone
 
 
 def whole_number(value: Any) -> int | None:
@@ -53,19 +77,92 @@ def plain_number(value: Any) -> Any:
 def as_identifier(value: Any) -> str | None:
     """Return an id of any type as a text; None for a missing value.
 
-    A whole float is written as an integer, and bytes are decoded as UTF-8.
+    White space around a text does not count. A whole number of any type is its digits. Bytes are decoded as UTF-8, a
+    path has slashes, a time is in ISO 8601, and another object is its own text, such as that of a UUID. Missing is what
+    `is_missing` says, an empty text, and `MISSING_WORDS`: a program that turned a missing value into a text wrote them.
 
-    >>> as_identifier(2.0), as_identifier(b"doc-1"), as_identifier(float("nan"))
-    ('2', 'doc-1', None)
+    Raises:
+        TypeError: the value is no id: a bool, a number that is not whole or that a float cannot hold exactly, a list or
+            other collection, or an object without a text of its own. The message describes it: "a list: ['d1']".
+
+    >>> as_identifier(2.0), as_identifier(" doc-1"), as_identifier(b"doc-1"), as_identifier(float("nan"))
+    ('2', 'doc-1', 'doc-1', None)
     """
-    if isinstance(value, str | int):
-        return str(value)
+    value = value.tolist() if hasattr(value, "tolist") else value
     if is_missing(value):
         return None
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    number = whole_number(value)
-    return str(value if number is None else number)
+    text = None
+    if isinstance(value, str):
+        text = str.__str__(value)
+    elif isinstance(value, bytes):
+        text = value.decode(errors="backslashreplace")
+    elif isinstance(value, PurePath):
+        text = value.as_posix()
+    elif isinstance(value, Number):
+        text = None if isinstance(value, bool) else _digits_of(value)
+    elif hasattr(value, "isoformat"):
+        text = str(value.isoformat())
+    elif not isinstance(value, Iterable) and _has_text(type(value)):
+        text = str(value)
+    if text is None:
+        raise TypeError(f"a {type(value).__name__}: {value!r:.40}")
+    text = text.strip()
+    return None if text in MISSING_WORDS else text
+
+
+def is_identifier(text: str) -> bool:
+    """Whether `as_identifier` returns a text unchanged."""
+    return text not in MISSING_WORDS and text == text.strip()
+
+
+def _has_text(kind: Any) -> bool:
+    """Whether the objects of a type have a text of their own, not the one that only names type and address."""
+    return kind.__str__ is not object.__str__
+
+
+def _digits_of(number: Any) -> str | None:
+    """Return a whole number as a text; None if it is not whole, or a float that may have been rounded."""
+    if isinstance(number, float) and abs(number) >= MAX_EXACT_INTEGER:
+        return None
+    try:
+        return str(int(number)) if int(number) == number else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def id_key(identifier: str) -> str:
+    """Return the form in which ids are compared: ids with equal keys are equal.
+
+    Letters with accents have one Unicode form (NFC), since names of files from macOS have another one. An integer that
+    was printed as a float ("101.0") is that integer, since data frames turn columns of integers into floats.
+
+    >>> id_key("101.0"), id_key("1.10"), id_key("e" + chr(0x301)) == chr(0xE9)
+    ('101', '1.10', True)
+    """
+    if not identifier.isascii():
+        return normalize("NFC", identifier)
+    if identifier.endswith(".0") and FLOAT_OF_INTEGER.fullmatch(identifier):
+        return identifier[:-2]
+    return identifier
+
+
+def id_keys(identifiers: Sequence[str]) -> Sequence[str]:
+    """Return the `id_key` of each id. It is fast if all ids are their own keys, as most are."""
+    joined = "\n".join(identifiers)
+    return identifiers if joined.isascii() and ".0" not in joined else [*map(id_key, identifiers)]
+
+
+def to_plain(value: Any) -> Any:
+    """Convert a value of a data frame to one that JSON can represent; None for a missing value."""
+    if isinstance(value, Mapping):
+        return {name: to_plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if is_missing(value):
+        return None
+    if hasattr(value, "tolist"):
+        return to_plain(value.tolist())
+    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def is_data_frame(value: Any) -> bool:

@@ -12,6 +12,7 @@ from pytest_rageval.cli.quotes import QuoteIndex, SearchableText
 from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
+from pytest_rageval.foreign_values import id_key
 
 __all__ = ["AnchorResult", "anchor", "anchor_command"]
 
@@ -136,14 +137,15 @@ class _SpanIndex:
                 quotes.update(*example.wanted)
         # For each id, the text of each passage with this id, by its span.
         self._passages: dict[str, dict[Span | None, str]]
-        self._passages = {gold.id: {} for gold in unanchored if gold.id is not None}
+        self._passages = {id_key(gold.id): {} for gold in unanchored if gold.id is not None}
         self._quotes: dict[str, Spans] = {quote: set() for quote in quotes}
         self._quote_index = QuoteIndex(quotes)
 
     def add(self, document: Document) -> None:
         """Search a passage of the corpus for the gold passages and answers."""
-        if document.id in self._passages:
-            passage = self._passages[document.id]
+        key = None if document.id is None else id_key(document.id)
+        if key in self._passages:
+            passage = self._passages[key]
             # If two texts have the same id and span, it is unknown which of them the id names.
             if passage.setdefault(document.span, document.text) != document.text:
                 passage[None] = document.text
@@ -176,7 +178,7 @@ class _SpanIndex:
         return [_with_span(Gold(), span) for span in spans], failures
 
     def _anchor_passage(self, gold: Gold) -> Gold:
-        passage = None if gold.id is None else self._passages[gold.id]
+        passage = None if gold.id is None else self._passages[id_key(gold.id)]
         if passage:
             return _anchor_by_id(gold, passage)
         if gold.text is None:

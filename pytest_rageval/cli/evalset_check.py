@@ -18,6 +18,7 @@ from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
+from pytest_rageval.foreign_values import id_key
 from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
 from pytest_rageval.gate.verdict import MIN_CLUSTERS
 from pytest_rageval.measures.gold_matching import matching_files, normalize_path
@@ -418,7 +419,7 @@ class _GoldIndex:
             return
         if gold.id is not None:
             lookup = self._lookups[key] = _GoldLookup(gold, "no passage has this id")
-            self._by_id[gold.id].append(lookup)
+            self._by_id[id_key(gold.id)].append(lookup)
         if gold.id is None or (of_files and gold.text is not None):
             lookup = _GoldLookup(gold, "its text is nowhere in the corpus")
             (self._lookups if gold.id is None else self._fallback_by_text)[key] = lookup
@@ -427,7 +428,7 @@ class _GoldIndex:
     def compare(self, document: Document) -> None:
         """Compare a passage of the corpus with the gold passages."""
         self._first_corpus_id = self._first_corpus_id or document.id
-        for lookup in self._by_id.get(document.id or "", ()):
+        for lookup in self._by_id.get(id_key(document.id or ""), ()):
             lookup.compare(document.text)
         for quote, _ in self._quotes.find_in(document.text):
             for lookup in self._by_text[quote]:

@@ -13,7 +13,7 @@ from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample
 from pytest_rageval.files import refuse_special
-from pytest_rageval.foreign_values import data_frame_rows, is_data_frame, is_missing
+from pytest_rageval.foreign_values import data_frame_rows, is_data_frame, to_plain
 from pytest_rageval.lazy import Lazy
 
 __all__ = ["LoadOptions", "clear_last_evalset", "find_file", "load", "load_records"]
@@ -155,22 +155,7 @@ def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:
 def _to_json_record(row: Any) -> Any:
     if not isinstance(row, Mapping):
         return row
-    return {
-        name: converted for name, value in row.items() if (converted := _to_json_value(value)) is not None
-    }
-
-
-def _to_json_value(value: Any) -> Any:
-    """Convert a value of a data frame to one that JSON can represent; None for a missing value."""
-    if isinstance(value, Mapping):
-        return {name: _to_json_value(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_json_value(item) for item in value]
-    if is_missing(value):
-        return None
-    if hasattr(value, "tolist"):
-        return _to_json_value(value.tolist())
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    return {name: converted for name, value in row.items() if (converted := to_plain(value)) is not None}
 
 
 def find_file(

@@ -15,7 +15,7 @@ from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold, 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
 from pytest_rageval.files import write_atomically
-from pytest_rageval.foreign_values import whole_number
+from pytest_rageval.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
 
 __all__ = [
     "EXPORT_KEYS",
@@ -193,7 +193,9 @@ def _checked_example(example: Example, check: "Check") -> Example:
 
 def _as_record(item: Any, fields: Iterable[str]) -> Any:
     """Return a gold passage or a nugget as a record; an object of another type, such as a dict, unchanged."""
-    return {name: getattr(item, name) for name in fields} if isinstance(item, Gold | Nugget) else item
+    if not isinstance(item, Gold | Nugget):
+        return item
+    return {name: value for name in fields if not is_missing(value := getattr(item, name))}
 
 
 def _is_same(value: Any, other: Any) -> bool:
@@ -261,7 +263,7 @@ def _parse_gold(value: Any, check: "Check") -> tuple[Gold, ...]:
         _parse_passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), i, check)
         for i, item in enumerate(check.array(value, "gold"))
     ]
-    ids = {passage.id for passage in passages}
+    ids = {None if passage.id is None else id_key(passage.id) for passage in passages}
     if len(ids) == len(passages) and None not in ids:
         return tuple(passages)
     known: set[tuple[Any, ...]] = set()
@@ -272,7 +274,7 @@ def _parse_gold(value: Any, check: "Check") -> tuple[Gold, ...]:
 
 
 def _parse_passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
-    if fields.keys() == ID_ONLY and isinstance(identifier := fields["id"], str) and identifier.strip():
+    if fields.keys() == ID_ONLY and type(identifier := fields["id"]) is str and is_identifier(identifier):
         # Most gold passages have only an id, and a set may have a million passages: return early.
         return Gold(identifier)
     if not GOLD_FIELD_SET.issuperset(fields):
@@ -283,13 +285,13 @@ def _parse_passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
     identifier, text, source = get("id"), get("text"), get("source")
     start, end, grade, group = get("start"), get("end"), get("grade"), get("group")
     passage = Gold(
-        id=None if identifier is None else check.name(identifier, "gold", i, "id"),
+        id=check.optional_name(identifier, "gold", i, "id"),
         text=None if text is None else check.text(text, "gold", i, "text"),
         source=None if source is None else check.text(source, "gold", i, "source"),
         start=None if start is None else check.natural(start, "gold", i, "start"),
         end=None if end is None else check.natural(end, "gold", i, "end"),
         grade=1 if grade is None else check.natural(grade, "gold", i, "grade"),
-        group=None if group is None else check.name(group, "gold", i, "group"),
+        group=check.optional_name(group, "gold", i, "group"),
     )
     span = passage.span
     if (source is not None or start is not None or end is not None) and (
@@ -299,8 +301,11 @@ def _parse_passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
             f'"gold"[{i}] has an incomplete or empty span',
             'A span is {"source": "handbook.md", "start": 120, "end": 310}: characters, end excluded.',
         )
-    if identifier is None and text is None and source is None:
-        check.fail(f'"gold"[{i}] does not say which passage it is', 'Give its "id", its "text" or its span.')
+    if passage.id is None and text is None and source is None:
+        why = "" if identifier is None else f": its id is {_describe(identifier)}, a missing value"
+        check.fail(
+            f'"gold"[{i}] does not say which passage it is{why}', 'Give its "id", its "text" or its span.'
+        )
     return passage
 
 
@@ -311,7 +316,7 @@ def _is_repeated(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
     them has no text either, if their spans are equal. `known` is a set of keys, which is fast for thousands of
     passages.
     """
-    identifier, text, span = passage.id, passage.text, passage.span
+    identifier, text, span = passage.id and id_key(passage.id), passage.text, passage.span
     has_id, has_text = identifier is not None, text is not None
     # If both passages have ids, only the ids are compared; so the text of a passage with an id is compared only with
     # passages without an id. The same holds for spans of passages with texts.
@@ -389,9 +394,24 @@ class Check:
         return tuple([self.text(item, *keys, i) for i, item in enumerate(items)])
 
     def name(self, value: Any, *keys: str | int) -> str:
-        """Return an identifier: a text, or the digits of an integer; the float 2.0 counts as an integer."""
-        number = None if isinstance(value, str) else whole_number(value)
-        return self.text(value, *keys) if number is None else str(number)
+        """Return an identifier, which must not be missing; see `as_identifier`."""
+        name = self.optional_name(value, *keys)
+        if name is None:
+            self._fail_name(value, keys)
+        return name
+
+    def optional_name(self, value: Any, *keys: str | int) -> str | None:
+        """Return an identifier; None for a missing value."""
+        try:
+            return as_identifier(value)
+        except TypeError:
+            self._fail_name(value, keys)
+
+    def _fail_name(self, value: Any, keys: tuple[str | int, ...]) -> NoReturn:
+        remedy = "Give a text or an integer."
+        if isinstance(value, str) and value.strip():
+            remedy += f" {value.strip()} is what a missing value is printed as."
+        self.fail(f"{_key_path(keys)} is {_describe(value)}, expected text or an integer", remedy)
 
     def array(self, value: Any, *keys: str | int) -> list[Any] | tuple[Any, ...]:
         """Return a list; null becomes an empty list."""

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 from pytest_rageval.datatypes import Document, Gold, Ranking, Span
+from pytest_rageval.foreign_values import id_key, id_keys
 from pytest_rageval.lazy import Lazy
 
 __all__ = [
@@ -225,7 +226,7 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
 
     1. Both have a span: the common characters, if both spans are in one file (`matching_files`); otherwise nothing.
        Ids and texts do not count, because an id may mean another cut of the corpus since the passage was labelled.
-    2. Both have an id: the whole passage if the ids are equal; otherwise nothing.
+    2. Both have an id: the whole passage if the ids are equal (`id_key`); otherwise nothing.
     3. The passage has a text: its words that are also in the document, in runs of at least 8 consecutive words, or of
        more than half of the words of a passage with fewer than 16. Shorter runs are common phrases. Words are compared
        without case and punctuation, and a word counts by its number of letters. This rule is the least reliable: a text
@@ -244,7 +245,7 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
         matches = matching_files(wanted.source, [span.source]) if files is None else files
         return Overlap(_common_span(span, wanted) if normalize_path(span.source) in matches else (), "span")
     if document.id is not None and passage.id is not None:
-        return Overlap(WHOLE if document.id == passage.id else (), "id")
+        return Overlap(WHOLE if id_key(document.id) == id_key(passage.id) else (), "id")
     if passage.text is None or not words(passage.text):
         return None
     return _common_text(document.text, passage.text)
@@ -288,11 +289,15 @@ def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int]
     None if ids alone do not decide: a document or a passage has no id, a passage has a span, or two passages have the
     same id.
     """
-    ids = ranking.ids
-    grades = {passage.id: passage.grade for passage in gold if passage.source is None}
-    if None in ids or None in grades or len(grades) < len(gold):
+    ids = cast("Sequence[str]", ranking.ids)
+    gold_ids = cast("list[str]", [passage.id for passage in gold if passage.source is None])
+    if None in ids or None in gold_ids or len(gold_ids) < len(gold):
         return None
-    return tuple([(position, grade) for position, id_ in enumerate(ids) if (grade := grades.pop(id_, 0))])
+    grades = dict(zip(id_keys(gold_ids), [passage.grade for passage in gold], strict=True))
+    if len(grades) < len(gold):
+        return None
+    keys = enumerate(id_keys(ids))
+    return tuple([(position, grade) for position, key in keys if (grade := grades.pop(key, 0))])
 
 
 def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:

@@ -6,6 +6,7 @@ The counts are the key `oddities` of a score's entry in the report.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from pytest_rageval.foreign_values import id_key
 from pytest_rageval.scores import Outcome
 
 if TYPE_CHECKING:
@@ -66,22 +67,26 @@ def _count_foreign_ids(outcomes: Sequence[Outcome]) -> int:
     """
     for outcome in outcomes:
         ranking = outcome.evidence.ranking
-        if ranking is not None and not _gold_ids(outcome.example).isdisjoint(ranking.ids):
+        if ranking is not None and not _gold_ids(outcome.example).isdisjoint(_retrieved_ids(ranking)):
             # In general the first ranking has a gold id. Then the other rankings and gold passages need not be read.
             return 0
     gold = {name for outcome in outcomes for name in _gold_ids(outcome.example)}
     with_ids = 0
     for ranking in _rankings(outcomes) if gold else ():
-        ids = {*ranking.ids} - {None}
+        ids = _retrieved_ids(ranking)
         if not gold.isdisjoint(ids):
             return 0
         with_ids += bool(ids)
     return with_ids if with_ids >= MIN_RANKINGS else 0
 
 
+def _retrieved_ids(ranking: "Ranking") -> set[str]:
+    return {id_key(name) for name in ranking.ids if name is not None}
+
+
 def _gold_ids(example: "Example") -> set[str]:
     """Return the ids of the gold passages that are matched by their id."""
-    return {gold.id for gold in example.relevant if gold.id is not None and gold.span is None}
+    return {id_key(gold.id) for gold in example.relevant if gold.id is not None and gold.span is None}
 
 
 def _count_ids_as_texts(outcomes: Sequence[Outcome]) -> int:
@@ -90,13 +95,18 @@ def _count_ids_as_texts(outcomes: Sequence[Outcome]) -> int:
     Such a retriever returns ids as strings, and a string is a text. The number is 0 if any document has an id.
     """
     count = 0
-    gold: set[str | None] = set()
+    gold: set[str] = set()
     for ranking in _rankings(outcomes):
         if any(name is not None for name in ranking.ids):
             # In general the first ranking has ids. Then the other rankings need not be read.
             return 0
-        gold = gold or {gold.id for outcome in outcomes for gold in outcome.example.relevant}
-        count += any(document.text in gold for document in ranking)
+        gold = gold or {
+            id_key(gold.id)
+            for outcome in outcomes
+            for gold in outcome.example.relevant
+            if gold.id is not None
+        }
+        count += any(id_key(document.text) in gold for document in ranking)
     return count
 
 

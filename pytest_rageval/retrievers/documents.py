@@ -11,7 +11,13 @@ from typing import Any, Final, TypeGuard
 
 from pytest_rageval.datatypes import Document, Retrieval, Span, SpooledDocuments, Step
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.foreign_values import as_identifier, data_frame_rows, is_data_frame, is_missing
+from pytest_rageval.foreign_values import (
+    as_identifier,
+    data_frame_rows,
+    is_data_frame,
+    is_identifier,
+    is_missing,
+)
 from pytest_rageval.user_code import InvalidResult, as_number
 
 __all__ = ["corpus_from", "document_from", "document_list", "is_document_list", "retrieval_from"]
@@ -83,7 +89,8 @@ def document_from(item: object) -> Document:
     """
     if isinstance(item, Document):
         types = type(item.text), type(item.id), type(item.score), type(item.metadata)
-        if types in FIELD_TYPES and (item.span is None or _checked_span(item.span) is item.span):
+        has_plain_span = item.span is None or _checked_span(item.span) is item.span
+        if types in FIELD_TYPES and has_plain_span and (item.id is None or is_identifier(item.id)):
             return item
         return _with_field_types(item)
     if isinstance(item, str):
@@ -95,16 +102,16 @@ def document_from(item: object) -> Document:
         return replace(document_from(item_and_score[0]), score=item_and_score[1])
     metadata = _first(item, METADATA_NAMES)
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    identifier = _first(item, ID_NAMES)
+    identifier = _identifier_of(_first(item, ID_NAMES))
     if identifier is None:
-        identifier = _first(metadata, ID_NAMES)
+        identifier = _identifier_of(_first(metadata, ID_NAMES))
     text, content = _first(item, TEXT_NAMES), None if is_dict else getattr(item, CONTENT_METHOD, None)
     if text is None and callable(content):
         text = content()
     text = _text_of(item, text, identifier)
     return Document(
         text=text,
-        id=identifier if type(identifier) is str else as_identifier(identifier),
+        id=identifier,
         score=as_number(_first(item, SCORE_NAMES)),
         metadata=metadata,
         span=_span(item, text),
@@ -115,14 +122,23 @@ def _with_field_types(document: Document) -> Document:
     """Return a document whose fields have the types that `Document` declares; CallableError as in `document_from`."""
     fields = document.text, document.id, document.score, document.metadata
     text, identifier, score, metadata = (None if is_missing(value) else value for value in fields)
+    identifier = _identifier_of(identifier)
     return replace(
         document,
         text=_text_of(document, text, identifier),
-        id=as_identifier(identifier),
+        id=identifier,
         score=as_number(score),
         metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
         span=None if document.span is None else _checked_span(document.span),
     )
+
+
+def _identifier_of(value: object) -> str | None:
+    """Return the id of a document; None if it is missing; CallableError if the value is no id."""
+    try:
+        return as_identifier(value)
+    except TypeError as error:
+        raise CallableError(f"has an id that is {error}.\nGive a text or an integer as its id.") from None
 
 
 def _checked_span(span: Any) -> Span:

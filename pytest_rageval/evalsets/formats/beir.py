@@ -8,6 +8,7 @@ from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.trec import read_qrels
 from pytest_rageval.evalsets.records import Records, check_records
+from pytest_rageval.foreign_values import id_key
 
 __all__ = ["read", "recognises"]
 
@@ -35,9 +36,9 @@ def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records
     judged = read_qrels(qrels)
     gold_texts: dict[str, str] = {}
     if texts and corpus:
-        documents = {document for grades in judged.values() for document in grades}
+        documents = {id_key(document) for grades in judged.values() for document in grades}
         for check, record in check_records(json_records(corpus), "_id", "text"):
-            name = check.name(record["_id"], "_id")
+            name = id_key(check.name(record["_id"], "_id"))
             if name in documents and (text := beir_text(record, check)):
                 gold_texts[name] = text
     for check, record in check_records(json_records(queries), "_id", "text"):
@@ -49,7 +50,7 @@ def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records
             "id": identifier,
             "question": check.text(record.pop("text"), "text"),
             "gold": [
-                {"id": document, "text": gold_texts.get(document), "grade": grade}
+                {"id": document, "text": gold_texts.get(id_key(document)), "grade": grade}
                 for document, grade in grades.items()
             ],
         }

@@ -235,3 +235,34 @@ def test_the_rank_of_each_gold_passage() -> None:
     ranking = Ranking("q", (Document("a", "d1"), Document("b", "d2")))
     gold = [Gold("d2"), Gold("d3"), Gold("d1", grade=0)]
     assert GoldMatch(ranking, gold).ranks == [2, None, None]
+
+
+NFC, NFD = "caf\u00e9.md", "cafe\u0301.md"
+
+
+@pytest.mark.parametrize(
+    ("retrieved", "gold"), [(NFD, NFC), (NFC, NFD), ("7", "7.0"), ("7.0", "7"), ("7.0", "7.0"), (NFD, NFD)]
+)
+@pytest.mark.parametrize("others", [(), (Gold(text="another one"),)])
+def test_ids_in_another_form_are_equal(retrieved: str, gold: str, others: tuple[Gold, ...]) -> None:
+    """Unicode forms, and integers printed as floats, are equal, with and without passages that have no id."""
+    documents = [Document("a", "x1.0"), Document("b", retrieved)]
+    assert _labels(documents, Gold(gold), *others) == [0, 1]
+    ranking = Ranking.of("q", documents)
+    assert gold in ranking
+    assert Document("c", gold) in ranking
+
+
+def test_a_version_is_not_another_version() -> None:
+    """Ids that only look like numbers differ as texts do."""
+    documents = [Document("a", "1.1"), Document("b", "1.10"), Document("c", "v1")]
+    assert _labels(documents, Gold("1.10")) == [0, 1, 0]
+    assert _labels(documents, Gold("v1.0")) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("item", [7, 7.0, "7", " 7 "])
+def test_an_id_of_any_type_is_looked_up_in_a_ranking(item: object) -> None:
+    """`7 in ranking` finds the document with the id "7"; what is no id is in no ranking."""
+    ranking = Ranking.of("q", [Document("a"), Document("b", "7")])
+    assert item in ranking
+    assert not any(other in ranking for other in (None, "", 8, 7.5, True, ["7"], "None"))

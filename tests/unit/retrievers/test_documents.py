@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import PurePosixPath
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from pytest_rageval.datatypes import Document, Retrieval, Span
+from pytest_rageval.datatypes import Document, Ranking, Retrieval, Span
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.retrievers.documents import (
     ID_NAMES,
@@ -105,7 +106,11 @@ class _Pair(NamedTuple):
         ),
         ({"text": float("nan"), "id": 2.0}, Document("", "2")),
         ({"text": "t", "id": np.float32(2)}, Document("t", "2")),
-        ({"text": "t", "id": 2.5}, Document("t", "2.5")),
+        ({"text": "t", "id": Decimal("2.0")}, Document("t", "2")),
+        ({"text": "t", "id": "nan", "metadata": {"id": "b"}}, Document("t", "b", None, {"id": "b"})),
+        ({"text": "t", "id": " b\n"}, Document("t", "b")),
+        (Document("t", "None"), Document("t")),
+        (Document("t", "b "), Document("t", "b")),
         ({"text": "t", "id": np.int64(2)}, Document("t", "2")),
         ({"text": "t", "id": UUID(int=1)}, Document("t", "00000000-0000-0000-0000-000000000001")),
         ({"text": "t", "id": b"doc-1"}, Document("t", "doc-1")),
@@ -285,3 +290,22 @@ def test_a_corpus_that_is_no_list_is_refused(corpus: object, kind: str) -> None:
     """A file name, bytes, a dict or a set as the corpus is an error."""
     with pytest.raises(InputError, match=f"Passages are given as a list, found {kind}: "):
         corpus_from(corpus)
+
+
+@pytest.mark.parametrize("identifier", [2.5, True, ["d1"], {"$oid": "d1"}, object()])
+@pytest.mark.parametrize(
+    "make", [lambda value: {"text": "t", "id": value}, lambda value: Document("t", value)]
+)
+def test_an_id_that_is_none_is_named(identifier: Any, make: Any) -> None:
+    """A value that is no id is an error, and not printed to a text that no gold passage has."""
+    kind = type(identifier).__name__
+    with pytest.raises(
+        CallableError, match=f"has an id that is a {kind}: .*\nGive a text or an integer as its id"
+    ):
+        document_from(make(identifier))
+
+
+def test_documents_whose_missing_ids_were_printed_stay_apart() -> None:
+    """`str(None)` as the id of several documents does not make them one document."""
+    documents = retrieval_from([{"id": "None", "text": "a"}, {"id": "None", "text": "b"}]).documents
+    assert len(Ranking.of("q", [document_from(item) for item in documents])) == 2
