@@ -18,7 +18,8 @@ from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import open_file, read_lines
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats.trec import is_json_by_topic, read_numbers_by_topic
+from pytest_rageval.evalsets.formats.trec import is_json_by_topic, read_numbers_by_topic, split_cells
+from pytest_rageval.foreign_values import id_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class TrecRun:
                     f"{Path(path).name}: {other!r} and {example.id!r} are one question with two rankings.\n"
                     "A retriever is called by question: remove one of them from the eval set."
                 )
-            self._bounds[key] = run.topics.get(example.id, (0, 0))
+            self._bounds[key] = run.topics.get(id_key(example.id), (0, 0))
         if not any(first < end for first, end in self._bounds.values()):
             topic_names = ", ".join(list(run.topics)[:5]) or "none"
             raise InputError(
@@ -150,7 +151,7 @@ class RunFile:
     """The rankings of all topics, concatenated.
 
     Attributes:
-        topics: the index of the first document of each topic, and the index after its last document.
+        topics: for the `id_key` of each topic, the index of its first document and the index after its last one.
         scores: the scores of all documents, in single precision.
         document_ids: the ids of all documents, as texts, or as UTF-8 in an array.
     """
@@ -167,7 +168,7 @@ class RunFile:
 
     def ranking(self, topic: str) -> tuple[list[str], list[float]]:
         """Return the ids of a topic's documents and their scores; empty lists for a topic that the file lacks."""
-        first, end = self.topics.get(topic, (0, 0))
+        first, end = self.topics.get(id_key(topic), (0, 0))
         return self.ids(first, end), list(self.scores[first:end])
 
 
@@ -198,7 +199,7 @@ def read_run(path: Path) -> RunFile:
 def _scores_of_json(path: Path) -> dict[str, dict[str, float]]:
     scores = {}
     for place, topic, documents in read_numbers_by_topic(path):
-        scores[topic] = documents
+        scores[id_key(topic)] = documents
         if not all(-SCORE_LIMIT < score < SCORE_LIMIT for score in documents.values()):
             raise InputError(f"{place} has a score that is beyond single precision.")
     return scores
@@ -207,16 +208,17 @@ def _scores_of_json(path: Path) -> dict[str, dict[str, float]]:
 def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:
     scores: dict[str, dict[str, float]] = {}
     for number, line in read_lines(path):
-        cells = line.split()
-        if not cells:
+        if not line.strip():
             continue
-        score = _parse_score(cells[4]) if len(cells) >= COLUMNS else nan
+        cells = split_cells(line)
+        score = _parse_score(cells[4]) if len(cells) == COLUMNS and cells[0] and cells[2] else nan
         if not -SCORE_LIMIT < score < SCORE_LIMIT:
             raise InputError(
                 f"{path.name} line {number} is not a line of a run: {line.strip()[:60]!r}.\n"
-                "Write topic, Q0, document, rank, score, tag."
+                "Write topic, Q0, document, rank, score, tag: six cells between spaces, or between tabs, which an id "
+                "or a tag with a space needs."
             )
-        documents = scores.setdefault(cells[0], {})
+        documents = scores.setdefault(id_key(cells[0]), {})
         if cells[2] in documents:
             raise InputError(
                 f"{path.name} line {number}: document {cells[2][:80]} is listed twice for topic {cells[0][:80]}."
@@ -249,7 +251,7 @@ def _read_columns(path: Path) -> RunFile | None:
         blocks.append(columns)
     topic, ids, scores = map(np.concatenate, zip(*blocks, strict=True))
     starts = np.concatenate(([0], np.flatnonzero(topic[1:] != topic[:-1]) + 1))
-    names = [name.decode() for name in topic[starts].tolist()]
+    names = [id_key(name.decode()) for name in topic[starts].tolist()]
     bounds = [*starts.tolist(), len(ids)]
     topic_number = np.zeros(len(ids), np.uint64)
     topic_number[starts] = 1
@@ -282,9 +284,10 @@ def _parse_block(text: bytes) -> "tuple[NDArray[Any], NDArray[Any], NDArray[Any]
     text = text if text.endswith(b"\n") else text + b"\n"
     codes = np.frombuffer(text + bytes(MAX_CELL_BYTES), np.uint8)
     of_text = codes[: len(text)]
-    white_space = sum(np.count_nonzero(of_text == ord(white)) for white in "\n\r\t")
-    if not text.isascii() or np.count_nonzero(of_text < ord(" ")) != white_space:
-        # Other control characters may be white space.
+    breaks, returns, tabs, blanks = (np.count_nonzero(of_text == ord(white)) for white in "\n\r\t ")
+    # Other control characters may be white space. Between tabs, a cell may contain a space, or be empty.
+    is_simple = text.isascii() and np.count_nonzero(of_text < ord(" ")) == breaks + returns + tabs
+    if not is_simple or (tabs and (blanks or tabs != (COLUMNS - 1) * breaks)):
         return None
     spaces = np.concatenate(([-1], np.flatnonzero(of_text <= ord(" "))))
     starts, widths = spaces[:-1] + 1, np.diff(spaces) - 1

@@ -10,13 +10,27 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_members, read_lines
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records
+from pytest_rageval.foreign_values import as_identifier, id_key
 
-__all__ = ["is_json_by_topic", "read", "read_numbers_by_topic", "read_qrels", "read_questions", "recognises"]
+__all__ = [
+    "is_json_by_topic",
+    "read",
+    "read_numbers_by_topic",
+    "read_qrels",
+    "read_questions",
+    "recognises",
+    "split_cells",
+]
 
 TOPICS_ARE_IDS: Final = "ids"  # value of the option `topics`: the id of a topic is used as its question
 BEIR_QRELS_CELLS: Final = 3
 TREC_QRELS_CELLS: Final = 4
-MAX_GRADE_DIGITS: Final = 9
+TOPIC_CELLS: Final = 2
+GRADE: Final = re.compile(r"([+-]?[0-9]{1,9})(?:\.0*)?")  # data frames write integers as floats: 1.0
+NUMBER: Final = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
+WHITE_SPACE: Final = re.compile(
+    r"[ \n\r\f\v\x1c-\x1f]+"
+)  # other spaces, outside of ASCII, may be part of an id
 MAX_TOPIC_CHARACTERS: Final = 2**20
 
 JSON_BY_TOPIC: Final = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
@@ -55,8 +69,19 @@ def is_json_by_topic(head: str) -> bool:
 
 
 def _is_qrels_line(line: str) -> bool:
-    cells = line.split()
+    cells = split_cells(line)
     return len(cells) == TREC_QRELS_CELLS and _is_grade(cells[-1]) and line[:1] not in ("{", "[")
+
+
+def split_cells(line: str) -> list[str]:
+    r"""Return the cells of a line: between tabs if it has a tab, since an id may have a space; else between spaces.
+
+    >>> split_cells("q1\tAda Lovelace\t1\n"), split_cells("301 0  d1 1")
+    (['q1', 'Ada Lovelace', '1'], ['301', '0', 'd1', '1'])
+    """
+    if "\t" in line:
+        return [cell.strip() for cell in line.rstrip().split("\t")]
+    return line.split() if line.isascii() else [cell for cell in WHITE_SPACE.split(line) if cell]
 
 
 def _is_topic_line(line: str) -> bool:
@@ -161,9 +186,13 @@ def read_questions(path: Path, topics: object) -> dict[str, str] | None:
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Return the grade of each judged document, by topic, in the file's order.
 
-    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a header. JSON is
-    `{topic: {document: grade}}`, the form of ranx and pytrec_eval. Grades below 0 (spam, in web tracks) are read as 0:
-    judged and not relevant.
+    A line is `topic iteration document grade`, between spaces or tabs, or BEIR's `query-id corpus-id score`, between
+    tabs, which may have a header. JSON is `{topic: {document: grade}}`, the form of ranx and pytrec_eval. Grades below
+    0 (spam, in web tracks) are read as 0: judged and not relevant.
+
+    Raises:
+        InputError: a line is no judgement or has another number of cells than the first one, or a document is judged
+            twice.
     """
     judged: dict[str, dict[str, int]] = {}
     if is_json_by_topic(Shape(path).head):
@@ -175,24 +204,35 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
             # JSON objects are unordered, but the order of gold passages matters: sort the ids.
             judged[topic] = {document: max(int(numbers[document]), 0) for document in sorted(numbers)}
         return judged
+    width = 0
     for number, line in read_lines(path):
-        cells = line.split()
-        if not cells or (number == 1 and len(cells) == BEIR_QRELS_CELLS and not _is_grade(cells[-1])):
+        if not line.strip():
             continue
-        place = f"{path.name} line {number}"
-        if len(cells) not in (BEIR_QRELS_CELLS, TREC_QRELS_CELLS) or not _is_grade(cells[-1]):
+        cells, place = split_cells(line), f"{path.name} line {number}"
+        is_first, width = not width, width or len(cells)
+        known_width = width == TREC_QRELS_CELLS or (width == BEIR_QRELS_CELLS and "\t" in line)
+        if is_first and known_width and width == BEIR_QRELS_CELLS and not NUMBER.fullmatch(cells[-1]):
+            continue  # the header
+        grade = GRADE.fullmatch(cells[-1])
+        if not known_width or len(cells) != width or grade is None or not _are_ids(cells[0], cells[-2]):
             raise InputError(
                 f"{place} is not a judgement: {line.strip()[:60]!r}.\n"
-                "Write topic, iteration, document and grade, an integer; or query-id, corpus-id, score."
+                "Write topic, iteration, document and grade, an integer, between spaces or tabs; or query-id, "
+                "corpus-id and score between tabs. An id with a space needs tabs. All lines have the same number of "
+                "cells."
             )
-        question, document, grade = cells[0], cells[-2], int(cells[-1])
+        question, document = cells[0], cells[-2]
         documents = judged.setdefault(question, {})
         if document in documents:
             raise InputError(
                 f"{place}: {document[:80]} is judged twice for {question[:80]}.\nTake one of them out."
             )
-        documents[document] = max(grade, 0)
+        documents[document] = max(int(grade[1]), 0)
     return judged
+
+
+def _are_ids(*cells: str) -> bool:
+    return not any(as_identifier(cell) is None for cell in cells)
 
 
 def read_numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
@@ -204,9 +244,9 @@ def read_numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, floa
     known: set[str] = set()
     for topic, documents in json_members(path):
         place = f"{path.name} topic {topic[:80]}"
-        if topic in known:
+        if id_key(topic) in known:
             raise InputError(f"{place} occurs twice.\nRemove one of them.")
-        known.add(topic)
+        known.add(id_key(topic))
         if not isinstance(documents, dict) or not all(
             type(number) in (int, float) for number in documents.values()
         ):
@@ -215,8 +255,7 @@ def read_numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, floa
 
 
 def _is_grade(cell: str) -> bool:
-    digits = cell[1:] if cell[:1] in "+-" else cell
-    return digits.isascii() and digits.isdigit() and len(digits) <= MAX_GRADE_DIGITS
+    return GRADE.fullmatch(cell) is not None
 
 
 def read_topics(path: Path) -> Iterator[Topic]:
@@ -233,13 +272,15 @@ def read_topics(path: Path) -> Iterator[Topic]:
             yield from _read_tagged_topics(path.name, chain([(number, line)], numbered))
             return
         if not (first and is_header(line)):
-            identifier, tab, question = line.strip().partition("\t")
-            if not tab:
+            cells = line.rstrip().split("\t")
+            if len(cells) != TOPIC_CELLS:
                 raise InputError(
                     f"{path.name} line {number} is not a topic: {line.strip()[:60]!r}.\n"
-                    "Write an id, a tab, the question."
+                    "Write an id, a tab, the question, without another tab. A table with more columns is named .tsv, "
+                    "and its first line names the columns."
                 )
-            yield f"{path.name} line {number}", identifier.strip(), {"title": question.strip()}
+            identifier, question = map(str.strip, cells)
+            yield f"{path.name} line {number}", identifier, {"title": question}
         first = False
 
 

@@ -258,6 +258,13 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
         ("a.qrels", b"1 0 d 1\n1 0 d\n", "a.qrels line 2"),
         ("a.qrels", b"1 0 d 1\n1 0 d 2\n", "a.qrels line 2: d is judged twice for 1."),
         ("a.qrels", b"1 0 d 1\n1 0 e x\n", "a.qrels line 2 is not a judgement: '1 0 e x'."),
+        ("a.qrels", b"1 0 c 1\n1 0 d e 1\n", "a.qrels line 2 is not a judgement: '1 0 d e 1'."),
+        ("a.qrels", b"1 0 c 1\n1 d 1\n", "a.qrels line 2 is not a judgement: '1 d 1'."),
+        ("a.qrels", b"1\t0\td\t1\n1\te\t1\n", "a.qrels line 2 is not a judgement: '1\\te\\t1'."),
+        ("a.qrels", b"1\t0\t\t1\n", "a.qrels line 1 is not a judgement"),
+        ("a.qrels", b"1 0 nan 1\n", "a.qrels line 1 is not a judgement: '1 0 nan 1'."),
+        ("a.qrels", b"1 0 c 1\n1 0 d 1.5\n", "a.qrels line 2 is not a judgement: '1 0 d 1.5'."),
+        ("t.tsv", b"q1\twho?\nq2\twho\telse?\n", "t.tsv line 2 is not a topic: 'q2\\twho\\telse?'."),
         ("t.txt", b"<top>\n<num> 1\n<title> a\n", "t.txt line 1: a <top> is not closed"),
         ("t.txt", b"<top>\n<title> a\n</top>\n", "t.txt line 1: the topic has no <num>."),
         ("t.txt", b"<top><num> 1 <title> a</top>\n", "t.txt line 1: the <num> of the topic is '1 <title> a'."),
@@ -445,3 +452,53 @@ def test_nq_open_of_google(tmp_path: Path) -> None:
     """Google's NQ-open is detected by its two keys, and each answer is read once."""
     (tmp_path / "NQ-open.dev.jsonl").write_bytes(jsonl({"question": "where", "answer": ["Tulsa", "Tulsa"]}))
     assert load(tmp_path / "NQ-open.dev.jsonl").examples == (Example("1", "where", answers=("Tulsa",)),)
+
+
+BEIR_HEADER = b"query-id\tcorpus-id\tscore\n"
+
+
+@pytest.mark.parametrize("qrels", [BEIR_HEADER, b"", b"qid\tpid\trating\r\n"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n", b"\n\n"])
+def test_an_id_with_a_space_is_one_cell_between_tabs(qrels: bytes, end: bytes, tmp_path: Path) -> None:
+    """The document "Ada Lovelace" of a BEIR line is not the document "Lovelace"; 1.0 is the grade 1."""
+    _files("beir", "").write(tmp_path)
+    names = ["Ada Lovelace", "Lovelace", "caf\u00e9 \u00a0x"]
+    (tmp_path / "corpus.jsonl").write_bytes(jsonl(*({"_id": name, "text": name.upper()} for name in names)))
+    lines = "".join(f"1\t{name}\t{grade}\0" for name, grade in zip(names, ("1", "0", "2.0"), strict=True))
+    (tmp_path / "qrels" / "test.tsv").write_bytes(qrels + lines.encode().replace(b"\0", end))
+    (example,) = load(tmp_path)
+    assert example.gold == tuple(
+        Gold(name, name.upper(), grade=grade) for name, grade in zip(names, (1, 0, 2), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "gold"),
+    [
+        (b"q 1\t0\tAda Lovelace\t1\n", Gold("Ada Lovelace")),
+        ("q1 0 Ada\u00a0Lovelace 1\n".encode(), Gold("Ada\u00a0Lovelace")),
+        (b"q1   0  d1    1 \r\n", Gold("d1")),
+    ],
+)
+def test_a_trec_line_is_split_at_tabs_or_at_spaces(content: bytes, gold: Gold, tmp_path: Path) -> None:
+    """With a tab in a line, spaces are parts of ids; without one, spaces of ASCII separate the cells."""
+    (tmp_path / "a.qrels").write_bytes(content)
+    (example,) = load(tmp_path / "a.qrels", format="trec", topics="ids")
+    assert example.gold == (gold,)
+
+
+@pytest.mark.parametrize("line", [b"1\td1\t0.5\n", b"1\td1\t1e3\n", b"1\t\t1\n"])
+def test_a_first_judgement_that_does_not_fit_is_not_taken_for_a_header(line: bytes, tmp_path: Path) -> None:
+    """The first line is a header only if it has three names."""
+    _files("beir", "").write(tmp_path)
+    (tmp_path / "qrels" / "test.tsv").write_bytes(line + b"1\td2\t1\n")
+    with pytest.raises(InputError, match=r"test\.tsv line 1 is not a judgement"):
+        load(tmp_path)
+
+
+def test_a_column_of_row_numbers_before_judgements_is_an_error(tmp_path: Path) -> None:
+    """A data frame that was written with its index has a first column that is not the topic."""
+    _files("beir", "").write(tmp_path)
+    (tmp_path / "qrels" / "test.tsv").write_bytes(b"\t" + BEIR_HEADER + b"0\t1\td1\t1\n")
+    with pytest.raises(InputError, match=r"test\.tsv line 1 is not a judgement"):
+        load(tmp_path)

@@ -23,7 +23,7 @@ def _run(folder: Path, content: str) -> Path:
 
 def test_documents_are_ordered_by_score_and_then_by_id(tmp_path: Path) -> None:
     """Documents are sorted by score in single precision, then by descending id, not by the written rank."""
-    lines = "301 Q0 a 1 0.5 me\n301 Q0 c 2 0.50000000001 me\n301 Q0 b 3 0.9 me more\n302 Q0 z 1 -1 me\n"
+    lines = "301 Q0 a 1 0.5 me\n301 Q0 c 2 0.50000000001 me\n301 Q0 b 3 0.9 me\n302 Q0 z 1 -1 me\n"
     search = TrecRun(_run(tmp_path, lines), EXAMPLES, texts={"b": "B"})
     assert search("crime?", 2) == [Document("B", "b", search("crime?", 1)[0].score), search("crime?", 2)[1]]
     assert [document.id for document in search("crime?", 9)] == ["b", "c", "a"]
@@ -52,6 +52,14 @@ def test_a_question_of_no_example_is_an_error(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("301 Q0 a 1 0.5 me\n301 a 0.5\n", r"a\.run line 2 is not a line of a run: '301 a 0\.5'"),
+        (
+            "301 Q0 a b 1 0.5 me\n",
+            r"a\.run line 1 is not a line of a run: '301 Q0 a b 1 0\.5 me'.\nWrite .* needs\.",
+        ),
+        ("301\tQ0\ta b\t1\t0.5\n", r"a\.run line 1 is not a line of a run"),
+        ("301\tQ0\ta\t1\t0.5\t\n", r"a\.run line 1 is not a line of a run"),
+        ("301\tQ0\t\t1\t0.5\tme\n", r"a\.run line 1 is not a line of a run"),
+        ("301 Q0\ta 1\t0.5 me\n", r"a\.run line 1 is not a line of a run"),
         ("301 Q0 a 1 nan me\n", r"a\.run line 1 is not a line of a run"),
         ("301 Q0 a 1 1e99 me\n", r"a\.run line 1 is not a line of a run"),
         ("301 Q0 a 1 1 me\n301 Q0 a 2 1 me\n", r"a\.run line 2: document a is listed twice for topic 301\."),
@@ -151,14 +159,23 @@ def test_columns_are_read_as_lines_are(
     [
         "a\tQ0\tx\t1\t2\tme\r\na  Q0 y 2 1 me\n",
         "a Q0 x 1 2 me\n\n  a Q0 y 2 1 me",
-        "a Q0 x 1 2 me more\na Q0 y 2 1 me\n",
+        "a\tQ0\tx y\t1\t2\tme more\na\tQ0\ty\t2\t1\tme\n",
         "a Q0 é 1 2 me\na Q0 y\xa0z 2 1 me\n",
         "a Q0 x\x1c 1 2 me\na Q0 y 2 1 me\n",
         "b Q0 x 1 2 me\na Q0 x 2 1 me\nb Q0 y 2 3 me\n",
         f"a Q0 {'x' * 500} 1 2 me\n",
         "\ufeffa Q0 x 1 1_0 me\n",
     ],
-    ids=["tabs", "blank lines", "seven columns", "Unicode", "other space", "mixed topics", "long id", "mark"],
+    ids=[
+        "tabs",
+        "blank lines",
+        "spaces between tabs",
+        "Unicode",
+        "other space",
+        "mixed topics",
+        "long id",
+        "mark",
+    ],
 )
 def test_what_columns_do_not_have_is_read_by_lines(
     content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -223,3 +240,23 @@ def test_a_mistake_in_columns_is_named_with_its_line(
     monkeypatch.setattr(trec_run, "MIN_NUMPY_BYTES", 0)
     with pytest.raises(InputError, match=message):
         read_run(path)
+
+
+@pytest.mark.parametrize(
+    "lines", ["a\tQ0\tAda Lovelace\t1\t2\n", "a\tQ0\t\tx\t2\t1\tme\n", "a Q0\tx\t1 2 me\n"]
+)
+def test_a_large_file_is_as_strict_as_a_small_one(
+    lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The column parser does not take five cells between tabs for six between spaces, nor skip an empty cell."""
+    monkeypatch.setattr(trec_run, "MIN_NUMPY_BYTES", 1)
+    with pytest.raises(InputError, match=r"a\.run line 1 is not a line of a run"):
+        read_run(_run(tmp_path, lines))
+
+
+def test_a_topic_is_found_in_another_form_of_its_id(tmp_path: Path) -> None:
+    """The topic "301.0", as a data frame writes it, is the example "301"."""
+    search = TrecRun(_run(tmp_path, "301.0 Q0 a 1 0.5 me\n"), EXAMPLES)
+    assert [document.id for document in search("crime?", 1)] == ["a"]
+    with pytest.raises(InputError, match=r"a\.run topic 301 occurs twice"):
+        TrecRun(_run(tmp_path, '{"301.0": {"a": 1}, "301": {"b": 1}}'), EXAMPLES)
