@@ -15,7 +15,9 @@ MISSING: Final = object()
 OBJECT_FIELDS: Final = ("tags", "filters")  # fields whose keys the user chooses; a map may name each key
 
 
-def map_fields(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Records:
+def map_fields(
+    records: Iterable[tuple[str, Any]], fields: Mapping[str, str], *, optional: Collection[str] = ()
+) -> Records:
     """Convert records to the native format by renaming fields.
 
     Args:
@@ -26,13 +28,14 @@ def map_fields(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) ->
             be a path with dots through nested objects; `"#"` is the record's number, from 1. A single value for
             `answers` is the only answer; a single value for `gold` is the id of the only passage. Fields that the map
             does not name are kept.
+        optional: the names in the records that no record needs to have.
 
     Raises:
         InputError: the map cannot be used; no record has a field that the map names; the parts of a record's gold
             passages differ in number; or the record already has gold passages.
     """
     fields = check_field_map(fields)
-    unseen = set(fields.values()) - {RECORD_NUMBER}
+    unseen = set(fields.values()) - {RECORD_NUMBER, *optional}
     place = ""
     for number, (check, record) in enumerate(check_records(records), 1):
         place = check.place

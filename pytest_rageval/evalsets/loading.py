@@ -19,6 +19,7 @@ from pytest_rageval.lazy import Lazy
 __all__ = ["LoadOptions", "clear_last_evalset", "find_file", "load", "load_records"]
 
 map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets need a field map
+frame_records: Final = Lazy("evalsets.formats.table", "frame_records")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ def _digest(path: Path) -> bytes | None:
 def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | None:
     """Convert records in Python to an eval set; return None for a source of another type.
 
-    Missing values (NaN, NaT, NA) are left out, NumPy values become Python values, and times become ISO 8601 texts.
+    Missing values (NaN, NaT, NA) are left out, NumPy values become Python values, and times become ISO 8601 texts. The
+    cells of a data frame or `Dataset` are read as those of a table in a file (see `formats.table.read`).
 
     Args:
         source: a list or tuple of dicts, a pandas or Polars data frame, or a Hugging Face `Dataset`. For any other
@@ -128,10 +130,12 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
         raise InputError(
             f"Records in Python do not have the option {', '.join(unknown)}. They have: fields, sample, seed, stratify."
         )
-    fields = how.options.get("fields")
+    fields, header = how.options.get("fields"), _column_names(source)
 
     def read() -> Records:
         records = ((f"record {number}", _to_json_record(row)) for number, row in enumerate(rows(), 1))
+        if header is not None:
+            return cast("Records", frame_records(records, header, fields))
         return records if fields is None else cast("Records", map_fields(records, fields))
 
     return _build_evalset(read, how.sample, "records")
@@ -150,6 +154,12 @@ def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:
     if isinstance(source, list | tuple) or hasattr(source, "column_names"):
         return lambda: iter(source)
     return None
+
+
+def _column_names(source: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame or a Hugging Face `Dataset`; None for a list of records."""
+    columns = getattr(source, "columns" if is_data_frame(source) else "column_names", None)
+    return None if columns is None else [str(name) for name in columns]
 
 
 def _to_json_record(row: Any) -> Any:

@@ -1,10 +1,12 @@
-"""Tables: comma- and tab-separated files with a header, whose cells may contain lists."""
+"""Tables: comma- and tab-separated files with a header, and data frames; their cells may contain lists."""
 
 import ast
 import csv
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,24 +21,34 @@ from pytest_rageval.evalsets.field_map import (
 )
 from pytest_rageval.evalsets.files import parse_json, read_lines
 from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, looks_like_export
+from pytest_rageval.foreign_values import MISSING_WORDS
 
-__all__ = ["find_delimiter", "parse_list_cell", "read", "read_rows"]
+__all__ = ["find_delimiter", "frame_records", "is_list_cell", "parse_list_cell", "read", "read_rows"]
 
 MAX_CELL_CHARACTERS: Final = 2**24
 """An unclosed quote turns the rest of the file into one cell; this limits it."""
 CELL_REMEDY: Final = (
-    'A cell that begins with a bracket or a brace is a list or an object. Write ["first", "second"]; for a text that '
-    'begins so, a list of one: ["[text]"].'
+    "A cell in brackets or braces is a list or an object, as JSON or as Python prints it. "
+    'Write ["first", "second"]; for a text in brackets, a list of one: ["[text]"]. '
+    "NumPy prints arrays without commas: call .tolist() before the table is written."
 )
 
-PYTHON_STRING_ITEM: Final = re.compile(
-    r"""\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")\s*(,|(?=\]))""", re.DOTALL
+LIST_CELL: Final = re.compile(r"""\[.*\]|\{.*\}|[\[{]\s*['"\[{].*|\(\s*['"].*,.*\)""", re.DOTALL)
+"""Matches a list, an object, the beginning of one that was cut, and a tuple of texts; not "[1] See the handbook"."""
+PYTHON_TOKEN: Final = re.compile(
+    r"""(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|\b(?P<word>None|True|False|nan|NaN|NaT)\b|(?P<na><NA>)"""
+    r"""|(?P<open>\()|(?P<close>,?\))""",
+    re.DOTALL,
 )
+JSON_WORDS: Final = {"True": "true", "False": "false"}
 INTEGER: Final = re.compile(r"([0-9]{1,18})(\.0*)?")
 
 LIST_FIELDS: Final = ("answers", "answer_set", "gold", "nuggets", "tags")
-CONTEXT_FIELDS: Final = ("history", "filters")
+OBJECT_FIELDS: Final = ("history", "filters")  # a column of such a name may contain other data
+OBJECT_PARTS: Final = ("tags.", "filters.")
 NUMBER_FIELDS: Final = ("gold.start", "gold.end", "gold.grade")
+NAME_FIELDS: Final = ("id", "gold.id", "gold.group", "gold.source", *NUMBER_FIELDS)
+"""Fields whose cells may not be the word "None", which may be the text of an answer."""
 REQUIRED: Final = ("id", "question")
 DELIMITERS: Final = (";", "\t", "|", ",")
 MAX_LISTED_COLUMNS: Final = 20  # number of columns that an error message lists
@@ -53,9 +65,10 @@ def read(
     """Yield records from the rows of a table.
 
     A column with the name of a native field (`question`, `gold.id`, `tags.topic`) is this field; other columns are kept
-    under `extra`. A cell of `answers`, `answer_set`, `gold`, `nuggets` or `tags` that begins with a bracket or a brace
-    is parsed as JSON, or as a list of strings as Python prints it. An empty cell has no value. An id is the text of the
-    cell.
+    under `extra`. A cell of `answers`, `answer_set`, `gold` or a part of it, `nuggets` or `tags` that is a list or an
+    object (`LIST_CELL`) is parsed as JSON, or as Python prints it. An empty cell has no value, and neither has a cell
+    with a word that data frames write for a missing value ("nan", "NaN", "<NA>", "NaT"; of ids and numbers also
+    "None").
 
     Args:
         path: path of the file.
@@ -78,9 +91,7 @@ def read(
         raise InputError(f"separator={separator!r} is not a text.")
     renamed = {} if fields is None else check_field_map(fields)
     header, rows = read_rows(path, delimiter or find_delimiter(path), quote)
-    # A column with the name of a native field is that field, unless the map uses the name or the column.
-    own = {name: name for name in header if is_target(name) and name not in renamed.values()}
-    columns = {**own, **renamed}
+    columns = _columns(header, renamed)
     refuse_gold_twice(columns, f"{path.name} line 1")
     missing = sorted(set(columns.values()) - {*header, RECORD_NUMBER})
     if missing:
@@ -89,11 +100,47 @@ def read(
     for name in REQUIRED:
         if name not in columns:
             raise _missing_columns(path.name, [name], header, f"Say which it is. {field_map_remedy(name)}")
-    targets = {
-        target: RECORD_NUMBER if source == RECORD_NUMBER else target for target, source in columns.items()
-    }
     records = ((place, _row_to_record(place, row, columns, separator)) for place, row in rows)
-    yield from map_fields(records, targets)
+    yield from _map_targets(records, columns, header)
+
+
+def frame_records(
+    rows: Iterable[tuple[str, Any]], header: Sequence[str], fields: Mapping[str, str] | None
+) -> Records:
+    """Yield records from the rows of a data frame, with the columns and cells of a file (see `read`).
+
+    Args:
+        rows: the place of each row, and its values by column as JSON represents them, without missing values.
+        header: the names of the columns.
+        fields: map from native names to columns, or to paths in the objects in a column.
+
+    Raises:
+        InputError: the map cannot be used, or a cell is not a list although it begins as one.
+    """
+    columns = _columns(header, {} if fields is None else check_field_map(fields))
+    refuse_gold_twice(columns, "The data frame")
+    in_header = {target: source for target, source in columns.items() if source in header}
+    records = (
+        (place, _row_to_record(place, row, in_header, None) if isinstance(row, Mapping) else row)
+        for place, row in rows
+    )
+    yield from _map_targets(records, columns, header)
+
+
+def _map_targets(
+    records: Iterable[tuple[str, Any]], columns: Mapping[str, str], header: Collection[str]
+) -> Records:
+    """Yield native records from records in which the columns of the header have the native names."""
+    renamed = {target: target for target, source in columns.items() if source in header}
+    return map_fields(records, {**columns, **renamed}, optional=renamed)
+
+
+def _columns(header: Sequence[str], renamed: Mapping[str, str]) -> dict[str, str]:
+    """Return the column of each native name.
+
+    A column with the name of a native field is that field, unless the map uses the name or the column.
+    """
+    return {name: name for name in header if is_target(name) and name not in renamed.values()} | dict(renamed)
 
 
 def find_delimiter(path: Path) -> str:
@@ -117,24 +164,29 @@ def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], r
 
 
 def _row_to_record(
-    place: str, row: Mapping[str, str], columns: Mapping[str, str], separator: str | None
+    place: str, row: Mapping[str, Any], columns: Mapping[str, str], separator: str | None
 ) -> dict[str, Any]:
     used = set(columns.values())
-    record: dict[str, Any] = {name: cell for name, cell in row.items() if cell and name not in used}
+    record = {name: cell for name, cell in row.items() if cell not in (None, "") and name not in used}
     for target, source in columns.items():
-        # An empty cell of `history`, `filters` or `metadata` is left out: it is not other data of the same name.
-        if source != RECORD_NUMBER and (row[source].strip() or target not in RETRIEVER_CONTEXT):
-            record[target] = _parse_cell(target, row[source], separator, place)
+        # A data frame has no value there. A file has, and a null tag is a value.
+        value = _parse_cell(target, row[source], separator, place) if source in row else None
+        # A missing value of `history`, `filters` or `metadata` is left out: it is not other data of the same name.
+        if value is not None or (source in row and target not in RETRIEVER_CONTEXT):
+            record[target] = value
     return record
 
 
-def _parse_cell(target: str, cell: str, separator: str | None, place: str) -> Any:
-    if not cell.strip():
-        return None
-    if target in LIST_FIELDS and cell.lstrip()[0] in "[{":
-        return parse_list_cell(cell.strip(), place)
-    if target in CONTEXT_FIELDS and cell.lstrip()[0] in "[{":
-        return _parse_context_cell(cell.strip(), place)
+def _parse_cell(target: str, cell: Any, separator: str | None, place: str) -> Any:
+    """Return the value of a cell for a native field; None if it is missing. Only texts are parsed."""
+    if not isinstance(cell, str) or _is_missing_cell(target, cell.strip()):
+        return cell if not isinstance(cell, str) else None
+    if is_list_cell(cell):
+        if target in LIST_FIELDS or target.startswith("gold."):
+            return parse_list_cell(cell.strip(), place)
+        if target in OBJECT_FIELDS or target.startswith(OBJECT_PARTS):
+            with suppress(InputError):  # the cell may be other data
+                return parse_list_cell(cell.strip(), place)
     if (
         separator is not None
         and separator in cell
@@ -144,12 +196,8 @@ def _parse_cell(target: str, cell: str, separator: str | None, place: str) -> An
     return _parse_integer(target, cell)
 
 
-def _parse_context_cell(cell: str, place: str) -> Any:
-    """Parse the JSON list or object in a cell; a cell that is not JSON may be other data and is returned as text."""
-    try:
-        return parse_json(cell, place)
-    except InputError:
-        return cell
+def _is_missing_cell(target: str, cell: str) -> bool:
+    return cell in MISSING_WORDS and (cell != "None" or target in NAME_FIELDS)
 
 
 def _parse_integer(target: str, cell: str) -> str | int:
@@ -158,24 +206,32 @@ def _parse_integer(target: str, cell: str) -> str | int:
     return cell if number is None else int(number[1])
 
 
+def is_list_cell(cell: str) -> bool:
+    """Return True if a cell has the form of a list, an object, a tuple of texts, or of the beginning of one."""
+    return LIST_CELL.fullmatch(cell.strip()) is not None
+
+
 def parse_list_cell(cell: str, place: str) -> Any:
-    """Parse a cell that is JSON, or a list of strings as Python prints it (`['a', "b"]`) and data frames write it."""
-    texts = _parse_python_list(cell)
-    return parse_json(cell, f"{place}: the cell {cell[:40]!r}", CELL_REMEDY) if texts is None else texts
+    """Parse a cell that is JSON, or a list or an object as Python prints it and data frames write it.
+
+    Raises:
+        InputError: the cell is neither, such as an array that NumPy printed without commas.
+    """
+    with suppress(InputError):
+        return parse_json(cell, place)
+    return parse_json(PYTHON_TOKEN.sub(_to_json_token, cell), f"{place}: the cell {cell[:40]!r}", CELL_REMEDY)
 
 
-def _parse_python_list(cell: str) -> list[str] | None:
-    """Return the strings of a printed Python list; None if the cell is not such a list, for example without commas."""
-    if not (cell.startswith("[") and cell.endswith("]")):
-        return None
-    offset, texts = 1, []
-    while match := PYTHON_STRING_ITEM.match(cell, offset):
-        try:
-            texts.append(str(ast.literal_eval(match[1])))
-        except (SyntaxError, ValueError):
-            return None
-        offset = match.end()
-    return texts if texts and offset == len(cell) - 1 else None
+def _to_json_token(token: re.Match[str]) -> str:
+    """Return the JSON of a token that Python prints in another way."""
+    if token["text"] is None:
+        return {"open": "[", "close": "]"}.get(token.lastgroup or "") or JSON_WORDS.get(token[0], "null")
+    if "\\" not in token["text"]:
+        return json.dumps(token["text"][1:-1])
+    try:
+        return json.dumps(ast.literal_eval(token["text"]))
+    except (SyntaxError, ValueError):
+        return token[0]
 
 
 def read_rows(
