@@ -14,6 +14,7 @@ from typing import Any, Final
 from unicodedata import normalize
 
 __all__ = [
+    "FLOAT_OF_INTEGER",
     "MISSING_WORDS",
     "as_identifier",
     "data_frame_rows",

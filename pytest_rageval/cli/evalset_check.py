@@ -5,7 +5,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,8 @@ from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
-from pytest_rageval.foreign_values import id_key
+from pytest_rageval.evalsets.formats.table import is_list_cell
+from pytest_rageval.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS, id_key
 from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
 from pytest_rageval.gate.verdict import MIN_CLUSTERS
 from pytest_rageval.measures.gold_matching import matching_files, normalize_path
@@ -32,6 +33,8 @@ MAX_IMBALANCE: Final = 10
 ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
 MEAN: Final = 0.5  # assumed mean before the drop; a larger drop is impossible
 YES_OR_NO: Final = frozenset({"yes", "no"})
+WORDS_FOR_MISSING: Final = MISSING_WORDS | {"null", "NULL", "n/a", "N/A", "#N/A"}
+"""What is written for a missing value; it may also be an answer ("None")."""
 MAX_FINDINGS: Final = 5  # number of findings of a kind that are printed
 MAX_IDS: Final = 4  # number of example ids of a finding that are printed
 
@@ -220,6 +223,11 @@ def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
             'nuggets that a model proposed: review them, and take "nuggets_reviewed" out',
             _find_examples(evalset, lambda example: example.extra.get("nuggets_reviewed") is False),
         ),
+        FindingGroup(
+            "suspect_value",
+            "a value that looks like something that was turned into a text",
+            list(_suspect_values(evalset)),
+        ),
         FindingGroup("misspelt", "a key that is not read, and resembles a key that is", misspelt),
         FindingGroup(
             "unread_context", "not a list of messages, or not an object of filters, and not read", unread
@@ -235,6 +243,35 @@ def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
 def _find_examples(examples: Iterable[Example], condition: Callable[[Example], bool]) -> list[Finding]:
     """Return a finding for each example that meets the condition."""
     return [Finding((example.id,), excerpt(example.question)) for example in examples if condition(example)]
+
+
+def _suspect_values(evalset: EvalSet) -> Iterator[Finding]:
+    """Yield a finding for each text that looks like a printed list, a missing value, or a float of an integer."""
+    for example in evalset:
+        texts = [
+            ("question", example.question),
+            *(("an answer", answer) for answer in chain(example.answers, *example.answer_set)),
+            *(("a nugget", nugget.text) for nugget in example.nuggets),
+            ("reference", example.reference),
+            *(("gold.id", gold.id) for gold in example.gold),
+            *(("gold.text", gold.text) for gold in example.gold),
+        ]
+        for name, text in texts:
+            looks_like = None if text is None else _suspicion(text.strip())
+            if text is not None and looks_like is not None:
+                yield Finding((example.id,), f"{name} is {excerpt(text)}: {looks_like}")
+
+
+def _suspicion(text: str) -> str | None:
+    """Return what a text may have been before it was turned into a text; None for an ordinary text."""
+    if text in WORDS_FOR_MISSING:
+        return "a missing value?"
+    if FLOAT_OF_INTEGER.fullmatch(text):
+        return f"the integer {text[:-2]}, which a data frame made a float?"
+    # An object may be an answer of a program. A printed set has quotes after its brace.
+    if is_list_cell(text) and not (text[0] == "{" and text[1:].lstrip()[:1] != "'"):
+        return "a list that was printed?"
+    return None
 
 
 def _leaks(evalset: EvalSet) -> Iterator[Finding]:
@@ -298,8 +335,21 @@ def _gold_findings(
         for (identifier, _), lookup in lookups.items()
         if lookup.difference or not lookup.present
     ]
+    ambiguous = [
+        Finding(
+            (identifier,), f"{lookup.gold.label}: the corpus has {', '.join(map(repr, sorted(lookup.ids)))}"
+        )
+        for (identifier, _), lookup in lookups.items()
+        if len(lookup.ids) > 1
+    ]
     return [
         FindingGroup("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
+        FindingGroup(
+            "equal_ids",
+            "several ids of the corpus are equal to that of a gold passage",
+            ambiguous,
+            error=True,
+        ),
         FindingGroup(
             "answer_not_in_gold",
             "no gold passage contains the answer",
@@ -337,6 +387,7 @@ class _GoldLookup:
         text: the text of the gold passage in the corpus; None if it was not found.
         present: True if the gold passage is in the corpus.
         difference: a description of the corpus's text if it differs from the text of the gold passage; else None.
+        ids: the ids in the corpus that are equal to that of the gold passage.
     """
 
     gold: Gold
@@ -344,6 +395,7 @@ class _GoldLookup:
     text: str | None = None
     present: bool = False
     difference: str | None = None
+    ids: set[str] = field(default_factory=set)
 
     def compare(self, text: str) -> None:
         """Compare the gold passage with the text of the corpus at its place."""
@@ -428,8 +480,10 @@ class _GoldIndex:
     def compare(self, document: Document) -> None:
         """Compare a passage of the corpus with the gold passages."""
         self._first_corpus_id = self._first_corpus_id or document.id
-        for lookup in self._by_id.get(id_key(document.id or ""), ()):
+        identifier = document.id or ""
+        for lookup in self._by_id.get(id_key(identifier), ()):
             lookup.compare(document.text)
+            lookup.ids.add(identifier)
         for quote, _ in self._quotes.find_in(document.text):
             for lookup in self._by_text[quote]:
                 lookup.compare(quote)

@@ -426,3 +426,46 @@ def test_a_context_that_is_not_read_is_noted(check: Check) -> None:
     """A history of plain texts, and filters that are not an object, are reported as unread context."""
     done = check([other("q2", history=["Tea?"]), other("q3", filters="shop=1")], "--json")
     assert kinds(done) == {"unread_context": [["q2"], ["q3"]]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"answers": ["['Tulsa', 'Reno']"]}, "an answer is \"['Tulsa', 'Reno']\": a list that was printed?"),
+        ({"answers": ["Tulsa", "['a' 'b']"]}, "an answer is \"['a' 'b']\": a list that was printed?"),
+        ({"answer_set": [["{'a', 'b'}"]]}, "an answer is \"{'a', 'b'}\": a list that was printed?"),
+        ({"reference": "nan"}, 'reference is "nan": a missing value?'),
+        ({"answers": ["None"]}, 'an answer is "None": a missing value?'),
+        ({"answers": ["42.0"]}, 'an answer is "42.0": the integer 42, which a data frame made a float?'),
+        ({"nuggets": ["<NA>"]}, 'a nugget is "<NA>": a missing value?'),
+        (
+            {"gold": [{"id": "101.0"}]},
+            'gold.id is "101.0": the integer 101, which a data frame made a float?',
+        ),
+        (
+            {"gold": [{"text": '["Tulsa", "Reno"]'}]},
+            'gold.text is "["Tulsa", "Reno"]": a list that was printed?',
+        ),
+        ({"question": "N/A"}, 'question is "N/A": a missing value?'),
+        ({"answers": ["Nan", "1.10", "(1, 2)", '{"a": 1}', "a [b]", "[1] Tulsa"]}, None),
+    ],
+)
+def test_a_value_that_was_turned_into_a_text(changes: dict[str, Any], what: str | None, check: Check) -> None:
+    """Printed lists, missing values and floats of integers are notes, since they may be meant."""
+    done = check([other("q2", **changes)], "--json")
+    findings = {group["kind"]: group for group in json.loads(done.out)["findings"]}
+    assert [found["what"] for found in findings.get("suspect_value", {"found": []})["found"]] == (
+        [what] if what else []
+    )
+    assert done.status == 0
+
+
+def test_ids_of_the_corpus_in_another_form(check: Check) -> None:
+    """A gold id is found in another form; two passages of the corpus whose ids are equal are an error."""
+    gold = {"gold": [{"id": "7.0"}, {"id": "caf\u00e9"}]}
+    corpus = [{"id": 7, "text": "a"}, {"id": "cafe\u0301", "text": "b"}]
+    assert "gold_not_in_corpus" not in kinds(check([other("q2", **gold)], "--json", corpus=corpus))
+    done = check([other("q2", **gold)], corpus=[*corpus, {"id": "7.0", "text": "c"}])
+    assert "several ids of the corpus are equal to that of a gold passage: 1" in done.out
+    assert "7.0: the corpus has '7', '7.0'" in done.out
+    assert done.status == 1
