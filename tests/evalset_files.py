@@ -137,6 +137,35 @@ MUSIQUE = {
     "answerable": True,
 }
 
+GOLDEN: dict[str, Any] = {
+    "input": "Where is it made?",
+    "actual_output": "In Reno.",
+    "expected_output": "In Tulsa.",
+    "retrieval_context": ["Reno is a city."],
+    "context": ["Made in Tulsa.", "Tulsa | Oklahoma"],
+    "name": None,
+    "comments": "checked",
+    "source_file": "made.md",
+    "tools_called": None,
+    "input_token_count": 3,
+    "additional_metadata": {"evolutions": ["Reasoning"]},
+    "custom_column_key_values": None,
+}
+GOLDENS_CSV = (
+    "input,actual_output,expected_output,retrieval_context,context,name,comments,source_file,tools_called,"
+    "expected_tools,token_cost,input_token_count,output_token_count,additional_metadata,custom_column_key_values,"
+    "expectations\r\n"
+    "Where is it made?,In Reno.,In Tulsa.,Reno is a city.,Made in Tulsa.|In Oklahoma.,,checked,made.md,,,,3,,"
+    '"{""evolutions"": [""Reasoning""]}",,\r\n'
+)
+TEST_CASES = (
+    "question,doc,__expected1,__expected2,__metadata:topic,__description\r\n"
+    "Where is it made?,d1,icontains: Tulsa,factuality:It is made in Tulsa.,made,first\r\n"
+    'Who made it?,,"contains-any: Ann, Bob",,people,\r\n'
+    'What is needed?,d3,"icontains-all:tea, milk",,,\r\n'
+    "How?,d4,note: by hand,,made,\r\n"
+)
+
 
 def _page(number: int) -> dict[str, Any]:
     return {"pageid": number, "revid": 10 * number, "title": f"City {number}", "url": f"http://wiki/{number}"}
@@ -238,6 +267,34 @@ FILES = [
         {"qrels": "qrels.txt"},
     ),
     Files("trec", {"qrels.test": QRELS.encode()}, "qrels.test", ("301", "302"), {"topics": "ids"}),
+    Files("deepeval", {"goldens.json": json.dumps([GOLDEN], indent=4).encode()}, "goldens.json", ("1",)),
+    Files("deepeval", {"goldens.csv": GOLDENS_CSV.encode()}, "goldens.csv", ("1",)),
+    Files(
+        "promptfoo",
+        {"tests.csv": TEST_CASES.encode()},
+        "tests.csv",
+        ("1", "2", "3", "4"),
+        {"fields": {"gold.id": "doc"}},
+    ),
+    Files(
+        "promptfoo",
+        {
+            "tests.jsonl": jsonl(
+                {
+                    "vars": {"query": "Where is it made?", "town": "Tulsa"},
+                    "assert": [
+                        {"type": "contains-any", "value": ["{{ town }}", "Oklahoma"]},
+                        {"type": "llm-rubric", "value": "It names a town."},
+                    ],
+                    "metadata": {"topic": "made"},
+                },
+                {"vars": {"id": "t2", "query": "How many?"}, "assert": [{"type": "equals", "value": 3}]},
+            )
+        },
+        "tests.jsonl",
+        ("1", "t2"),
+        {"ignore": "llm-rubric, latency"},
+    ),
     Files(
         "kilt",
         {

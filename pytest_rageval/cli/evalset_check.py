@@ -18,6 +18,7 @@ from pytest_rageval.digests import digest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
+from pytest_rageval.evalsets.formats.promptfoo import find_assertion
 from pytest_rageval.evalsets.formats.table import is_list_cell
 from pytest_rageval.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS, id_key
 from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
@@ -268,6 +269,8 @@ def _suspicion(text: str) -> str | None:
         return "a missing value?"
     if FLOAT_OF_INTEGER.fullmatch(text):
         return f"the integer {text[:-2]}, which a data frame made a float?"
+    if ":" in text and find_assertion(text) is not None:
+        return 'an assertion of promptfoo? Such files are read with format="promptfoo"'
     # An object may be an answer of a program. A printed set has quotes after its brace.
     if is_list_cell(text) and not (text[0] == "{" and text[1:].lstrip()[:1] != "'"):
         return "a list that was printed?"

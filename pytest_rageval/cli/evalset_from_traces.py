@@ -45,5 +45,8 @@ def from_traces_command(options: argparse.Namespace) -> int:
             f"{format_count(answered, 'answer')} written as answer_given, not as a reference answer "
             "(--answers-are-references changes this)"
         )
-    echo("None has gold passages yet: add them, and check with `rageval evalset check`.")
+    without = sum(not question.gold for question in traces.questions)
+    if without:
+        who = "None has" if without == len(evalset) else f"{without:,} of {len(evalset):,} have no"
+        echo(f"{who} gold passages yet: add them, and check with `rageval evalset check`.")
     return 0

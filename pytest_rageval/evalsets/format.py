@@ -73,6 +73,13 @@ class Shape:
             return {}
         return first if isinstance(first, Mapping) else {}
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The keys of the first record; of a table, the names of its columns."""
+        if not self.is_table:
+            return frozenset(map(str, self.record))
+        return frozenset(cell.strip('" ') for cell in re.split("[,;\t|]", self.line))
+
     def has(self, *keys: str) -> bool:
         """Return True if the first record has all of these keys."""
         return all(key in self.record for key in keys)

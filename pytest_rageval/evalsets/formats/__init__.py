@@ -3,13 +3,13 @@
 How a format is recognised is defined here, except for `beir` and `trec`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from pytest_rageval.evalsets.format import Format, Shape
 from pytest_rageval.lazy import Lazy
 
-__all__ = ["FORMATS"]
+__all__ = ["FORMATS", "is_golden", "is_test_case"]
 
 
 def _format(name: str, recognises: Callable[[Shape], bool], *, general: bool = False) -> Format:
@@ -39,9 +39,22 @@ def _is_alce(shape: Shape) -> bool:
 
 def _is_ms_marco(shape: Shape) -> bool:
     """Keys of MS MARCO, or a table with columns of these names."""
-    keys = ("passages", "query_id", "query")
-    columns = {cell.strip('" ') for cell in shape.line.replace("\t", ",").split(",")}
-    return columns.issuperset(keys) if shape.is_table else shape.has(*keys)
+    return {"passages", "query_id", "query"} <= shape.names
+
+
+def is_golden(names: Collection[str]) -> bool:
+    """Return True for the keys of a golden of DeepEval, in snake case or in camel case, without a key `question`."""
+    own = {"retrievalcontext", "sourcefile", "additionalmetadata", "customcolumnkeyvalues", "expectedtools"}
+    return (
+        "input" in names
+        and "question" not in names
+        and any(str(name).replace("_", "").lower() in own for name in names)
+    )
+
+
+def is_test_case(names: Collection[str]) -> bool:
+    """Return True for the keys of a test case of promptfoo, or the columns of a table of test cases."""
+    return any(str(name).startswith("__expected") for name in names) or {"vars", "assert"} <= {*names}
 
 
 def _is_nq_open(shape: Shape) -> bool:
@@ -87,6 +100,8 @@ FORMATS: Final[Mapping[str, Format]] = {
         _format("table", lambda shape: not shape.folder and shape.is_table, general=True),
         _format("beir", lambda shape: shape.folder and _is_beir(shape)),
         _format("trec", _is_trec),
+        _format("deepeval", lambda shape: is_golden(shape.names)),
+        _format("promptfoo", lambda shape: is_test_case(shape.names)),
         _format("kilt", _is_kilt),
         _format("alce", _is_alce),
         _format("qampari", lambda shape: shape.has("qid", "question_text", "answer_list")),

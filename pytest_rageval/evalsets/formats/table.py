@@ -105,7 +105,10 @@ def read(
 
 
 def frame_records(
-    rows: Iterable[tuple[str, Any]], header: Sequence[str], fields: Mapping[str, str] | None
+    rows: Iterable[tuple[str, Any]],
+    header: Sequence[str],
+    fields: Mapping[str, str] | None,
+    name: str = "The data frame",
 ) -> Records:
     """Yield records from the rows of a data frame, with the columns and cells of a file (see `read`).
 
@@ -113,12 +116,13 @@ def frame_records(
         rows: the place of each row, and its values by column as JSON represents them, without missing values.
         header: the names of the columns.
         fields: map from native names to columns, or to paths in the objects in a column.
+        name: the name of the table, for messages.
 
     Raises:
         InputError: the map cannot be used, or a cell is not a list although it begins as one.
     """
     columns = _columns(header, {} if fields is None else check_field_map(fields))
-    refuse_gold_twice(columns, "The data frame")
+    refuse_gold_twice(columns, name)
     in_header = {target: source for target, source in columns.items() if source in header}
     records = (
         (place, _row_to_record(place, row, in_header, None) if isinstance(row, Mapping) else row)

@@ -47,6 +47,8 @@ class RecordedQuestion:
         tags: labels and scores of people and judges, by name.
         metadata: the metadata of an item.
         of_evalset: True if the record is an example of an eval set that was written from traces.
+        gold: the gold passages of an item, as records.
+        extra: other values of an item, by key.
     """
 
     place: str
@@ -61,14 +63,17 @@ class RecordedQuestion:
     tags: dict[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     of_evalset: bool = False
+    gold: Sequence[Mapping[str, Any]] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self, *, answer_is_reference: bool = False) -> dict[str, Any]:
-        """Return the question as a record of an eval set, without gold passages: retrieved passages are not gold."""
+        """Return the question as a record of an eval set. Retrieved passages are not gold."""
         reference = self.reference or (self.answer if answer_is_reference else None)
         steps = [{"query": step.query, "documents": _document_records(step.documents)} for step in self.steps]
         fields = {
             "id": self.id,
             "question": self.question.text,
+            "gold": list(self.gold),
             "reference": reference,
             "tags": self.tags,
             "history": list(self.question.history),
@@ -76,6 +81,7 @@ class RecordedQuestion:
             "answer_given": self.answer,
         }
         record = {name: value for name, value in fields.items() if value not in (None, [], {})}
+        record |= {name: value for name, value in self.extra.items() if name not in record}
         if self.retrieved is not None:
             record["retrieved"] = _document_records(self.retrieved)
         return {**record, "steps": steps} if len(steps) > 1 else record
@@ -188,9 +194,12 @@ def _question_from_item(item: Item) -> RecordedQuestion:
         item.time,
         item.documents,
         steps=item.steps,
+        answer=item.answer,
         reference=item.reference,
         metadata=item.metadata,
         of_evalset=item.of_evalset,
+        gold=item.gold,
+        extra=item.extra,
     )
 
 

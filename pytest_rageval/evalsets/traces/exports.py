@@ -1,7 +1,8 @@
 """Reads exports of traces and data sets record by record; the keys of a record determine the tool that wrote it.
 
 This module itself reads items of data sets: of Langfuse (`input`, `expectedOutput`), of LangSmith (`inputs`, `outputs`;
-its docs: "Example data format") and of Phoenix (`input`, `output`); and eval sets that were written from traces.
+its docs: "Example data format") and of Phoenix (`input`, `output`), goldens of DeepEval, and eval sets that were
+written from traces. What it does not read of an item is kept under the same key.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,10 @@ from pytest_rageval.datatypes import Step
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8_error, open_file, parse_json
 from pytest_rageval.evalsets.format import Shape
+from pytest_rageval.evalsets.formats import is_golden, is_test_case
+from pytest_rageval.evalsets.formats.deepeval import read_golden
 from pytest_rageval.evalsets.formats.table import find_delimiter, read_rows
+from pytest_rageval.evalsets.records import FIELDS, Check
 from pytest_rageval.evalsets.traces.langfuse import read_download, read_observation, read_trace
 from pytest_rageval.evalsets.traces.langsmith import read_run
 from pytest_rageval.evalsets.traces.opentelemetry import is_phoenix, read_otlp, read_phoenix
@@ -34,8 +38,34 @@ __all__ = ["read_export"]
 
 ALLOWED_KINDS: Final = (
     "Allowed are spans of Phoenix (attributes, context), OTLP JSON (resourceSpans), traces, observations, scores and "
-    "data set items of Langfuse, runs and examples of LangSmith, and data sets of Phoenix, as JSON, JSON lines or CSV."
+    "data set items of Langfuse, runs and examples of LangSmith, data sets of Phoenix, and goldens of DeepEval, as "
+    "JSON, JSON lines or CSV."
 )
+REFERENCE_KEYS: Final = (
+    *("reference", "expectedOutput", "expected_output", "expected_response", "expected", "expectations"),
+    *("outputs", "output"),
+)
+TIME_KEYS: Final = ("updatedAt", "updated_at", "modified_at", "createdAt", "created_at")
+ITEM_KEYS: Final = frozenset(
+    {
+        *(
+            "id",
+            "example_id",
+            "exampleId",
+            "question",
+            "inputs",
+            "input",
+            "history",
+            "metadata",
+            "retrieved",
+            "steps",
+        ),
+        *(*REFERENCE_KEYS, *TIME_KEYS, "status"),
+        *("datasetId", "dataset_id", "datasetName", "dataset_name", "source_run_id"),
+        *("sourceTraceId", "source_trace_id", "sourceObservationId", "source_observation_id"),
+    }
+)
+"""The keys of an item that are read, or that only a tool uses."""
 
 
 COLUMN_PREFIXES: Final = {
@@ -90,7 +120,15 @@ def _row_to_record(row: Mapping[str, str]) -> dict[str, Any]:
     record: dict[str, Any] = {}
     for name, cell in row.items():
         if cell:
-            prefix = next((p for p in COLUMN_PREFIXES if name.startswith(p) and name != p), None)
+            # A column `input_token_count` beside a column `input` is no part of it.
+            prefix = next(
+                (
+                    p
+                    for p, key in COLUMN_PREFIXES.items()
+                    if name.startswith(p) and name != p and key not in row
+                ),
+                None,
+            )
             if prefix is None:
                 record[name] = decode_json(cell) if cell[0] in "[{" else cell
             else:
@@ -102,6 +140,11 @@ def _read_record(record: Any, place: str) -> Iterator[TraceRecord]:
     """Yield the spans, items and feedback of one record, with the reader that recognises its keys."""
     if not isinstance(record, Mapping):
         raise InputError(f"{place}: a record is an object, found {record!r:.40}.\n{ALLOWED_KINDS}")
+    if is_test_case(record):
+        raise InputError(
+            f"{place} is a test case of promptfoo, and no trace.\n"
+            'The file is an eval set as it is: rageval_evalset("FILE"), or `rageval evalset check FILE`.'
+        )
     read = next((read for recognises, read in READERS if recognises(record)), None)
     if read is None:
         found = ", ".join(str(name)[:40] for name in list(record)[:12]) or "nothing"
@@ -116,14 +159,12 @@ def _read_item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
         question = ExtractedQuestion(
             question.text, extract_question({"messages": [*record["history"], ["user", "?"]]}).history
         )
-    expected = first_field(record, "reference", "expectedOutput", "expected_output", "outputs", "output")
+    expected = first_field(record, *REFERENCE_KEYS)
     metadata = decode_json(record.get("metadata"))
     yield Item(
         place=place,
         id=str(first_field(record, "id", "example_id", "exampleId") or ""),
-        time=parse_time(
-            first_field(record, "updatedAt", "updated_at", "modified_at", "createdAt", "created_at")
-        ),
+        time=parse_time(first_field(record, *TIME_KEYS)),
         question=question,
         reference=extract_answer(expected),
         documents=extract_documents(record["retrieved"]) if "retrieved" in record else None,
@@ -133,7 +174,34 @@ def _read_item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
         ],
         metadata=metadata if isinstance(metadata, dict) else {},
         of_evalset="question" in record,
+        extra=_extra({name: value for name, value in record.items() if name not in ITEM_KEYS}),
     )
+
+
+def _read_golden(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+    """Yield the item of a golden of DeepEval, with the passages of its context as gold passages."""
+    fields = read_golden(record, Check(place))
+    yield Item(
+        place=place,
+        id=str(first_field(fields, "id") or ""),
+        time=0.0,
+        question=ExtractedQuestion(fields.pop("question")),
+        reference=fields.pop("reference", None),
+        documents=extract_documents(fields.pop("retrieved", None)),
+        metadata=fields.pop("metadata", {}),
+        answer=fields.pop("answer_given", None),
+        gold=fields.pop("gold", ()),
+        extra=_extra({name: value for name, value in fields.items() if name != "id"}),
+    )
+
+
+def _extra(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are not empty; a key that would be a field of an example gets the prefix `item_`."""
+    return {
+        f"item_{name}" if name in FIELDS else name: value
+        for name, value in given.items()
+        if value not in (None, "", [], {})
+    }
 
 
 def _read_feedback(record: Mapping[str, Any], _: str) -> Iterator[TraceRecord]:
@@ -180,6 +248,7 @@ READERS: Final[
         ),
         read_trace,
     ),
+    (is_golden, _read_golden),
     (lambda record: record.keys() & {"input", "inputs", "question"}, _read_item),
     (_wrapped_records, _read_wrapped),
 )

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.datatypes import Document, Step
+from pytest_rageval.foreign_values import as_identifier
 
 __all__ = [
     "MAX_LEVELS",
@@ -57,7 +58,18 @@ QUESTION_KEYS: Final = (
     "text",
 )
 ANSWER_KEYS: Final = (
-    *("answer", "output", "result", "response", "reply", "output_text", "text", "content", "completion"),
+    *(
+        "answer",
+        "output",
+        "result",
+        "response",
+        "expected_response",
+        "reply",
+        "output_text",
+        "text",
+        "content",
+        "completion",
+    ),
     *("messages", "message", "generations", "choices", "kwargs", "data"),
 )
 HISTORY_KEYS: Final = ("chat_history", "history")
@@ -146,6 +158,9 @@ class Item:
         steps: the searches with their documents, which such an eval set stores.
         metadata: the metadata of the item.
         of_evalset: True if the item is an example of an eval set.
+        answer: the answer of the application; None if there is none.
+        gold: the gold passages, as records.
+        extra: the values that are not read, by key.
     """
 
     place: str
@@ -157,6 +172,9 @@ class Item:
     steps: Sequence[Step] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     of_evalset: bool = False
+    answer: str | None = None
+    gold: Sequence[Mapping[str, Any]] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -223,19 +241,18 @@ def _parse_document(item: Any) -> Document | None:
     metadata = decode_json(fields.get("metadata"))
     metadata = metadata if isinstance(metadata, dict) else {}
     text = next((fields[name] for name in TEXT_KEYS if isinstance(fields.get(name), str)), "")
-    identifier = next(
-        (
-            source[name]
-            for source in (fields, metadata)
-            for name in ID_KEYS
-            if isinstance(source.get(name), str | int) and source[name] != ""
-        ),
-        None,
-    )
+    ids = (_identifier(source.get(name)) for source in (fields, metadata) for name in ID_KEYS)
+    identifier = next((name for name in ids if name is not None), None)
     if not text.strip() and identifier is None:
         return None
-    document_id = None if identifier is None else str(identifier)
-    return Document(text, document_id, _parse_number(first_field(fields, *SCORE_KEYS)), metadata)
+    return Document(text, identifier, _parse_number(first_field(fields, *SCORE_KEYS)), metadata)
+
+
+def _identifier(value: Any) -> str | None:
+    try:
+        return as_identifier(value)
+    except TypeError:
+        return None
 
 
 def nest_dotted_keys(flat: Mapping[str, Any], levels: int = MAX_LEVELS) -> dict[str, Any]:

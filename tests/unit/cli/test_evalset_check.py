@@ -446,8 +446,12 @@ def test_a_context_that_is_not_read_is_noted(check: Check) -> None:
             {"gold": [{"text": '["Tulsa", "Reno"]'}]},
             'gold.text is "["Tulsa", "Reno"]": a list that was printed?',
         ),
+        (
+            {"answers": ["icontains: Tulsa"]},
+            'an answer is "icontains: Tulsa": an assertion of promptfoo? Such files are read with format="promptfoo"',
+        ),
         ({"question": "N/A"}, 'question is "N/A": a missing value?'),
-        ({"answers": ["Nan", "1.10", "(1, 2)", '{"a": 1}', "a [b]", "[1] Tulsa"]}, None),
+        ({"answers": ["Nan", "1.10", "(1, 2)", '{"a": 1}', "a [b]", "[1] Tulsa", "note: a", "python"]}, None),
     ],
 )
 def test_a_value_that_was_turned_into_a_text(changes: dict[str, Any], what: str | None, check: Check) -> None:

@@ -10,6 +10,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import load, load_records
 from pytest_rageval.evalsets.traces import RecordedQuestion, Traces, read_traces
 from pytest_rageval.evalsets.traces.records import extract_answer, extract_question
+from tests.evalset_files import FILES
 from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, phoenix, write_export
 
 
@@ -510,3 +511,65 @@ def test_a_field_map_reads_a_data_set_as_before(tmp_path: Path) -> None:
         tmp_path / "items.jsonl", fields={"question": "input.question", "answers": "output.answer"}
     )
     assert (example.question, example.answers) == (QUESTION, (ANSWER,))
+
+
+@pytest.mark.parametrize("name", ["goldens.json", "goldens.csv"])
+def test_goldens_of_deepeval_keep_what_they_have(name: str, tmp_path: Path) -> None:
+    """The context is gold; the source file and the metadata are kept, and so is what was retrieved and answered."""
+    (files,) = [files for files in FILES if files.path == name]
+    (question,) = read_traces([files.write(tmp_path)]).questions
+    record = question.record()
+    assert [gold["text"] for gold in record["gold"]][:1] == ["Made in Tulsa."]
+    assert record | {"gold": 2, "id": 1, "input_token_count": 3} == {
+        "id": 1,
+        "question": "Where is it made?",
+        "gold": 2,
+        "reference": "In Tulsa.",
+        "metadata": {"evolutions": ["Reasoning"]},
+        "answer_given": "In Reno.",
+        "retrieved": [{"text": "Reno is a city."}],
+        "source_file": "made.md",
+        "comments": "checked",
+        "input_token_count": 3,
+    }
+    assert len(record["gold"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (
+            {"input": QUESTION, "expected": ANSWER, "tags": ["a"], "metadata": {}, "scores": {"f1": 1}},
+            {"reference": ANSWER, "item_tags": ["a"], "scores": {"f1": 1}},
+        ),
+        (
+            {"inputs": {"question": QUESTION}, "expectations": {"expected_response": ANSWER}, "source": "s"},
+            {"reference": ANSWER, "source": "s"},
+        ),
+        ({"input": QUESTION, "gold": ["d1"], "answers": None}, {"item_gold": ["d1"]}),
+    ],
+)
+def test_what_is_not_read_of_an_item_is_kept(
+    item: dict[str, Any], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    """Values under other keys are kept, beside the fields of an example."""
+    record = only(tmp_path, [{"id": "i1", **item}]).record()
+    assert record == {"id": "i1", "question": QUESTION, **expected}
+    assert load_records([record]) is not None
+
+
+def test_test_cases_of_promptfoo_are_no_traces(tmp_path: Path) -> None:
+    """The error says that the file is an eval set."""
+    for name in ("tests.csv", "tests.jsonl"):
+        (files,) = [files for files in FILES if files.path == name]
+        with pytest.raises(InputError, match=rf"^{name} line \d is a test case of promptfoo, and no trace\."):
+            read_traces([files.write(tmp_path)])
+
+
+@pytest.mark.parametrize(("identifier", "expected"), [(101.0, "101"), ("None", None), (True, None), (7, "7")])
+def test_ids_of_retrieved_passages_are_read_by_the_rule_for_ids(
+    identifier: Any, expected: str | None, tmp_path: Path
+) -> None:
+    """A float of an integer is the integer, and a printed missing value is missing."""
+    item = {"id": "i1", "question": QUESTION, "retrieved": [{"id": identifier, "text": "The bath."}]}
+    assert ids(only(tmp_path, [item])) == [expected]

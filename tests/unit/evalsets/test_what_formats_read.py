@@ -11,7 +11,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.formats.squad import articles
 from pytest_rageval.evalsets.formats.trec import is_header, read_topics
-from tests.evalset_files import CONTEXTS, FILES, PASSAGES, jsonl
+from tests.evalset_files import CONTEXTS, FILES, GOLDEN, PASSAGES, jsonl
 
 
 def _files(form: str, path: str) -> Any:
@@ -502,3 +502,142 @@ def test_a_column_of_row_numbers_before_judgements_is_an_error(tmp_path: Path) -
     (tmp_path / "qrels" / "test.tsv").write_bytes(b"\t" + BEIR_HEADER + b"0\t1\td1\t1\n")
     with pytest.raises(InputError, match=r"test\.tsv line 1 is not a judgement"):
         load(tmp_path)
+
+
+def test_goldens_of_deepeval(tmp_path: Path) -> None:
+    """The context is gold, the expected output is the reference, and nothing that a golden has is lost."""
+    (example,) = _examples("deepeval", "goldens.json", tmp_path)
+    assert example == Example(
+        "1",
+        "Where is it made?",
+        gold=(Gold(text="Made in Tulsa."), Gold(text="Tulsa | Oklahoma")),
+        reference="In Tulsa.",
+        metadata={"evolutions": ["Reasoning"]},
+        extra={
+            "answer_given": "In Reno.",
+            "retrieved": [{"text": "Reno is a city."}],
+            "comments": "checked",
+            "source_file": "made.md",
+            "input_token_count": 3,
+        },
+    )
+    (table,) = _examples("deepeval", "goldens.csv", tmp_path)
+    assert [gold.text for gold in table.gold] == ["Made in Tulsa.", "In Oklahoma."]
+    assert (table.reference, table.metadata, table.extra["source_file"]) == (
+        "In Tulsa.",
+        {"evolutions": ["Reasoning"]},
+        "made.md",
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"context": "context", "source_file": "sourceFile", "additional_metadata": "additionalMetadata"},
+        {"expected_output": "expectedOutput", "retrieval_context": "retrievalContext"},
+    ],
+)
+def test_goldens_in_camel_case(names: dict[str, str], tmp_path: Path) -> None:
+    """Goldens of DeepEval's server, and their Python objects by alias, have camel case."""
+    (plain,) = _examples("deepeval", "goldens.json", tmp_path)
+    golden = {names.get(name, name): value for name, value in GOLDEN.items()}
+    (tmp_path / "camel.jsonl").write_bytes(jsonl(golden))
+    assert load(tmp_path / "camel.jsonl").examples == (plain,)
+
+
+def test_passages_of_goldens_in_one_text(tmp_path: Path) -> None:
+    """DeepEval's JSON lines have one text for all passages; `separator` says what is between them."""
+    (tmp_path / "g.jsonl").write_bytes(jsonl({**GOLDEN, "context": "a | b;c"}))
+    assert load(tmp_path / "g.jsonl").examples[0].gold == (Gold(text="a"), Gold(text="b;c"))
+    assert load(tmp_path / "g.jsonl", separator=";").examples[0].gold == (Gold(text="a | b"), Gold(text="c"))
+
+
+def test_test_cases_of_promptfoo(tmp_path: Path) -> None:
+    """Assertions that name a text are answers; metadata are tags; a text without a type is an answer."""
+    where, who, what, how = _examples("promptfoo", "tests.csv", tmp_path)
+    assert where == Example(
+        "1",
+        "Where is it made?",
+        answers=("Tulsa",),
+        gold=(Gold("d1"),),
+        reference="It is made in Tulsa.",
+        tags={"topic": "made"},
+        extra={"__description": "first"},
+    )
+    assert (who.answers, who.answer_set, who.gold) == (("Ann", "Bob"), (), ())
+    assert (what.answers, what.answer_set) == ((), (("tea",), ("milk",)))
+    assert how.answers == ("note: by hand",)
+    mapped = load(tmp_path / "tests.csv", fields={"answers": "__expected1", "gold.id": "doc"})
+    assert mapped.examples == (where, who, what, how)
+
+
+def test_test_cases_of_promptfoo_as_json(tmp_path: Path) -> None:
+    """Variables in templates are replaced, and ignored assertions are left out."""
+    where, many = _examples("promptfoo", "tests.jsonl", tmp_path)
+    assert where == Example(
+        "1",
+        "Where is it made?",
+        answers=("Tulsa", "Oklahoma"),
+        tags={"topic": "made"},
+        extra={"town": "Tulsa"},
+    )
+    assert (many.id, many.answers) == ("t2", ("3",))
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        *[
+            (f"{kind}{value}", f"the assertion {kind!r} does not name an answer")
+            for kind, value in [
+                ("llm-rubric", ": It is polite."),
+                ("grade", ":It is polite."),
+                ("javascript", ": output.length < 3"),
+                ("fn", ":output == 3"),
+                ("python", ": len(output) < 3"),
+                ("not-contains", ": Reno"),
+                ("not-equals", ":Reno"),
+                ("regex", ": T.*a"),
+                ("starts-with", ":Tul"),
+                ("is-json", ""),
+                ("contains-json", ""),
+                ("latency", "(2000)"),
+                ("cost", "(0.001)"),
+                ("levenshtein", "(5): Tulsa"),
+                ("rouge-n", "(0.5): Tulsa"),
+                ("answer-relevance", "(0.5):"),
+                ("context-recall", ": Tulsa"),
+                ("model-graded-closedqa", ": It is."),
+                ("file", "://check.js"),
+            ]
+        ],
+        ("equals: {{ town }}", "the text of 'equals' is computed: '{{ town }}'"),
+        ("contains: {% if x %}", "the text of 'contains' is computed"),
+        ("contains: file://answer.txt", "the text of 'contains' is computed"),
+        ("equals:", '"equals" is an empty text'),
+        ("contains-any: a,,b", '"contains-any" is an empty text'),
+    ],
+)
+def test_an_assertion_that_names_no_answer_is_an_error(expected: str, found: str, tmp_path: Path) -> None:
+    """The error has the line and the type of the assertion, which is not taken for an answer."""
+    content = f'question,__expected\nWhere?,Tulsa\nWho?,"{expected}"\n'
+    message = _error(tmp_path / "tests.csv", content.encode())
+    assert message.startswith(f"tests.csv line 3: {found}")
+    if "names" in message:
+        kind = expected.partition(":")[0].partition("(")[0]
+        assert f'ignore="{kind}"' in message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,b,__expected\n1,2,3\n", "t.csv line 1: it is unclear which variable is the question: a, b."),
+        (
+            "question,__expected,__expected2\na,factuality: b,similar(0.9):c\n",
+            "t.csv line 2: it has several reference answers.",
+        ),
+    ],
+)
+def test_a_test_case_that_is_unclear(content: str, message: str, tmp_path: Path) -> None:
+    """The question of a test case is not guessed among several variables, nor the reference among several."""
+    assert _error(tmp_path / "t.csv", content.encode()).startswith(message)
