@@ -1,11 +1,14 @@
-"""Fuzz test of the eval-set formats: `python tests/benchmarks/fuzz_evalsets.py [MUTATIONS] [SEED]`.
+"""Fuzz test of the eval-set formats: `python tests/benchmarks/fuzz_evalsets.py [MUTATIONS] [SEED] [KIND…]`.
+
+A kind is the name of a format; or `run`, `corpus`, `labels` or `traces` for the other files that users give. Each kind
+gets this number of mutations. Without a kind, the inputs are of all formats of eval sets.
 
 Each input is a small valid file with random mutations: it is truncated, bytes are removed, repeated, inserted or
 changed, values get other types, are nested deeply or become very large, the encoding changes, or it is compressed and
 then damaged. Loading must return an eval set with a digest, or raise an `InputError` that names a file and, unless the
-error concerns the whole file, a line, record or topic. Any other outcome is printed with its seed, and the exit status
-is then 1: another exception, a message without a place, or more than `TIMEOUT_S` for one input. The memory of the
-process is limited.
+error concerns the whole file, a line, record or topic. (For files that are no eval sets, the file is enough.) Any other
+outcome is printed with its seed, and the exit status is then 1: another exception, a message without a place, or more
+than `TIMEOUT_S` for one input (`HUGE_TIMEOUT_S` with a huge line). The memory of the process is limited.
 """
 # ruff: noqa: T201 - a script that reports
 
@@ -29,10 +32,17 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
-from tests.evalset_files import FILES, Files, zstd_compress
+from pytest_rageval.evalsets.corpus import read_corpus
+from pytest_rageval.evalsets.human_labels import load_labels
+from pytest_rageval.evalsets.traces import read_traces
+from pytest_rageval.retrievers.trec_run import read_run
+from tests.evalset_files import FILES, Files, jsonl, zstd_compress
+from tests.trace_files import EXPORTS
 
+LABEL = {"question": "Q?", "references": ["a"], "prediction": "b", "human": [1, 0]}
 MEMORY_LIMIT = 3 * 2**30
-TIMEOUT_S = 60
+TIMEOUT_S = 5
+HUGE_TIMEOUT_S = 60
 HUGE_BYTES = 50_000_000
 HUGE_INTERVAL = 2_000  # one of this number of inputs has a huge line
 DEPTHS = (50, 99, 101, 400, 990, 1_100, 20_000)
@@ -100,14 +110,37 @@ VALUES: list[Any] = [
     ["a"],
     {"a": {"b": 1}},
 ]
-PLACE = re.compile(r"\b(line|record|topic) \d+")
+PLACE = re.compile(r"\b(?:line|record) \d+|\btopic ")
 WHOLE_FILE = re.compile(
     r"contains no examples|looks like no format|may be \w+ or|cannot be read|has no such split|has no column"
     r"|lacks \d+ (topics|queries) that|has \d+ files|is read as '\w+', which has no option"
-    r"|the header has no columns|holds (judgements|answers) and no questions"
+    r"|the header has no columns|(contains|holds) (judgements|answers) and no questions"
     r"|is one JSON object, with"
 )
 """Matches the messages about a whole file, which name no line."""
+
+
+OTHER_FILES = [
+    Files("run", {"a.run": b"301 Q0 d1 1 0.5 me\n301 Q0 d2 2 0.25 me\n302 Q0 d1 1 7 me\n"}, "a.run", ()),
+    Files(
+        "run", {"tabs.run": b"301\tQ0\tAda Lovelace\t1\t0.5\tmy run\n302\tQ0\td\t1\t1\tme\n"}, "tabs.run", ()
+    ),
+    Files("run", {"run.json": b'{"301": {"d1": 0.5, "d2": 1}, "302": {"d1": 7}}'}, "run.json", ()),
+    Files("corpus", {"c.jsonl": jsonl({"id": 1, "text": "a", "source": "s.md", "start": 3})}, "c.jsonl", ()),
+    Files("corpus", {"corpus.jsonl": jsonl({"_id": "1", "title": "t", "text": "a"})}, "corpus.jsonl", ()),
+    Files(
+        "labels", {"l.jsonl": jsonl(LABEL, {**LABEL, "question": "R?", "human": [0.5, None]})}, "l.jsonl", ()
+    ),
+    *(Files("traces", {name: content.encode()}, name, ()) for name, content in EXPORTS.items()),
+    *(replace(files, format="traces") for files in FILES if files.format in ("deepeval", "promptfoo")),
+]
+READERS: dict[str, Callable[[Path], Any]] = {
+    "run": read_run,
+    "corpus": lambda path: list(read_corpus(path)),
+    "labels": load_labels,
+    "traces": lambda path: [question.record() for question in read_traces([path]).questions],
+}
+"""How a file is read that is no eval set."""
 
 
 def cut(content: bytes, chance: random.Random) -> bytes:
@@ -245,10 +278,12 @@ MUTATIONS: list[Callable[[bytes, random.Random], bytes]] = [
 ]
 
 
-def mutated(seed: int, *, huge: bool = False) -> Files:
-    """Return a mutated eval set; it depends only on the seed and on whether Zstandard is installed."""
+def mutated(seed: int, *, huge: bool = False, kind: str | None = None) -> Files:
+    """Return a mutated eval set, of a kind or of any format; it depends only on these, the seed and Zstandard."""
     chance = random.Random(seed)
-    files = chance.choice(FILES)
+    files = chance.choice(
+        [files for files in (*FILES, *OTHER_FILES) if files.format == kind] if kind else FILES
+    )
     name = chance.choice(list(files.contents))
     content = files.contents[name]
     for _ in range(chance.choice((1, 1, 2, 3))):
@@ -267,12 +302,15 @@ def verdict(files: Files, folder: Path) -> str:
     path = files.write(folder)
     names = [*files.contents, folder.name]
     try:
+        if files.format in READERS:
+            return "loaded" if READERS[files.format](path) is not None else "empty"
         evalset = load(path, LoadOptions.parse(files.words))
     except InputError as error:
         message = str(error)
         if not any(name.rpartition("/")[2] in message for name in names):
             return f"no file is named: {message[:300]}"
-        if not PLACE.search(message) and not WHOLE_FILE.search(message):
+        has_place = PLACE.search(message) or WHOLE_FILE.search(message) or files.format in READERS
+        if not has_place:
             return f"no place is named: {message[:300]}"
         return "refused"
     except Exception as error:  # noqa: BLE001 - any other exception is a finding
@@ -285,7 +323,7 @@ def resource_limits() -> Iterator[None]:
     """Limit the memory of the process, and raise TimeoutError at an alarm."""
 
     def raise_timeout(*_: object) -> None:
-        raise TimeoutError(f"more than {TIMEOUT_S} s")
+        raise TimeoutError("it took too long")
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     signal.signal(signal.SIGALRM, raise_timeout)
@@ -293,16 +331,17 @@ def resource_limits() -> Iterator[None]:
     signal.alarm(0)
 
 
-def main(mutations: int, first: int) -> int:
-    """Load all mutated eval sets from the seed `first` on; return the exit status."""
+def main(mutations: int, first: int, kind: str | None = None) -> int:
+    """Load all mutated files of a kind from the seed `first` on; return the exit status."""
     verdicts: Counter[str] = Counter()
     slowest = (0.0, 0)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary, resource_limits():
         folder = Path(temporary)
         for seed in range(first, first + mutations):
-            files = mutated(seed, huge=seed % HUGE_INTERVAL == 0)
-            signal.alarm(TIMEOUT_S)
+            huge = seed % HUGE_INTERVAL == 0
+            files = mutated(seed, huge=huge, kind=kind)
+            signal.alarm(HUGE_TIMEOUT_S if huge else TIMEOUT_S)
             start = time.monotonic()
             outcome = verdict(files, folder)
             signal.alarm(0)
@@ -313,7 +352,8 @@ def main(mutations: int, first: int) -> int:
                 print(f"seed {seed} ({files.format}): {outcome}", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     print(
-        f"{mutations} mutations from seed {first}, of 50 MB a line each {HUGE_INTERVAL}th: {dict(verdicts)}"
+        f"{kind or 'all formats'}: {mutations} mutations from seed {first}, of 50 MB a line each {HUGE_INTERVAL}th: "
+        f"{dict(verdicts)}"
     )
     elapsed, (slowest_s, seed) = time.monotonic() - began, slowest
     print(f"{elapsed:.0f} s; slowest {slowest_s:.1f} s (seed {seed}); peak memory {peak:.0f} MiB")
@@ -321,5 +361,6 @@ def main(mutations: int, first: int) -> int:
 
 
 if __name__ == "__main__":
-    arguments = [int(argument) for argument in sys.argv[1:]]
-    raise SystemExit(main(*(arguments + [100_000, 0][len(arguments) :])))
+    numbers = [int(argument) for argument in sys.argv[1:3]]
+    numbers += [100_000, 0][len(numbers) :]
+    raise SystemExit(max(main(*numbers, kind) for kind in sys.argv[3:] or [None]))

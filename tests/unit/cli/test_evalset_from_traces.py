@@ -9,6 +9,7 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.evalsets import load
+from tests.evalset_files import GOLDEN
 from tests.trace_files import ANSWER, QUESTION, lines, phoenix
 from tests.unit.cli.folders import Done
 
@@ -114,3 +115,15 @@ def test_texts_that_utf8_cannot_encode_are_stored(run: Run) -> None:
     (Path("spans.jsonl")).unlink(missing_ok=True)
     run(phoenix(question="Where \ud800?"))
     assert json.loads(Path("evalset.jsonl").read_text())["question"] == "Where \ud800?"
+
+
+def test_gold_passages_of_goldens_are_written(run: Run) -> None:
+    """The context of DeepEval's goldens is gold; only questions without gold passages are counted as such."""
+    golden = {**GOLDEN, "input": "Who?", "context": None}
+    done = run([GOLDEN, golden])
+    assert done.status == 0
+    assert "1 of 2 have no gold passages yet: add them" in done.out
+    made, _ = load("evalset.jsonl")
+    assert [gold.text for gold in made.gold] == GOLDEN["context"]
+    assert (made.metadata, made.extra["source_file"]) == (GOLDEN["additional_metadata"], "made.md")
+    assert "gold passages" not in run([GOLDEN], "--force").out
