@@ -213,7 +213,7 @@ def is_secret_name(name: str) -> bool:
 CACHE_URL: Final = "RAGEVAL_CACHE_URL"
 """The environment variable with the URL of the cache. A URL with a password is accepted only there."""
 
-SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+):(?!\\)", re.ASCII)
+SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?!\\)", re.ASCII)
 """The scheme of a URL. It has at least two characters, since a single letter is a drive on Windows."""
 
 FOLDER_SCHEMES: Final = frozenset({"diskcache"})
@@ -248,13 +248,15 @@ class StoreURL:
             match = None
         if match is None:
             raise ValueError("expected a folder, or a URL such as redis://HOST/0 or diskcache:FOLDER")
-        if "@" in f"{parts.path}{parts.query}{parts.fragment}" and match[1] not in FOLDER_SCHEMES:
+        scheme = match[1].lower()
+        text = scheme + text.removeprefix(match[1])
+        if "@" in f"{parts.path}{parts.query}{parts.fragment}" and scheme not in FOLDER_SCHEMES:
             # A part of the password would be shown.
             raise ValueError(
                 "expected a URL in whose user and password / ? # and @ are written %2F %3F %23 and %40"
             )
-        if match[1] in FOLDER_SCHEMES:
-            return cls(match[1], text, Secret(text, ()))
+        if scheme in FOLDER_SCHEMES:
+            return cls(scheme, text, Secret(text, ()))
         user_info, _, host = parts.netloc.rpartition("@")
         query = [parameter.partition("=")[::2] for parameter in parts.query.split("&")]
         hidden = [user_info, *user_info.partition(":")[2:], *(value for _, value in query)]
@@ -262,7 +264,7 @@ class StoreURL:
         authority = f"//{host}" if text.partition(":")[2].startswith("//") else ""
         public = f"{parts.scheme}:{authority}{parts.path}"
         private = bool(user_info) or any(is_secret_name(name) for name, _ in query)
-        return cls(match[1], public, Secret(text, [text, *hidden, *map(unquote, hidden)]), private)
+        return cls(scheme, public, Secret(text, [text, *hidden, *map(unquote, hidden)]), private)
 
     @property
     def folder(self) -> Path | None:
@@ -286,7 +288,9 @@ class StoreURL:
 
 def parse_cache(text: str) -> Path | StoreURL:
     """Parse a folder or the URL of a store. ValueError says what is allowed."""
-    return StoreURL.parse(text) if SCHEME.match(text.strip()) else Path(text)
+    # "redis//:PASSWORD@host" and "1redis://…" are no folders: their names would be shown.
+    is_url = SCHEME.match(text.strip()) or "://" in text or "//:" in text
+    return StoreURL.parse(text) if is_url else Path(text)
 
 
 def parse_public_cache(text: str) -> Path | StoreURL:

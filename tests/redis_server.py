@@ -55,6 +55,12 @@ class RedisServer:
         """The URL without a password and a database."""
         return f"redis://127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        """The id of the server's process."""
+        assert self._process is not None
+        return self._process.pid
+
     def client(self, number: int = 0) -> Any:
         """Return a client of a database, which is closed with the server."""
         self._clients.append(redis_client(f"{self.url}/{number}", password=self._password or None))

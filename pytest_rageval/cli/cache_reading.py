@@ -22,7 +22,7 @@ from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.stores import Namespace, open_store
-from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore
+from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore, mapped_errors
 from pytest_rageval.llm.stores.sqlite_file import (
     FILE,
     Database,
@@ -131,7 +131,10 @@ def open_shared_store(
             f"Check the folder in --cache or {CACHE_URL}; a run of pytest with --rageval-cache makes one."
         )
     try:
-        with closing(open_store(url, namespace=namespace, stores=stores_for(url))) as store:
+        with (
+            mapped_errors(url),
+            closing(open_store(url, namespace=namespace, stores=stores_for(url))) as store,
+        ):
             yield store
     except StoreError as error:
         raise InputError(str(error)) from None

@@ -33,6 +33,9 @@ TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`
 AWAITED_TICK_INTERVAL_S: Final = 1.0  # the interval per caller of `await_result`: there may be a thousand
 FLUSH_INTERVAL_S: Final = 0.005  # how long results of short calls are collected before the loop is woken
 CLOSE_TIMEOUT_S: Final = 5.0  # how long `close` waits for code that blocks the loop
+CLOSE_PATIENCE_S: Final = (
+    30.0  # how long it waits if nothing blocks the loop, as while a store does not answer
+)
 TO_THREAD_WORKERS: Final = 32  # number of threads for `asyncio.to_thread`
 
 
@@ -260,7 +263,10 @@ class BackgroundEventLoop:
             return None
         self._loop = self._thread = None
         last_future = asyncio.run_coroutine_threadsafe(asyncio.sleep(0) if last is None else last(), loop)
+        until = monotonic() + CLOSE_PATIENCE_S
         is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
+        while not is_done and _answers(loop) and monotonic() < until:
+            is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(CLOSE_TIMEOUT_S if is_done else 0.0)
         if thread.is_alive():
@@ -313,6 +319,12 @@ def _find_thread_patcher() -> str | None:
     if eventlet is not None and any(map(eventlet.is_monkey_patched, ("thread", "select"))):
         return "eventlet.monkey_patch"
     return None
+
+
+def _answers(loop: asyncio.AbstractEventLoop) -> bool:
+    answered = threading.Event()
+    loop.call_soon_threadsafe(answered.set)
+    return answered.wait(1.0)
 
 
 def _user_line(thread: threading.Thread) -> str:

@@ -355,7 +355,7 @@ class Registry:
         Raises:
             InputError: the scheme is taken or not valid.
         """
-        if not SCHEME.fullmatch(f"{scheme}:"):
+        if scheme != scheme.lower() or not SCHEME.fullmatch(f"{scheme}:"):
             raise InputError(
                 f"add_store({scheme!r}): a scheme is the part before :// in a URL, such as 'redis'."
             )

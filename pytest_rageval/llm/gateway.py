@@ -187,7 +187,8 @@ class Gateway:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._source.close()
         await self.cache.drain()
-        self.cache.close()
+        # A shared store may take seconds to close, and the loop must not seem to be blocked.
+        await asyncio.to_thread(self.cache.close)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import os
 import re
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -204,6 +206,94 @@ def test_a_server_that_evicts_is_refused(project, llm, redis):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*its maxmemory-policy is allkeys-lru, which deletes replies*"])
     assert llm.requests == []
+
+
+SHOW_ALL = ["-vv", "--showlocals", "--tb=long", "--full-trace", "--log-level=DEBUG", "--junitxml=junit.xml"]
+
+PLUGIN = """
+from pathlib import Path
+from pytest_rageval.llm.stores.sqlite import SqliteStore
+
+
+def open_store(url, namespace):
+    if url.public.endswith("factory"):
+        raise ValueError(f"no such place: {url.secret.reveal()}")
+    store = SqliteStore(Path(namespace))
+    store.get_many = store.entries = lambda *_, **__: {}[url.secret.reveal()]
+    return store
+
+
+def pytest_rageval_register(registry):
+    registry.add_store("mine", open_store)
+"""
+
+URLS = {
+    "upper case": "REDIS://:{password}@{place}",
+    "mixed case": "Redis://user:{password}@{place}",
+    "no colon": "redis//:{password}@{place}",
+    "a digit first": "1redis://:{password}@{place}",
+    "no such store": "redsi://:{password}@{place}",
+    "no such parameter": "redis://:{password}@{place}?unknown={password}",
+    "no value": "redis://{place}?{password}",
+    "a parameter's value": "redis://{place}?db={password}",
+    "a parameter of TLS": "rediss://{place}?ssl_cert_reqs={password}",
+    "a parameter of TLS without TLS": "redis://:{password}@{place}?ssl_cert_reqs={password}",
+    "a password in a parameter": "redis://{place}?password={password}",
+    "no number as a port": "redis://:{password}@host:port/0",
+    "a plugin's store that cannot be opened": "mine://:{password}@factory",
+    "a plugin's store that fails": "mine://:{password}@method",
+}
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("form", URLS)
+def test_no_form_of_a_url_shows_its_password(project, llm, redis, monkeypatch, capfd, form):  # noqa: PLR0913, PLR0917
+    """The password is in no output and no file, whatever is wrong with the URL or the store; nor in a folder's name."""
+    project.use(llm)
+    project.test(SCORE)
+    conftest = project.path / "conftest.py"
+    conftest.write_text(f"{conftest.read_text(encoding='utf-8')}\n{PLUGIN}", encoding="utf-8")
+    url = URLS[form].format(password="planted-password", place=f"127.0.0.1:{redis.port}/0")
+    monkeypatch.setenv("RAGEVAL_CACHE_URL", url)
+    result = project.run(*SHOW_ALL)
+    capfd.readouterr()
+    # A server without a password accepts any.
+    is_usable = form in {"upper case", "a password in a parameter"}
+    assert main(["cache", "info"]) == (0 if is_usable else 2)
+    printed = f"{result.stdout}{result.stderr}{''.join(capfd.readouterr())}"
+    assert (result.ret == 0) is is_usable
+    assert is_usable or re.search("RAGEVAL_CACHE_URL|--rageval-cache|There is no store 'redsi'", printed)
+    written = [f"{path} {path.read_bytes() if path.is_file() else ''}" for path in project.path.rglob("*")]
+    assert "planted" not in "".join([printed, *written])
+    assert (llm.requests == []) is not is_usable
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be suspended here")
+def test_a_suspended_server_blames_no_code_of_the_user(project, llm, redis, monkeypatch):
+    """A Redis server that is suspended during the run costs no reply, and no warning speaks of the user's code."""
+    monkeypatch.setattr("pytest_rageval.llm.stores.redis.TIMEOUT_S", 1.0)
+    project.use(llm)
+    project.evalset(8)
+    project.test(SCORE)
+    prompts = []
+
+    def model(prompt):
+        prompts.append(prompt)
+        if len(prompts) == 6:
+            os.kill(redis.pid, signal.SIGSTOP)
+        return clerk(prompt)
+
+    llm.model = model
+    options = [f"--rageval-cache={redis.url}/0", "--rageval-concurrency=1"]
+    try:
+        result = project.run(*options)
+    finally:
+        os.kill(redis.pid, signal.SIGCONT)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*1 × redis://* did not answer: meanwhile replies were kept in *"])
+    result.stdout.no_fnmatch_line("*async code still runs*")
+    assert len(llm.requests) == 8
 
 
 PASSWORD = "planted-password/of mine"

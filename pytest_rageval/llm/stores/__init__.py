@@ -47,7 +47,11 @@ def open_store(
             f"There is no store {url.scheme!r} for {url.public}.{hint}\n"
             f"Name a folder, or a URL that begins with one of: {', '.join(sorted(stores))}."
         )
-    return stores[url.scheme](url, namespace)
+    # Imported late: a run without a shared store needs no store interface.
+    from pytest_rageval.llm.stores.interface import mapped_errors  # noqa: PLC0415
+
+    with mapped_errors(url):
+        return stores[url.scheme](url, namespace)
 
 
 def store_opener(
@@ -73,7 +77,7 @@ def store_opener(
             # The server did not answer at the first attempt, which waited for it: do not wait again.
             raise away[0]
         try:
-            return FallbackStore(place.public, open_store(place, stores=stores), folder, remark)
+            return FallbackStore(place, open_store(place, stores=stores), folder, remark)
         except StoreAwayError as error:
             away.append(error)
             raise

@@ -21,10 +21,12 @@ from pytest_rageval.llm.stores.interface import (
     ReplyStore,
     Spending,
     StoreAwayError,
+    mapped_errors,
     skip_damaged,
 )
 from pytest_rageval.llm.stores.sqlite import SqliteStore
 from pytest_rageval.llm.stores.sqlite_file import FILE
+from pytest_rageval.secret import StoreURL
 
 __all__ = ["FallbackStore"]
 
@@ -36,14 +38,16 @@ class FallbackStore:
     """A `ReplyStore`: the shared store, or the cache folder while the shared store does not answer.
 
     Args:
-        name: the name of the shared store in messages.
+        url: the URL of the shared store.
         shared: the shared store.
         folder: the cache folder.
         remark: called with remarks for the report.
     """
 
-    def __init__(self, name: str, shared: ReplyStore, folder: Path, remark: Callable[[str], None]) -> None:
-        self._name = name
+    def __init__(
+        self, url: StoreURL, shared: ReplyStore, folder: Path, remark: Callable[[str], None]
+    ) -> None:
+        self._url = url
         self._shared = shared
         self._folder = folder
         self._remark = remark
@@ -114,12 +118,13 @@ class FallbackStore:
         self._try_return()
         if self._away is None:
             try:
-                return self._shared.spend(account, change, max_calls=max_calls, max_cost=max_cost)
+                with mapped_errors(self._url):
+                    return self._shared.spend(account, change, max_calls=max_calls, max_cost=max_cost)
             except StoreAwayError as error:
                 self._switch_to_folder(error)
         if max_calls < inf or max_cost < inf:
             raise StoreError(
-                f"The limit of calls or cost is for all machines of the run, and their count is at {self._name}, which "
+                f"The limit of calls or cost is for all machines of the run, and their count is at {self._url}, which "
                 f"does not answer: nothing more is paid.\nWhat was paid is kept in {self._folder}: run again when it "
                 "answers."
             )
@@ -139,7 +144,8 @@ class FallbackStore:
         self._tried_at = 0.0
         with suppress(StoreError):
             self._try_return()
-        self._shared.close()
+        with mapped_errors(self._url):
+            self._shared.close()
         self._close_folder()
 
     def _open_folder(self) -> SqliteStore:
@@ -152,7 +158,8 @@ class FallbackStore:
         self._try_return()
         if self._away is None:
             try:
-                return work(self._shared)
+                with mapped_errors(self._url):
+                    return work(self._shared)
             except StoreAwayError as error:
                 self._switch_to_folder(error)
         return work(self._open_folder())
@@ -161,7 +168,7 @@ class FallbackStore:
         self._away, self._tried_at = error, time.monotonic()
         if not self._remarked:
             self._remarked = True
-            self._remark(f"{self._name} did not answer: meanwhile replies were kept in {self._folder}")
+            self._remark(f"{self._url} did not answer: meanwhile replies were kept in {self._folder}")
 
     def _try_return(self) -> None:
         """During an outage, return to the shared store if it answers again, and send it what is missing."""
@@ -169,20 +176,24 @@ class FallbackStore:
             return
         self._tried_at = time.monotonic()
         try:
-            self._shared.ping()
-            for run in dict.fromkeys(run for _, run in self._unsent):
-                self._shared.keep((entry for entry, entry_run in self._unsent if entry_run == run), run=run)
-            self._unsent.clear()
-            self._shared.release(self._released)
-            self._released.clear()
-            while self._unspent:
-                self._shared.spend(*self._unspent[-1])
-                self._unspent.pop()
+            with mapped_errors(self._url):
+                self._send_missing()
         except StoreAwayError:
             return
         self._away = None
         # This also ends the claims in the folder's store.
         self._close_folder()
+
+    def _send_missing(self) -> None:
+        self._shared.ping()
+        for run in dict.fromkeys(run for _, run in self._unsent):
+            self._shared.keep((entry for entry, entry_run in self._unsent if entry_run == run), run=run)
+        self._unsent.clear()
+        self._shared.release(self._released)
+        self._released.clear()
+        while self._unspent:
+            self._shared.spend(*self._unspent[-1])
+            self._unspent.pop()
 
     def _copy_from_folder(self, keys: Sequence[str], run: str, *, only_run: bool) -> dict[str, Reply]:
         """Copy the folder's replies to these keys to the shared store, and return them."""
@@ -196,7 +207,7 @@ class FallbackStore:
             return {}
         # Not empty replies: they count in one run only.
         entries = [entry for entry in entries if only_run or not entry.reply.silent]
-        with suppress(StoreAwayError):
+        with suppress(StoreAwayError), mapped_errors(self._url):
             replies |= self._shared.keep(entries, run=run if only_run else "")
         return replies
 

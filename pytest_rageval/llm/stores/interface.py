@@ -7,13 +7,14 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
-from pytest_rageval.errors import StoreError
+from pytest_rageval.errors import RagevalError, StoreError
 from pytest_rageval.llm.messages import Reply, RequestSummary
+from pytest_rageval.secret import CACHE_URL, StoreURL
 
 __all__ = [
     "CLAIM_TTL_S",
@@ -25,6 +26,7 @@ __all__ = [
     "Spending",
     "StoreAwayError",
     "build_claim_results",
+    "mapped_errors",
     "skip_damaged",
     "start_renewing",
 ]
@@ -35,6 +37,20 @@ RENEWAL_S: Final = 1.0  # the interval between renewals of a process's claims
 
 class StoreAwayError(StoreError):
     """The store's server does not answer now, but may answer later."""
+
+
+@contextmanager
+def mapped_errors(url: StoreURL) -> Iterator[None]:
+    """Raise StoreError in place of any other error of a store: its text and traceback may show the URL's password."""
+    try:
+        yield
+    except RagevalError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the store may be a plugin's
+        raise StoreError(
+            f"The cache {url.public} cannot be used: {type(error).__name__}: {url.redact(str(error)).rstrip('.')}.\n"
+            f"Check the URL in --rageval-cache or {CACHE_URL}; without a URL, replies are kept in a local folder."
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,13 +4,15 @@ Replies do not expire. Claims are keys that expire, so only the server's clock m
 scripts on the server.
 """
 
+import re
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.llm.messages import Reply
@@ -39,22 +41,49 @@ CLAIM_TTL_MS: Final = int(CLAIM_TTL_S * 1000)
 ACL_RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
 """The rights that a user of the server needs, in the syntax of its ACL."""
 
+URL_PARAMETERS: Final = {"client_name", "db", "health_check_interval", "password", "username"}
+"""The parameters of a URL that are passed to the client, besides those that begin with `ssl_`."""
+
+AWAY: Final = re.compile(r"\b(READONLY|MASTERDOWN|CLUSTERDOWN|BUSY|LOADING|MISCONF|TRYAGAIN)\b")
+"""Matches the errors of a server that may answer later: a failover, a long script, a full disk. In a script, the
+server's text quotes them."""
+
 T = TypeVar("T")
 
-NOW: Final = """
+LIBRARY: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-"""
-
-CLAIM: Final = f"""{NOW}
-local got = {{}}
-local owners = KEYS[#KEYS]
-for i = 1, #KEYS - 1 do
-  got[i] = 1
-  if not redis.call('SET', KEYS[i], ARGV[1], 'NX', 'PX', ARGV[2]) then
-    if redis.call('GET', KEYS[i]) == ARGV[1] then redis.call('PEXPIRE', KEYS[i], ARGV[2]) else got[i] = 0 end
+local function text(key)
+  local found = redis.pcall('GET', key)
+  if type(found) ~= 'table' then return found end
+  redis.call('DEL', key)
+  return false
+end
+local function sorted_set(key)
+  if redis.call('TYPE', key).ok ~= 'zset' then redis.call('DEL', key) end
+  return key
+end
+local function finish(first, last, owner, idle, owners)
+  for i = first, last do
+    if text(KEYS[i]) == owner then redis.call('DEL', KEYS[i]) end
   end
-  if got[i] == 1 then redis.call('ZADD', owners, now + ARGV[2], ARGV[1]) end
+  if idle == '1' then redis.call('ZREM', sorted_set(owners), owner) end
+end
+"""
+"""The beginning of each script. A key of another type than ours is deleted and counts as missing."""
+
+CLAIM: Final = f"""{LIBRARY}
+local got = {{}}
+local owners = sorted_set(KEYS[#KEYS])
+for i = 1, #KEYS - 1 do
+  local owner = text(KEYS[i])
+  if owner and owner ~= ARGV[1] then
+    got[i] = 0
+  else
+    got[i] = 1
+    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+    redis.call('ZADD', owners, now + ARGV[2], ARGV[1])
+  end
 end
 return got
 """
@@ -63,19 +92,20 @@ return got
 Returns for each claim whether this owner has it.
 """
 
-RENEW: Final = f"""{NOW}
+RENEW: Final = f"""{LIBRARY}
+local owners = sorted_set(KEYS[#KEYS])
 for i = 1, #KEYS - 1 do
-  if redis.call('GET', KEYS[i]) == ARGV[1] then
+  if text(KEYS[i]) == ARGV[1] then
     redis.call('PEXPIRE', KEYS[i], ARGV[2])
-    redis.call('ZADD', KEYS[#KEYS], now + ARGV[2], ARGV[1])
+    redis.call('ZADD', owners, now + ARGV[2], ARGV[1])
   end
 end
 return 1
 """
 """Renews the claims of this owner. KEYS, ARGV: as for CLAIM."""
 
-OTHER_OWNERS: Final = f"""{NOW}
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+OTHER_OWNERS: Final = f"""{LIBRARY}
+redis.call('ZREMRANGEBYSCORE', sorted_set(KEYS[1]), '-inf', now)
 local owners = redis.call('ZRANGE', KEYS[1], 0, -1)
 for _, owner in ipairs(owners) do
   if owner ~= ARGV[1] then return 1 end
@@ -84,26 +114,16 @@ return 0
 """
 """Returns whether there is another owner. KEYS: the set of owners. ARGV: this owner."""
 
-FINISH: Final = """
-local function finish(first, last, owner, idle, owners)
-  for i = first, last do
-    if redis.call('GET', KEYS[i]) == owner then redis.call('DEL', KEYS[i]) end
-  end
-  if idle == '1' then redis.call('ZREM', owners, owner) end
-end
-"""
-
-RELEASE: Final = f"""{FINISH}
+RELEASE: Final = f"""{LIBRARY}
 finish(1, #KEYS - 1, ARGV[1], ARGV[2], KEYS[#KEYS])
 return 1
 """
 """Ends claims. KEYS: the claims, the set of owners. ARGV: this owner, "1" if it has no other claims."""
 
-KEEP: Final = f"""{FINISH}
+KEEP: Final = f"""{LIBRARY}
 local count = (#KEYS - 1) / 2
 for i = 1, count do
-  local found = redis.call('GET', KEYS[i])
-  if (found or '') ~= ARGV[1 + 2 * i] then return 0 end
+  if (text(KEYS[i]) or '') ~= ARGV[1 + 2 * i] then return 0 end
 end
 for i = 1, count do
   redis.call('SET', KEYS[i], ARGV[2 + 2 * i])
@@ -118,6 +138,8 @@ KEYS: the replies, their claims, the set of owners. ARGV: as for RELEASE; then f
 """
 
 SPEND: Final = f"""
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'hash' and kind ~= 'none' then return {{'2'}} end
 if redis.call('EXISTS', KEYS[2]) == 1 then return {{'1'}} end
 local names = {{'calls', 'cost', 'open_calls', 'open_cost'}}
 local now, sum = {{}}, {{}}
@@ -134,13 +156,16 @@ if (ARGV[5] ~= '' and calls > tonumber(ARGV[5])) or (ARGV[6] ~= '' and cost > to
 end
 if sum[3] == 0 then sum[4] = 0 end
 for i, name in ipairs(names) do redis.call('HSET', KEYS[1], name, string.format('%.17g', sum[i])) end
-redis.call('EXPIRE', KEYS[1], {SPENDING_KEPT_S})
+if ARGV[7] == '1' then redis.call('EXPIRE', KEYS[1], {SPENDING_KEPT_S}) end
 redis.call('SET', KEYS[2], '1', 'EX', {CHANGE_KEPT_S})
 return {{'1'}}
 """
 """Adds a change to an account once, within limits.
 
-KEYS: the account, a key that is unique to this change. ARGV: the change; the limits of calls and cost, "" for no limit.
+KEYS: the account, a key that is unique to this change. ARGV: the change; the limits of calls and cost, "" for no
+limit; "1" if the account expires.
+
+Returns '1' if the change was added, '0' and the account if it would exceed a limit, '2' if the account is no account.
 """
 
 
@@ -155,6 +180,7 @@ class RedisStore:
     def __init__(self, url: StoreURL, namespace: str = "replies") -> None:
         self._redis = require("redis", extra="redis", purpose=f"The cache {url.public}")
         self._url = url
+        self._check_url()
         self._prefix = f"rageval:{VERSION}:{namespace}"
         self._owner = uuid.uuid4().hex
         self._owners_name = f"{self._prefix}:owners"
@@ -180,10 +206,10 @@ class RedisStore:
                 # `_call` retries instead.
                 retry=retry.Retry(self._redis.backoff.NoBackoff(), 0),
             )
-        except (ValueError, TypeError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - see `_call`
             raise self._unusable_error(error) from None
         self._scripts: dict[str, Any] = {}
-        self._refuse_eviction()
+        self._never_evicts = self._check_eviction()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Return the stored replies by key."""
@@ -273,9 +299,16 @@ class RedisStore:
         """Add a change to an account; if that would exceed a limit, return the unchanged account."""
         limits = ["" if limit == inf else repr(limit) for limit in (max_calls, max_cost)]
         keys = [f"{self._prefix}:spending:{account}", f"{self._prefix}:spent:{uuid.uuid4().hex}"]
-        done, *state = self._run_script(SPEND, keys, [*map(repr, change), *limits])
+        # A server may evict what expires: the run would spend more than its limit.
+        expires = "1" if self._never_evicts else "0"
+        done, *state = self._run_script(SPEND, keys, [*map(repr, change), *limits, expires])
         if done == b"1":
             return None
+        if done == b"2":
+            raise StoreError(
+                f"The cache {self._url.public} does not know what this run has spent: its key {keys[0]} is not a hash."
+                "\nDelete this key, which another program has written, and run again."
+            )
         calls, cost, open_calls, open_cost = map(float, state)
         return Spending(int(calls), cost, int(open_calls), open_cost)
 
@@ -294,7 +327,7 @@ class RedisStore:
     def close(self) -> None:
         """End all claims of this process, and close the connection."""
         self._closed.set()
-        if self._renewal_thread is not None:
+        if self._renewal_thread is not None and not self._unreachable:
             self._renewal_thread.join(timeout=CLAIM_TTL_S)
         # If this fails, the claims expire.
         with suppress(StoreError):
@@ -306,8 +339,8 @@ class RedisStore:
             self._client.close()
 
     def ping(self) -> None:
-        """Raise StoreAwayError if the server does not answer now."""
-        self._call(self._client.ping, patience_s=0.0)
+        """Raise StoreAwayError if the server does not answer now, or does not write."""
+        self._call(lambda: self._client.set(f"{self._prefix}:ping", "", ex=1), patience_s=0.0)
 
     @property
     def _has_no_claims(self) -> str:
@@ -357,26 +390,56 @@ class RedisStore:
                 answer = work()
             except self._refusal_errors as error:
                 raise self._unusable_error(error) from None
-            except self._connection_errors as error:
+            # Whatever the library raises: its traceback would show the URL with its secrets.
+            except Exception as error:  # noqa: BLE001
+                if not self._is_away(error):
+                    raise self._unusable_error(error) from None
                 self._unreachable = True
                 if time.monotonic() >= until or self._closed.is_set():
                     raise self._unusable_error(error, StoreAwayError) from None
                 time.sleep(PAUSE_S)
-            except self._redis.exceptions.RedisError as error:
-                raise self._unusable_error(error) from None
             else:
                 self._unreachable = False
                 return answer
 
-    def _refuse_eviction(self) -> None:
-        """Raise StoreError if the server deletes replies when its memory is full."""
+    def _is_away(self, error: Exception) -> bool:
+        """Whether the server may answer later."""
+        errors = self._redis.exceptions
+        # The client cuts the code of an error that it has a class for.
+        away = (errors.ReadOnlyError, errors.ClusterDownError, errors.TryAgainError, *self._connection_errors)
+        is_said = isinstance(error, errors.ResponseError) and AWAY.search(str(error)) is not None
+        return is_said or isinstance(error, away)
+
+    def _check_url(self) -> None:
+        """Raise StoreError if the URL has a part that the client would ignore or misread."""
+        parts = urlsplit(self._url.secret.reveal())
+        if not re.fullmatch(r"/?\d*", parts.path):
+            self._refuse_url(
+                f"its path {parts.path!r} is not the number of a database", "as in redis://HOST/0"
+            )
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            if name not in URL_PARAMETERS and not name.startswith("ssl_"):
+                # A text without a value is no name: it may be a part of the password.
+                found = f"the parameter {name!r}" if value else "a text after ? that is not NAME=VALUE"
+                known = f"{', '.join(sorted(URL_PARAMETERS))}, and those that begin with ssl_"
+                self._refuse_url(f"its URL has {found}", f"where the parameters can be {known}")
+
+    def _refuse_url(self, why: str, allowed: str) -> NoReturn:
+        raise StoreError(
+            f"The cache {self._url.public} cannot be used: {why}.\n"
+            f"Correct the URL in --rageval-cache or {CACHE_URL}, {allowed}."
+        )
+
+    def _check_eviction(self) -> bool:
+        """Return whether the server keeps all keys; raise StoreError if it deletes replies when its memory is full."""
         memory = self._call(lambda: self._client.info("memory"))
         policy = str(memory.get("maxmemory_policy", ""))
         if policy.startswith("allkeys"):
             raise StoreError(
                 f"The cache {self._url.public} cannot be used: its maxmemory-policy is {policy}, which deletes replies "
-                "that were paid for.\nSet it to noeviction, or to one of volatile-*: replies have no time to live."
+                "that were paid for.\nSet it to noeviction."
             )
+        return policy == "noeviction"
 
     def _unusable_error(self, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
         # Callers raise it `from None`: the traceback of the library's error would show the URL with its secrets.

@@ -12,6 +12,7 @@ from pytest_rageval.llm.stores import fallback
 from pytest_rageval.llm.stores.fallback import FallbackStore
 from pytest_rageval.llm.stores.interface import Entry, Spending, StoreAwayError
 from pytest_rageval.llm.stores.sqlite import SqliteStore
+from pytest_rageval.secret import StoreURL
 
 
 class Server(SqliteStore):
@@ -50,7 +51,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def machine(name: str = "one") -> tuple[FallbackStore, Server]:
         server = Server(tmp_path / "server")
-        made.append(FallbackStore("redis://host", server, tmp_path / name, remarks.append))
+        made.append(FallbackStore(StoreURL.parse("redis://host"), server, tmp_path / name, remarks.append))
         return made[-1], server
 
     remarks: list[str] = []
