@@ -185,7 +185,9 @@ class LiveSource(Source):
         self.usage.requests += 1
         for usage in self.usage.with_server(route.label):
             usage.count_live(0, 0, None)
-        path = proxied.path.partition("?")[0]
+        # Only the first part: the others may be ids of the user's files.
+        resource, *rest = proxied.path.partition("?")[0].strip("/").split("/")
+        path = f"/{resource}/…" if rest else f"/{resource}"
         self.usage.remarks[f"{method} {path} is passed on to the server, and not cached"] += 1
         return answer
 

@@ -52,6 +52,9 @@ CACHED_PATHS: Final = (CHAT, RESPONSES, EMBEDDINGS)
 METHODS: Final = {"GET", "POST", "PUT", "PATCH", "DELETE"}
 LOCAL_HOSTS: Final = {"127.0.0.1", "localhost"}
 FORWARDED_HEADERS: Final = ("content-type", "accept", "openai-beta")  # of a request
+PATH: Final = re.compile(r"[\w~:+=,-][\w.~:+=,@-]*(/[\w~:+=,-][\w.~:+=,@-]*)*", re.ASCII)
+"""The paths that are sent to the server, with its key. Dots, escapes and empty parts could lead to another path."""
+
 SAMPLE_HEADER: Final = "x-rageval-sample"  # the number of the draw, for repeated draws of a prompt
 BLOCKED_S: Final = 10.0  # if the plugin's event loop is blocked this long, a request is refused
 WORD: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")  # a word with the white space before it
@@ -107,6 +110,8 @@ class Application:
             return _error_response(error)
         except ValueError as error:
             return _json_error(400, f"The request cannot be read: {error}.", "invalid_request_error")
+        except RecursionError:
+            return _json_error(400, "The request is nested too deeply.", "invalid_request_error")
         except Exception as error:  # noqa: BLE001 - the client shows it
             return _json_error(500, f"The gateway failed: {type(error).__name__}: {error}", "rageval_failed")
 
@@ -127,7 +132,8 @@ class Application:
         # A web page in a browser can reach this machine under another host name (DNS rebinding).
         if request.url.hostname not in LOCAL_HOSTS:
             return "", _json_error(403, "The gateway answers only at 127.0.0.1.", "rageval_unauthorized")
-        path = request.url.path
+        # Not `request.url.path`, from which line breaks are removed.
+        path: str = request.scope["path"]
         head, _, rest = path[1:].partition("/")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if self._is_token(head):
@@ -136,8 +142,10 @@ class Application:
             return "", _json_error(401, UNAUTHORIZED, "rageval_unauthorized")
         if not path.startswith("/v1/"):
             return "", _json_error(404, "The paths of the gateway begin with /v1/.", "rageval_no_such_path")
-        # Slashes are stripped, since a path such as //host would be the address of another server.
-        return f"/{path.removeprefix('/v1').strip('/')}", None
+        path = path.removeprefix("/v1").strip("/")
+        if not PATH.fullmatch(path):
+            return "", _json_error(404, f"{path!r:.80} is not a path of the API.", "rageval_no_such_path")
+        return f"/{path}", None
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(errors="replace"), self._token.encode())

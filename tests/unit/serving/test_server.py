@@ -302,7 +302,7 @@ def test_an_unknown_path_is_passed_on_and_reported(serve, upstream):
         served.client.delete("/files/x", cast_to=object)
     assert all(headers["authorization"] == f"Bearer {KEY}" for headers in upstream.headers)
     remarks = served.session.usage.remarks
-    assert remarks["POST /images/generations is passed on to the server, and not cached"] == 1
+    assert remarks["POST /images/… is passed on to the server, and not cached"] == 1
     assert served.session.usage.live == 2
     with pytest.raises(openai.APIStatusError, match=r"max-calls=0 is reached"):
         serve(max_calls=0).client.post("/images/generations", cast_to=object, body={"model": "m1"})
@@ -314,6 +314,69 @@ def test_a_query_is_passed_on_as_it_is(serve):
     """A query is forwarded unchanged, also with repeated parameters."""
     query = "include%5B%5D=a&include%5B%5D=b&after=x%26y"
     assert serve().client.get(f"/files?{query}", cast_to=object)["query"] == query
+
+
+def _status(served, path, body=b""):
+    """Send a POST with exactly this path, which a client would normalise; return the status and the body."""
+    url = httpx2.URL(served.server.url)
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {served.server.token}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    with socket.create_connection((url.host, url.port), 10) as connection:
+        connection.sendall(head.encode("latin-1") + body)
+        response = b"".join(iter(lambda: connection.recv(65536), b""))
+    return int(response.split()[1]), response.partition(b"\r\n\r\n")[2].decode()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/../../admin",
+        "/v1/%2e%2e/%2e%2e/admin",
+        "/v1/.%2E/admin",
+        "/v1/%252e%252e/admin",
+        "/v1/files/../../admin",
+        "/v1/./admin",
+        "/v1/..\\admin",
+        "/v1/..%5cadmin",
+        "/v1/..;/admin",
+        "/v1/files//evil.example/x",
+        "/v1/files/x%0d%0aHost:evil",
+        "/v1/files/x%3fa=b",
+        "/v1/files/x%23",
+        "/v1/@evil.example/x",
+        "/v1/http://evil.example/x",
+    ],
+)
+def test_no_path_leaves_the_base_path(serve, upstream, path):
+    """A path with dots, escapes or an address is refused: the real key is sent below the base URL only."""
+    served = serve()
+    status, body = _status(served, path)
+    assert status == 404, body
+    assert "is not a path of the API" in body
+    assert upstream.requests == []
+    assert not served.session.usage.remarks
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/files/file-1_a.b~c/content", "/v1/fine_tuning/jobs/ft:gpt-4o:me::7/cancel"]
+)
+def test_a_usual_path_is_passed_on(serve, path):
+    """A path of the API reaches the server unchanged. The remark names its first part: the others may be ids."""
+    served = serve()
+    status, body = _status(served, path)
+    assert (status, json.loads(body)["path"]) == (200, path)
+    [remark] = served.session.usage.remarks
+    assert remark == f"POST /{path.split('/')[2]}/… is passed on to the server, and not cached"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"])
+@pytest.mark.parametrize("depth", [900, 100_000])
+def test_deep_nesting_is_the_clients_error(serve, path, depth):
+    """A body that is nested too deeply is refused with status 400, as by the server, and not a fault of the gateway."""
+    body = b'{"model": "m1", "messages": [], "input": "a", "tools": ' + b"[" * depth + b"]" * depth + b"}"
+    status, answer = _status(serve(), path, body)
+    assert status == 400, answer
+    assert "nested" in answer or "not JSON" in answer
 
 
 def test_what_is_never_sent_is_not_counted(serve, upstream):
@@ -375,7 +438,8 @@ def test_the_key_goes_to_no_other_server(serve, upstream):
             done = httpx2.get(f"{served.server.url}{path}")
             assert done.status_code < 500
         assert not other.requests
-    assert len(upstream.requests) == 3
+    # The third path is refused.
+    assert len(upstream.requests) == 2
 
 
 def test_a_header_draws_again(serve, upstream):
