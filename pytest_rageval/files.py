@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SpecialFileError",
+    "UntrustedFolderError",
     "append_line",
     "foreign_objects",
     "make_cache_folder",
@@ -29,17 +30,73 @@ GITIGNORE: Final = "*\n"
 GROUP_AND_OTHERS: Final = 0o077  # the permission bits of all users except the owner
 
 
+EVERYBODY_WRITES: Final = 0o002
+SYSTEM_OWNER: Final = 0  # the user id of root
+
+
+class UntrustedFolderError(OSError):
+    """Another user may have written to a cache folder; the reason, and what to do.
+
+    Attributes:
+        remedy: what to do.
+    """
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why)
+        self.remedy = remedy
+
+
 def make_cache_folder(directory: Path) -> None:
     """Create a private folder with a `.gitignore`, or make an existing cache folder of this package private.
 
     A folder that the user created is left unchanged.
+
+    Raises:
+        UntrustedFolderError: another user may have written to the folder.
+        OSError: the folder cannot be created.
     """
+    _refuse_untrusted(directory)
     if directory.is_dir():
         if _is_cache_folder(directory):
             _make_private(directory)
         return
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
+
+
+def _refuse_untrusted(directory: Path) -> None:
+    """Raise UntrustedFolderError for a link, and for a folder to which another user can write.
+
+    The owner of the current folder is trusted, since its tests are about to run: in a container, the project may belong
+    to another user than root.
+    """
+    if os.name != "posix" or not os.path.lexists(directory):
+        return
+    found = directory.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        target = directory.resolve()
+        raise UntrustedFolderError(f"it is a symbolic link to {target}", f"name {target} itself")
+    if found.st_uid not in {os.geteuid(), SYSTEM_OWNER, Path.cwd().stat().st_uid}:
+        raise UntrustedFolderError(
+            f"it belongs to another user (id {found.st_uid}), who may have written replies to it",
+            "if you trust its contents, change its owner with chown",
+        )
+    if found.st_mode & EVERYBODY_WRITES and _has_permissions(directory, found.st_mode):
+        raise UntrustedFolderError(
+            f"every user of this machine can write replies to it (its mode is {stat.S_IMODE(found.st_mode):o})",
+            f"if you trust its contents, chmod o-w '{directory}'",
+        )
+
+
+def _has_permissions(directory: Path, mode: int) -> bool:
+    """Whether the file system stores permissions; on others, such as a Windows drive in WSL, all folders look alike."""
+    try:
+        directory.chmod(stat.S_IMODE(mode) & ~EVERYBODY_WRITES)
+        is_changed = not directory.stat().st_mode & EVERYBODY_WRITES
+        directory.chmod(stat.S_IMODE(mode))
+    except OSError:
+        return True
+    return is_changed
 
 
 def make_private_file(file: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import (
     SpecialFileError,
+    UntrustedFolderError,
     foreign_objects,
     make_cache_folder,
     make_private_file,
@@ -118,6 +119,11 @@ class EmbeddingStore:
                     # The folder was removed while the file was open. `_connect` creates a new one.
                     self.close()
                     return work(self._connect())
+            except UntrustedFolderError as error:
+                raise StoreError(
+                    f"The embeddings in {self._directory} cannot be used: {error}.\n"
+                    f"Name another folder with --rageval-cache-dir; or {error.remedy}."
+                ) from None
             except (sqlite3.OperationalError, OSError):
                 # The file is read-only, the disk is full, or the file was locked for too long.
                 return None

@@ -14,14 +14,17 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pytest_rageval.cli import main
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE as EMBEDDINGS
 from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.errors import RagevalError, StoreError
+from pytest_rageval.files import UntrustedFolderError, make_cache_folder
 from pytest_rageval.llm.cassette import entry_line, read_cassette
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.interface import Entry
@@ -256,6 +259,71 @@ def test_a_damaged_outline_leads_to_no_request(project, llm, outline):
     result.stdout.fnmatch_lines(
         ["*is in neither the cache nor a cassette*", "No request like it is recorded.*"]
     )
+
+
+def _as_link(folder):
+    folder.rename(folder.with_name("elsewhere"))
+    folder.symlink_to("elsewhere")
+
+
+def _of_another_user(folder):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    os.chown(folder, 54321, 54321)
+
+
+UNTRUSTED = {
+    "link": (_as_link, "*it is a symbolic link to */elsewhere.*", "*ame */elsewhere itself*"),
+    "everybody": (
+        lambda folder: folder.chmod(0o777),
+        "*every user of this machine can write replies to it (its mode is 777)*",
+        "*chmod o-w '*'*",
+    ),
+    "another user": (
+        _of_another_user,
+        "*it belongs to another user (id 54321), who may have written replies to it*",
+        "*change its owner with chown*",
+    ),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and permissions are those of POSIX")
+@pytest.mark.parametrize("kind", UNTRUSTED)
+@pytest.mark.parametrize("place", ["folder", "diskcache"])
+def test_a_folder_that_others_can_write_is_refused(project, llm, capsys, kind, place):
+    """Attack: another user plants replies. The folder is refused by runs and commands, before anything is read."""
+    if place == "diskcache":
+        pytest.importorskip("diskcache")
+    project.use(llm)
+    project.test(ONE_REPLY_EACH)
+    option = "--rageval-cache-dir=cache" if place == "folder" else "--rageval-cache=diskcache:cache"
+    project.run(option).assert_outcomes(passed=1)
+    asked, folder = len(llm.requests), project.path / "cache"
+    change, why, remedy = UNTRUSTED[kind]
+    change(folder)
+    result = project.run(option, "--rageval-replay")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([why, remedy])
+    capsys.readouterr()
+    assert main(["cache", *option.replace("--rageval-", "--").split("="), "info"]) == 2
+    assert fnmatch(capsys.readouterr().err, f"*{why}*")
+    assert len(llm.requests) == asked
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and permissions are those of POSIX")
+def test_a_folder_of_the_projects_owner_is_trusted(tmp_path, monkeypatch):
+    """In a container, root uses the cache of the user to whom the project belongs."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    for path in (tmp_path, folder):
+        os.chown(path, 54321, 54321)
+    monkeypatch.chdir(tmp_path)
+    make_cache_folder(folder)
+    monkeypatch.chdir("/")
+    with pytest.raises(UntrustedFolderError):
+        make_cache_folder(folder)
 
 
 def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):

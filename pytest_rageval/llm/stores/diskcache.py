@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import StoreError, require
-from pytest_rageval.files import make_cache_folder
+from pytest_rageval.files import UntrustedFolderError, make_cache_folder
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.stores.entry_codec import decode_or_damaged, encode_entry, usable_replies
 from pytest_rageval.llm.stores.interface import (
@@ -348,6 +348,8 @@ class DiskcacheStore:
         """Raise `StoreError` for errors of diskcache, of SQLite and of the file system."""
         try:
             yield
+        except UntrustedFolderError as error:
+            raise self._unusable_error(str(error), error.remedy) from None
         except (OSError, sqlite3.Error, self._diskcache.Timeout) as error:
             raise self._unusable_error(f"{type(error).__name__}: {error}") from error
 
@@ -355,7 +357,7 @@ class DiskcacheStore:
         self, why: str, remedy: str = "name another place with --rageval-cache"
     ) -> StoreError:
         return StoreError(
-            f"The cache diskcache:{self._folder} cannot be used: {why}.\n{remedy.capitalize()}."
+            f"The cache diskcache:{self._folder} cannot be used: {why}.\n{remedy[0].upper()}{remedy[1:]}."
         )
 
 

@@ -180,7 +180,7 @@ class RedisStore:
     def __init__(self, url: StoreURL, namespace: str = "replies") -> None:
         self._redis = require("redis", extra="redis", purpose=f"The cache {url.public}")
         self._url = url
-        self._check_url()
+        self._check_url(address := url.secret.reveal())
         self._prefix = f"rageval:{VERSION}:{namespace}"
         self._owner = uuid.uuid4().hex
         self._owners_name = f"{self._prefix}:owners"
@@ -200,7 +200,7 @@ class RedisStore:
         self._connection_errors = (errors.ConnectionError, errors.TimeoutError, OSError)
         try:
             self._client = self._redis.Redis.from_url(
-                url.secret.reveal(),
+                address,
                 socket_timeout=TIMEOUT_S,
                 socket_connect_timeout=TIMEOUT_S,
                 # `_call` retries instead.
@@ -410,9 +410,9 @@ class RedisStore:
         is_said = isinstance(error, errors.ResponseError) and AWAY.search(str(error)) is not None
         return is_said or isinstance(error, away)
 
-    def _check_url(self) -> None:
+    def _check_url(self, address: str) -> None:
         """Raise StoreError if the URL has a part that the client would ignore or misread."""
-        parts = urlsplit(self._url.secret.reveal())
+        parts = urlsplit(address)
         if not re.fullmatch(r"/?\d*", parts.path):
             self._refuse_url(
                 f"its path {parts.path!r} is not the number of a database", "as in redis://HOST/0"

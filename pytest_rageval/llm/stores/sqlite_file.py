@@ -17,6 +17,7 @@ from typing import Any, Final
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import (
     SpecialFileError,
+    UntrustedFolderError,
     foreign_objects,
     make_cache_folder,
     make_private_file,
@@ -288,6 +289,8 @@ class Database:
         """Raise `StoreError` for errors of SQLite and of the file system."""
         try:
             yield
+        except UntrustedFolderError as error:
+            raise self.unusable_error(str(error), error.remedy) from None
         except SpecialFileError as error:
             raise self.unusable_error(f"{self._file}: {error}", "remove this file") from error
         except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
