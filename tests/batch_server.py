@@ -29,6 +29,8 @@ class BatchServer:
         age_s: the age of new batches in seconds: their creation time is this much in the past.
         happens: called before each response with the name of the event: "upload", "create", "retrieve", "list" or
             "content".
+        spoiled: statuses and bodies of the next responses, by event, in place of the right ones.
+        change_file: returns what is sent in place of the content of a file.
         live: the bodies of live requests.
         uploads: the records of each uploaded file, in order.
         batches: the batch objects by id, in the order of their creation.
@@ -47,6 +49,8 @@ class BatchServer:
         self.usage = True
         self.age_s = 0
         self.happens: Callable[[str], None] = lambda _: None
+        self.spoiled: dict[str, list[tuple[int, Any]]] = {}
+        self.change_file: Callable[[bytes], bytes] = lambda content: content
         self.live: list[dict[str, Any]] = []
         self.uploads: list[list[dict[str, Any]]] = []
         self.batches: dict[str, dict[str, Any]] = {}
@@ -97,9 +101,7 @@ class BatchServer:
             counts = {"input_tokens": 10, "output_tokens": 2}
         return 200, {"id": "1", "model": body["model"], **answer, **({"usage": counts} if self.usage else {})}
 
-    def handle(  # noqa: PLR0911 - a path per line
-        self, method: str, target: str, content: bytes, kind: str
-    ) -> tuple[int, Any]:
+    def handle(self, method: str, target: str, content: bytes, kind: str) -> tuple[int, Any]:
         """Return the status and the body of the response to an HTTP request; bytes are sent unchanged."""
         url = urlsplit(target)
         path = url.path.removeprefix("/v1")
@@ -111,14 +113,16 @@ class BatchServer:
             return self.reply(path, body)
         with self._lock:
             if (method, path) == ("POST", "/files"):
-                return 200, self._upload(content, kind)
-            if (method, path) == ("POST", "/batches"):
-                return self._create(json.loads(content))
-            if path == "/batches":
-                return 200, self._list(parse_qs(url.query))
-            if path.startswith("/batches/"):
-                return self._retrieve(path.removeprefix("/batches/"))
-            return 200, self._content(path.split("/")[2])
+                event, answer = "upload", (200, self._upload(content, kind))
+            elif (method, path) == ("POST", "/batches"):
+                event, answer = "create", self._create(json.loads(content))
+            elif path == "/batches":
+                event, answer = "list", (200, self._list(parse_qs(url.query)))
+            elif path.startswith("/batches/"):
+                event, answer = "retrieve", self._retrieve(path.removeprefix("/batches/"))
+            else:
+                event, answer = "content", (200, self.change_file(self._content(path.split("/")[2])))
+            return self.spoiled[event].pop(0) if self.spoiled.get(event) else answer
 
     def _event(self, name: str) -> None:
         self.events.append(name)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from pytest_rageval.config import Api
 from pytest_rageval.errors import ServerError, StoreError, Unscored
@@ -23,7 +23,6 @@ from pytest_rageval.llm.servers.server import RemoteServer
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-    from openai.types import Batch as ServerBatch
 
 __all__ = [
     "BatchAPI",
@@ -31,6 +30,7 @@ __all__ = [
     "Failure",
     "FailureKind",
     "RequestLine",
+    "ServerBatch",
     "UnclearError",
     "parse_object",
     "raise_unclear",
@@ -45,6 +45,7 @@ MAX_BYTES: Final = 200_000_000
 
 MAX_ANSWER_BYTES: Final = 4 * 2**30  # the size of the largest file of answers
 TRANSFER_S: Final = 1800.0  # the longest time for an upload or a download
+PAGE: Final = 100  # how many batches a search asks for at once
 MAX_SEARCHED: Final = 1000  # how many batches of the account, the newest first, are searched for a name
 MAX_SEARCHED_AGE_S: Final = 2 * 86400.0  # older batches are not found by name
 ATTEMPTS: Final = 5  # for each call of the server
@@ -52,9 +53,11 @@ FIRST_DELAY_S: Final = 0.5  # before the second attempt; doubled for each furthe
 METADATA: Final = "rageval"  # the metadata of a batch at the server has the batch's name under this key
 
 GONE: Final = {"failed", "cancelling", "cancelled"}  # a batch with one of these statuses is created again
-NO_BATCHES: Final = {404, 405, 501}  # statuses of HTTP from a server without batches
+NO_BATCHES: Final = {404, 405, 410, 501}  # statuses of HTTP from a server without batches
 OK: Final = 200
 REFUSALS: Final = {400, 422}
+
+T = TypeVar("T")
 
 FailureKind = Literal["failed", "refused", "expired", "cancelled"]
 """Why a request has no reply: its own error, a parameter that the model refuses, or the end of its batch."""
@@ -67,6 +70,57 @@ class Failure(NamedTuple):
     reason: str
     answer: Mapping[str, Any] = {}  # the server's error, if the kind is "refused"
     sent: str = ""  # the names of the parameters that were sent, if the kind is "refused"
+
+
+class ServerBatch(NamedTuple):
+    """The state of a batch at the server."""
+
+    id: str
+    status: str
+    name: str = ""  # in its metadata; empty for a batch of another program
+    created_at: float = 0.0  # in seconds since 1970
+    completed: int = 0
+    failed: int = 0
+    error: str = ""  # why the server ended the batch
+    files: tuple[str, ...] = ()  # the ids of the files with the answers and with the errors
+
+    @classmethod
+    def read(cls, fields: object) -> "ServerBatch":
+        """Return the batch in an answer of the server; RetryableError if it has no id or no status."""
+        fields = _object(fields)
+        batch_id, status = fields.get("id"), fields.get("status")
+        if not isinstance(batch_id, str) or not batch_id or not isinstance(status, str) or not status:
+            raise _not_a_batch()
+        counts, created = _object(fields.get("request_counts")), fields.get("created_at")
+        errors = _object(fields.get("errors")).get("data")
+        words = [error.get("message") or error.get("code") for error in map(_object, _list(errors)[:3])]
+        files = (fields.get("output_file_id"), fields.get("error_file_id"))
+        return cls(
+            batch_id,
+            status,
+            name=str(_object(fields.get("metadata")).get(METADATA) or ""),
+            created_at=created if isinstance(created, int | float) else time.time(),
+            completed=_count(counts.get("completed")),
+            failed=_count(counts.get("failed")),
+            error="; ".join(str(word) for word in words if word),
+            files=tuple(file for file in files if isinstance(file, str) and file),
+        )
+
+
+def _not_a_batch() -> RetryableError:
+    return RetryableError("its answer about a batch cannot be read", "garbled")
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 class BatchRequest(NamedTuple):
@@ -103,25 +157,32 @@ class BatchAPI:
         self._folder = folder
         self._client = Client(server, timeout_s=TRANSFER_S, max_body_bytes=MAX_ANSWER_BYTES)
 
-    async def create(self, name: str, content: bytes, known_ids: Collection[str]) -> "ServerBatch":
+    async def create(self, name: str, content: bytes, known_ids: Collection[str]) -> ServerBatch:
         """Upload the requests and create a batch, at most once: after a failed call, search for it by name first."""
-        uploaded = await self._call(
-            lambda client: client.files.create(file=(f"rageval-{name}.jsonl", content), purpose="batch")
-        )
 
-        async def create(client: "AsyncOpenAI") -> Any:
+        async def upload(client: "AsyncOpenAI") -> str:
+            file = (f"rageval-{name}.jsonl", content)
+            answer = await client.files.with_raw_response.create(file=file, purpose="batch")
+            file_id = parse_object(answer.content).get("id")
+            if not isinstance(file_id, str) or not file_id:
+                raise _not_a_batch()
+            return file_id
+
+        async def create(client: "AsyncOpenAI") -> ServerBatch:
             path: Any = _path(self._server.api)
-            return await client.batches.create(
-                input_file_id=uploaded.id,
+            answer = await client.batches.with_raw_response.create(
+                input_file_id=file_id,
                 endpoint=path,
                 completion_window="24h",
                 metadata={METADATA: name},
             )
+            return ServerBatch.read(parse_object(answer.content))
 
+        file_id = await self._call(upload)
         failures = 0
         while True:
             try:
-                created: ServerBatch = await self._call_once(create)
+                created = await self._call_once(create)
             except RetryableError:
                 failures += 1
                 if failures == ATTEMPTS:
@@ -132,32 +193,46 @@ class BatchAPI:
             if (batch := await self.find(name, known_ids)) is not None:
                 return batch
 
-    async def find(self, name: str, known_ids: Collection[str]) -> "ServerBatch | None":
+    async def find(self, name: str, known_ids: Collection[str]) -> ServerBatch | None:
         """Return the server's recent batch with this name in its metadata, without those in `known_ids`; or None."""
 
-        async def search(client: "AsyncOpenAI") -> Any:
-            searched = 0
-            async for batch in client.batches.list(limit=100):
-                searched += 1
-                matches = (batch.metadata or {}).get(METADATA) == name and batch.id not in known_ids
-                recent = time.time() - batch.created_at < MAX_SEARCHED_AGE_S
-                if matches and recent and batch.status not in GONE:
-                    return batch
-                if searched == MAX_SEARCHED:
+        async def search(client: "AsyncOpenAI") -> ServerBatch | None:
+            searched, after = 0, ""
+            while searched < MAX_SEARCHED:
+                page = {"limit": PAGE, "after": after} if after else {"limit": PAGE}
+                answer = await client.batches.with_raw_response.list(**page)
+                fields = parse_object(answer.content)
+                if not isinstance(fields.get("data"), list):
+                    raise _not_a_batch()
+                batches = list(map(ServerBatch.read, fields["data"]))
+                for batch in batches:
+                    recent = time.time() - batch.created_at < MAX_SEARCHED_AGE_S
+                    is_ours = batch.name == name and batch.id not in known_ids
+                    if is_ours and recent and batch.status not in GONE:
+                        return batch
+                if not batches or not fields.get("has_more"):
                     break
+                searched, after = searched + len(batches), batches[-1].id
             return None
 
-        batch: ServerBatch | None = await self._call(search)
-        return batch
+        return await self._call(search)
 
-    async def retrieve(self, batch_id: str) -> "ServerBatch":
-        """Return the current state of a batch."""
-        batch: ServerBatch = await self._call(lambda client: client.batches.retrieve(batch_id))
-        return batch
+    async def retrieve(self, batch_id: str, file: Path) -> ServerBatch:
+        """Return the current state of a batch; `file` describes it here."""
+
+        async def retrieve(client: "AsyncOpenAI") -> ServerBatch:
+            answer = await client.batches.with_raw_response.retrieve(batch_id)
+            batch = ServerBatch.read(parse_object(answer.content))
+            if batch.id != batch_id:
+                raise _not_a_batch()
+            return batch
+
+        return await self._call(retrieve, f"{file} describes the batch {batch_id}, which it does not know.")
 
     async def download(self, file_id: str, target: Path) -> None:
         """Download a file of the server to a path."""
-        await self._call(lambda client: _download(client, file_id, target))
+        unknown = f"{target.with_suffix('.json')} describes a batch with the answers {file_id}, which it does not know."
+        await self._call(lambda client: _download(client, file_id, target), unknown)
 
     def parse_answer(self, line: Mapping[str, Any], record: BatchRequest) -> Reply | Failure:
         """Return the reply in a line of a file of answers, or why the request has none."""
@@ -191,19 +266,21 @@ class BatchAPI:
         """Close the connections."""
         await self._client.close()
 
-    async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[Any]]) -> Any:
+    async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
         """Call the server; repeat the call up to `ATTEMPTS` times while a retry may succeed."""
         for failures in range(1, ATTEMPTS + 1):
             try:
-                return await self._call_once(call)
+                return await self._call_once(call, unknown)
             except RetryableError:
                 if failures == ATTEMPTS:
                     raise
             await _pause(failures)
         raise AssertionError("unreachable")
 
-    async def _call_once(self, call: Callable[["AsyncOpenAI"], Awaitable[Any]]) -> Any:
-        async def checked(client: "AsyncOpenAI") -> Any:
+    async def _call_once(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
+        """Call the server once. `unknown` says what a 404 means, if it is not that the server has no batches."""
+
+        async def checked(client: "AsyncOpenAI") -> T:
             import openai  # noqa: PLC0415 - loaded with the client
 
             try:
@@ -212,11 +289,15 @@ class BatchAPI:
                 if error.status_code not in NO_BATCHES:
                     raise
                 path = error.request.url.path
+            if unknown:
+                raise ServerError(
+                    f"The server at {self._server.base_url}: {unknown}\n"
+                    "Use the key and the project that made the batch. If the batch is lost, delete the file: its "
+                    "requests are then sent, and paid for, again."
+                )
             raise ServerError(
-                f"The server at {self._server.base_url} has no batches, or does not know this one: {path} is not "
-                "there.\n"
-                "Run without --rageval-batch (--rageval-flex may be cheaper, too). Of a batch that was made with "
-                f"another key or project, delete the file in {self._folder} to ask again."
+                f"The server at {self._server.base_url} has no batches: {path} is not there.\n"
+                "Run without --rageval-batch (--rageval-flex may be cheaper, too)."
             )
 
         return await self._client.call(Request(self._server.base_url, "", ()), checked)

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NoReturn
 
 from pytest_rageval.config import Api
 from pytest_rageval.errors import RagevalError, ServerError, StoreError, Unscored
@@ -26,6 +26,7 @@ from pytest_rageval.llm.batch_api import (
     Failure,
     FailureKind,
     RequestLine,
+    ServerBatch,
     UnclearError,
     parse_object,
     raise_unclear,
@@ -40,9 +41,6 @@ from pytest_rageval.llm.servers.sender import UnsupportedParams
 from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.plural import counted
-
-if TYPE_CHECKING:
-    from openai.types import Batch as ServerBatch
 
 __all__ = ["Batch", "Batches"]
 
@@ -159,7 +157,13 @@ class Batches:
             for server in dict.fromkeys(server for server, _ in missing):
                 with raise_unclear(f"The server at {server.base_url} does not answer"):
                     await self._resolve_new(server)
-            missing = [(server, request) for server, request in missing if self.state(request) is None]
+            # Another process may have collected some of the replies since this one looked for them.
+            stored = await self._cache.look_up([request.key for _, request in missing])
+            missing = [
+                (server, request)
+                for server, request in missing
+                if request.key not in stored and self.state(request) is None
+            ]
             await self._check_budgets(missing)
             submitted = []
             for server, requests in _group_by_model(missing):
@@ -178,7 +182,9 @@ class Batches:
             for server in dict.fromkeys(servers):
                 await self._resolve_new(server)
                 for batch in [batch for batch in self.all if batch.is_open and _belongs_to(batch, server)]:
-                    at_server = await self._api(server).retrieve(batch.id)
+                    at_server = await self._api(server).retrieve(
+                        batch.id, self._folder / f"{batch.name}.json"
+                    )
                     self._update(server, batch, at_server)
                     if collect and batch.ended:
                         await self._collect(server, batch, at_server)
@@ -300,18 +306,27 @@ class Batches:
         self._open |= dict.fromkeys((record.key for record in records), batch)
         return batch
 
-    async def _collect(self, server: RemoteServer, batch: Batch, at_server: "ServerBatch") -> None:
-        """Store the replies of a batch that has ended, and why its other requests have none."""
+    async def _collect(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
+        """Store the replies of a batch that has ended, and why its other requests have none.
+
+        Raises:
+            UnclearError: nothing can be read in a file of answers, or there is none. The batch stays open.
+        """
         unanswered = {record.key: record for record in self._read_requests(batch)}
         failures: dict[str, Failure] = {}
         batch.replies = batch.tokens_in = batch.tokens_out = batch.unpriced = 0
         batch.cost_usd = 0.0
         answers = self._folder / f"{batch.name}.answers"
-        for file_id in filter(None, (at_server.output_file_id, at_server.error_file_id)):
+        for file_id in at_server.files:
             await self._api(server).download(file_id, answers)
+            before = len(unanswered)
             for lines in _chunks(read_lines(answers)):
                 await self._store_replies(server, batch, lines, unanswered, failures)
+            if len(unanswered) == before:
+                self._refuse_answers(batch, f"its file {file_id} has no answer to a request of it")
             answers.unlink()
+        if at_server.status == "completed" and not at_server.files:
+            self._refuse_answers(batch, "the server names no file of answers")
         kind = _failure_kind(at_server.status)
         for key in unanswered:
             failures.setdefault(key, Failure(kind, f"its batch is {at_server.status} and has no line of it"))
@@ -321,6 +336,14 @@ class Batches:
         batch.collected = time.time()
         self._write(batch)
         self._read()
+
+    def _refuse_answers(self, batch: Batch, why: str) -> NoReturn:
+        # As failures, all requests would be sent again one by one, at the full price.
+        raise UnclearError(
+            f"The answers of the batch {batch.id} cannot be read: {why}.\n"
+            "Run the same command again: they are downloaded again. If that does not help, delete "
+            f"{self._folder / batch.name}.json: its requests are then sent, and paid for, again."
+        )
 
     async def _store_replies(
         self,
@@ -334,12 +357,16 @@ class Batches:
         api, budget = self._api(server), self._budgets(server)[0]
         entries = []
         for line in lines:
-            parsed = parse_object(server.credentials.redact(line.decode("utf-8", "replace")))
+            text = line.decode("utf-8", "replace")
+            parsed = parse_object(server.credentials.redact(text))
             key = parsed.get("custom_id")
             if not isinstance(key, str) or key not in unanswered:
                 continue
             record = unanswered.pop(key)
-            outcome = api.parse_answer(parsed, record)
+            is_text = text.encode() == line
+            outcome = (
+                api.parse_answer(parsed, record) if is_text else Failure("failed", "its line is not UTF-8")
+            )
             if isinstance(outcome, Failure):
                 failures[key] = outcome
                 continue
@@ -364,14 +391,11 @@ class Batches:
         """The ids of all batches in the folder: another batch with the same name is a different one."""
         return {batch.id for batch in self.all}
 
-    def _update(self, server: RemoteServer, batch: Batch, at_server: "ServerBatch") -> None:
+    def _update(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
         """Copy the status of a batch at the server, and write it to the file."""
-        counts = at_server.request_counts
         batch.id, batch.status = at_server.id, at_server.status
-        batch.completed, batch.failed = (counts.completed, counts.failed) if counts else (0, 0)
-        errors = (at_server.errors and at_server.errors.data) or ()
-        words = "; ".join(str(error.message or error.code) for error in errors[:3])
-        batch.error = " ".join(server.credentials.redact(words).split())
+        batch.completed, batch.failed = at_server.completed, at_server.failed
+        batch.error = " ".join(server.credentials.redact(at_server.error).split())
         self._write(batch)
 
     def _write(self, batch: Batch) -> None:
@@ -424,7 +448,8 @@ def _read_batch(file: Path) -> Batch:
     if wrong:
         raise StoreError(
             f"{file} describes no batch of this version ({wrong[0]} cannot be read).\n"
-            "Delete it: what was not collected is then requested again."
+            "Delete it to go on. A batch of the last two days is then found at the server by its requests; older ones "
+            "are paid for again."
         )
     return replace(batch, name=file.stem)
 

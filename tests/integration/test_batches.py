@@ -321,7 +321,7 @@ def test_what_a_server_without_batches_says(suite: Project, server: BatchServer)
     server.without = {"POST /files"}
     run = suite.run_process("--rageval-batch")
     assert run.ret == pytest.ExitCode.USAGE_ERROR
-    run.stderr.fnmatch_lines(["ERROR: The server at * has no batches, *", "Run without --rageval-batch*"])
+    run.stderr.fnmatch_lines(["ERROR: The server at * has no batches: *", "Run without --rageval-batch*"])
     assert not server.live
 
 

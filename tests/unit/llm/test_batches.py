@@ -16,6 +16,7 @@ from pytest_rageval.llm.batches import Batch
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.gateway import Gateway, GatewaySettings
 from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.servers.client import RetryableError
 from pytest_rageval.llm.servers.server import RemoteServer
 from pytest_rageval.llm.sources import Submission
 from tests.batch_server import BatchServer
@@ -480,7 +481,7 @@ def test_a_batch_that_the_server_does_not_know_is_an_error(runs: Runs, server: B
     """
     runs.submit(_request("one"))
     server.batches.clear()
-    with pytest.raises(ServerError, match="another key or project"):
+    with pytest.raises(ServerError, match="describes the batch batch-1, which it does not know"):
         runs.collect()
 
 
@@ -540,6 +541,130 @@ def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None
     assert sorted(len(submission.made) for submission in submissions) == [0, 1]
     assert [len(submission.waited_for) for submission in submissions] == [1, 1]
     assert len(server.uploads) == 1
+
+
+def test_replies_that_arrived_meanwhile_are_not_submitted(runs: Runs, server: BatchServer) -> None:
+    """B finds replies missing, A submits and collects them, then B submits: nothing is paid for twice."""
+
+    async def late(gateway: Gateway) -> Submission:
+        with pytest.raises(ReplyPending):
+            await gateway.get_reply(runs.remote, _request("one"))
+        await asyncio.to_thread(lambda: (runs.submit(_request("one")), runs.collect()))
+        return await gateway.batches.submit()
+
+    submission = runs.of(late, run="another")
+    assert (submission.made, submission.waited_for) == ([], [])
+    assert len(server.asked) == 1
+
+
+BATCH = {"id": "batch-1", "object": "batch", "created_at": 1, "status": "completed"}
+SPOILED: dict[str, tuple[int, Any]] = {
+    "HTML": (200, b"<html>please log in</html>"),
+    "a list": (200, []),
+    "a text": (200, "completed"),
+    "null": (200, None),
+    "nothing": (200, b""),
+    "no status": (200, {**BATCH, "status": None}),
+    "a number as status": (200, {**BATCH, "status": 7}),
+    "another batch": (200, {**BATCH, "id": "batch-2"}),
+    "no id": (200, {"status": "completed"}),
+    "deep nesting": (200, b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    "status 500": (500, b"<html>"),
+}
+
+
+GOOD = {
+    "create": {"another batch"},
+    "upload": {"another batch", "no status", "a number as status"},
+}
+"""What a good answer may be."""
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (event, kind)
+        for event in ("retrieve", "list", "create", "upload")
+        for kind in SPOILED
+        if kind not in GOOD.get(event, ())
+    ],
+)
+def test_a_spoiled_answer_is_asked_for_again(runs: Runs, server: BatchServer, event: str, kind: str) -> None:
+    """One answer about a batch that cannot be read is asked for again; nothing is submitted twice."""
+    server.spoiled = {event: [SPOILED[kind]]}
+    runs.submit(_request("one"))
+    [batch] = runs.collect()
+    assert (batch.status, batch.replies, len(server.batches)) == ("completed", 1, 1)
+    assert server.spoiled == {event: []}
+
+
+@pytest.mark.parametrize("kind", SPOILED)
+def test_answers_that_stay_spoiled_are_one_error(runs: Runs, server: BatchServer, kind: str) -> None:
+    """If no answer about a batch can be read, the error is one that users read, and the batch stays as it was."""
+    runs.submit(_request("one"))
+    server.spoiled = {"retrieve": [SPOILED[kind]] * batch_api.ATTEMPTS}
+    with pytest.raises(RetryableError):
+        runs.collect()
+    [batch] = runs.collect()
+    assert (batch.status, batch.replies) == ("completed", 1)
+
+
+@pytest.mark.parametrize(
+    "errors", [{"data": None}, {"data": [None, {"message": None, "code": "c"}, 7]}, [], "text", {"data": {}}]
+)
+def test_the_errors_of_a_batch_may_have_any_form(runs: Runs, server: BatchServer, errors: Any) -> None:
+    """A server may send null or other values in the list of errors."""
+    runs.submit(_request("one"))
+    server.spoiled = {"retrieve": [(200, {**BATCH, "status": "failed", "errors": errors})]}
+    [batch] = runs.collect()
+    assert (batch.status, batch.error) == ("failed", "c" if "'c'" in str(errors) else "")
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_an_unknown_batch_is_named(runs: Runs, server: BatchServer, tmp_path: Path, status: int) -> None:
+    """The error of a batch that the server does not know names the batch and its file."""
+    runs.submit(_request("one"))
+    server.spoiled = {"retrieve": [(status, {"error": {"message": "gone"}})]}
+    with pytest.raises(ServerError, match="describes the batch batch-1, which it does not know") as caught:
+        runs.collect()
+    [file] = (tmp_path / "cache" / "batches").glob("*.json")
+    assert str(file) in str(caught.value)
+
+
+FILES: dict[str, Callable[[bytes], Any]] = {
+    "UTF-16": lambda content: content.decode().encode("utf-16"),
+    "CR only": lambda content: content.replace(b"\n", b"\r"),
+    "HTML": lambda _: b"<html>please log in</html>",
+    "an error": lambda _: b'{"error": {"message": "not ready"}}',
+    "nothing": lambda _: b"",
+}
+
+
+@pytest.mark.parametrize("kind", [*FILES, "no file"])
+def test_an_unreadable_file_of_answers_sends_nothing_live(runs: Runs, server: BatchServer, kind: str) -> None:
+    """If no answer of a batch can be read, that is an error, and the batch stays open; the next command reads it."""
+    requests = [_request("one"), _request("two")]
+    runs.submit(*requests)
+    if kind == "no file":
+        server.spoiled = {"retrieve": [(200, {**BATCH, "output_file_id": None})]}
+    else:
+        server.change_file = FILES[kind]
+    with pytest.raises(ServerError, match=r"The answers of the batch batch-1 cannot be read"):
+        runs.collect()
+    assert _texts(runs.ask(*requests)) == ["ReplyPending", "ReplyPending"]
+    server.change_file = lambda content: content
+    [batch] = runs.collect()
+    assert (batch.replies, batch.failures) == (2, {})
+    assert server.live == []
+
+
+def test_a_reply_that_is_not_utf8_is_a_failure(runs: Runs, server: BatchServer) -> None:
+    """Invalid UTF-8 is not replaced by another text: the request fails, and the others have their replies."""
+    runs.submit(_request("one"), _request("two"))
+    server.change_file = lambda content: content.replace(b"re: one", b"re: \xff")
+    [batch] = runs.collect()
+    assert batch.replies == 1
+    assert [failure["reason"] for failure in batch.failures.values()] == ["its line is not UTF-8"]
 
 
 def test_an_empty_reply_is_cached_and_counts_as_a_failure(runs: Runs, server: BatchServer) -> None:
