@@ -295,6 +295,11 @@ class Database:
             raise self.unusable_error(f"{self._file}: {error}", "remove this file") from error
         except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
             # UnicodeError: in a damaged file, even SQLite's message may not be UTF-8.
+            if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                raise self.unusable_error(
+                    f"another process{_other_users(self._file)} has locked its file {FILE} for more than {WAIT_S:g} s",
+                    "end that process, and run again: the file is not damaged",
+                ) from None
             file = next(filter(_is_file, (self.directory, *self.directory.parents)), None)
             if file is not None:
                 raise self.unusable_error(f"{file} is a file, not a folder", "remove this file") from error
@@ -406,6 +411,17 @@ class Database:
         if foreign:
             why = f"its file {FILE} contains tables that pytest-rageval did not create: {', '.join(foreign)}"
             raise self.unusable_error(why, kind=ForeignSchemaError)
+
+
+def _other_users(file: Path) -> str:
+    """Return the ids of the other processes that have a file open, in parentheses; "" if they cannot be known."""
+    # Only Linux shows them, and only those of this user.
+    found, identity = [], _identity(file)
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if _identity(link) == identity and link.parts[2] != str(os.getpid()):
+                found.append(link.parts[2])
+    return f" ({', '.join(dict.fromkeys(found))})" if found else ""
 
 
 def _is_file(path: Path) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.stores import sqlite_file
 from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
 
@@ -22,6 +24,7 @@ import sys
 from pathlib import Path
 from pytest_rageval.llm.stores.sqlite_file import Database
 from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.stores import sqlite_file
 from pytest_rageval.llm.stores.interface import Entry
 from pytest_rageval.llm.stores.sqlite_file import ReplyTable
 """
@@ -146,9 +149,8 @@ def test_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_created_has_no_replies_to_save(tmp_path: Path) -> None:
     """A folder that cannot be created raises StoreError; it has no replies, so no export is suggested."""
-    (tmp_path / "cache").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(StoreError, match="FileExistsError") as caught:
-        Database(tmp_path / "cache")
+    with pytest.raises(StoreError, match=r"OSError: .*too long") as caught:
+        Database(tmp_path / ("long" * 100))
     assert str(caught.value).endswith("\nName another folder with --rageval-cache-dir.")
 
 
@@ -469,3 +471,31 @@ __import__("time").sleep(60)
     out, err = start(READ_ONLY, tmp_path / "cache", before=("unshare", "-rm")).communicate(timeout=60)
     assert err == ""
     assert out.splitlines()[0] == "True ['a', 'b']"
+
+
+LOCK_HOLDER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_long_lock_is_not_taken_for_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If another process locks the file, the error names it, and does not advise to delete the file."""
+    monkeypatch.setattr(sqlite_file, "WAIT_S", 0.1)
+    database = Database(tmp_path)
+    command = [sys.executable, "-c", LOCK_HOLDER, str(tmp_path / FILE)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(
+            StoreError, match=r"another process.* has locked its file .* for more than 0\.1 s"
+        ) as caught:
+            database.execute("BEGIN IMMEDIATE")
+        assert "delete" not in str(caught.value)
+        if Path("/proc/self/fd").is_dir():
+            assert f"({holder.pid})" in str(caught.value)
+        holder.communicate()
+    database.close()
