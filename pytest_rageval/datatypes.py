@@ -56,6 +56,8 @@ class Document:
         score: the retriever's score of the passage, on the retriever's own scale, or None. Never used to rank.
         metadata: other data from the retriever.
         span: the passage's range of characters in a file, or None if unknown.
+        chunk_id: the passage's own id if `id` is that of the document that it was cut from; else None. It tells the
+            chunks of one document apart. A gold passage with either id is found.
     """
 
     text: str
@@ -63,6 +65,7 @@ class Document:
     score: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     span: Span | None = None
+    chunk_id: str | None = None
 
     if TYPE_CHECKING:
         # `"kb-112" in ranking` compares an id with a document. mypy allows that if the class defines `__eq__`.
@@ -74,7 +77,9 @@ class Document:
 
     @property
     def identity(self) -> str:
-        """A key that equal documents share: the id, or without an id the text and, if known, the span."""
+        """A key that equal documents share: the chunk's id, the id, or without ids the text and, if known, the span."""
+        if self.chunk_id is not None:
+            return f"chunk:{self.chunk_id}"
         if self.id is not None:
             return f"id:{self.id}"
         # The same sentence at two places in a file makes two documents.
@@ -181,6 +186,13 @@ class Example:
     def relevant(self) -> tuple[Gold, ...]:
         """The gold passages with a grade above 0."""
         return tuple([gold for gold in self.gold if gold.grade > 0])
+
+    @property
+    def gold_id_keys(self) -> frozenset[str]:
+        """The `id_key` of each relevant gold passage that is found by its id: those without a span."""
+        return frozenset(
+            [id_key(gold.id) for gold in self.relevant if gold.id is not None and gold.span is None]
+        )
 
     @property
     def wanted(self) -> tuple[tuple[str, ...], ...]:
@@ -294,8 +306,8 @@ class Retrieval:
 class Ranking(Sequence[Document]):
     """The documents that a retriever returned for a query, best first, without repetition.
 
-    A repeated document keeps its best rank. `"kb-112" in ranking` searches for an id. `document in ranking` searches
-    for the document's id or, if it has none, for its text.
+    A repeated document keeps its best rank. `"kb-112" in ranking` searches for the id of a document or of a chunk.
+    `document in ranking` searches for the document's id or, if it has none, for its text.
 
     Attributes:
         query: the query.
@@ -382,6 +394,19 @@ class Ranking(Sequence[Document]):
         return tuple(document.id for document in self.documents)
 
     @property
+    def id_keys(self) -> frozenset[str]:
+        """The `id_key` of each id of a document or of a chunk."""
+        chunk_ids = [document.chunk_id for document in self.documents] if self.has_chunk_ids else []
+        return frozenset([id_key(name) for name in (*self.ids, *chunk_ids) if name is not None])
+
+    @property
+    def has_chunk_ids(self) -> bool:
+        """Whether a document has a `chunk_id`."""
+        if isinstance(self.documents, SpooledDocuments):
+            return self.documents.has_chunk_ids
+        return any(document.chunk_id is not None for document in self.documents)
+
+    @property
     def labels(self) -> list[str]:
         """The documents' names in reports (`Document.label`), in rank order."""
         return [document.label for document in self.documents]
@@ -403,12 +428,12 @@ class Ranking(Sequence[Document]):
         if isinstance(item, Document):
             if item.id is None:
                 return any(item.text == document.text for document in self.documents)
-            item = item.id
+            item = item.chunk_id or item.id
         try:
             identifier = as_identifier(item)
         except TypeError:
             return False
-        return identifier is not None and id_key(identifier) in map(id_key, filter(None, self.ids))
+        return identifier is not None and id_key(identifier) in self.id_keys
 
 
 def _documents_record(documents: Sequence[Document]) -> list[Any]:
@@ -422,6 +447,7 @@ def _documents_record(documents: Sequence[Document]) -> list[Any]:
             document.score,
             document.metadata or None,
             document.span and tuple(document.span),
+            document.chunk_id,
         )
         for document in documents
     ]
@@ -432,8 +458,8 @@ def _documents_from_record(record: Sequence[Any]) -> tuple[Document, ...]:
         return tuple(record)
     return tuple(
         [
-            Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span))
-            for text, id_, score, metadata, span in record
+            Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span), chunk_id)
+            for text, id_, score, metadata, span, chunk_id in record
         ]
     )
 
@@ -455,9 +481,12 @@ def _rankings_from_record(record: Iterable[tuple[Any, ...]]) -> tuple[Ranking, .
 
 
 class SpooledDocuments(SpooledTuple[Document]):
-    """The documents of a ranking in a spool. `ids` and `textless` are available without creating the documents."""
+    """The documents of a ranking in a spool.
 
-    __slots__ = ("textless",)
+    `ids`, `textless` and `has_chunk_ids` are available without creating the documents.
+    """
+
+    __slots__ = ("has_chunk_ids", "textless")
 
     decode: Callable[[Any], tuple[Document, ...]] = staticmethod(_documents_from_record)
 
@@ -470,6 +499,7 @@ class SpooledDocuments(SpooledTuple[Document]):
         decoded = tuple(documents) if unchanging else None
         super().__init__(spool, _documents_record(documents), len(documents), decoded=decoded)
         self.textless: int = len([document for document in documents if not document.text.strip()])
+        self.has_chunk_ids: bool = any(document.chunk_id is not None for document in documents)
 
     @property
     def ids(self) -> tuple[str | None, ...]:

@@ -1,4 +1,4 @@
-"""Values of foreign types, such as those of NumPy and pandas: missing values, whole numbers, ids, data frames.
+"""Values of foreign types, such as NumPy's and pandas': missing values, whole numbers, ids, mappings, data frames.
 
 The types are recognized by their names and methods, so that their packages need not be imported.
 
@@ -17,12 +17,15 @@ __all__ = [
     "FLOAT_OF_INTEGER",
     "MISSING_WORDS",
     "as_identifier",
+    "as_mapping",
     "data_frame_rows",
     "id_key",
     "id_keys",
     "is_data_frame",
     "is_identifier",
     "is_missing",
+    "is_record",
+    "modules_of",
     "plain_number",
     "to_plain",
     "whole_number",
@@ -167,8 +170,12 @@ def to_plain(value: Any) -> Any:
 
 
 def is_data_frame(value: Any) -> bool:
-    """Whether a value is a data frame, as of pandas or Polars."""
-    return hasattr(value, "iter_rows") or hasattr(value, "itertuples")
+    """Whether a value is a data frame, as of pandas or Polars, or a table of Arrow."""
+    return (
+        hasattr(value, "iter_rows")
+        or hasattr(value, "itertuples")
+        or (hasattr(value, "to_pylist") and hasattr(value, "column_names"))
+    )
 
 
 def data_frame_rows(frame: Any) -> Iterable[dict[str, Any]]:
@@ -176,5 +183,36 @@ def data_frame_rows(frame: Any) -> Iterable[dict[str, Any]]:
     if hasattr(frame, "iter_rows"):
         rows: Iterable[dict[str, Any]] = frame.iter_rows(named=True)
         return rows
+    if hasattr(frame, "to_pylist"):
+        # By batch, so that not all rows of a large table are objects of Python at once.
+        batches = frame.to_batches() if hasattr(frame, "to_batches") else [frame]
+        return (row for batch in batches for row in batch.to_pylist())
     names = [str(name) for name in frame.columns]
     return (dict(zip(names, row, strict=True)) for row in frame.itertuples(index=False, name=None))
+
+
+def modules_of(value: object) -> list[str]:
+    """Return the modules of the class of an object, of its bases, and of its metaclass, the closest first.
+
+    >>> modules_of(True)
+    ['builtins']
+    """
+    kinds = (*type(value).__mro__, type(type(value)))
+    return list(dict.fromkeys(str(kind.__module__) for kind in kinds))
+
+
+def is_record(value: Any) -> bool:
+    """Whether the iterator of a value returns the names of its fields: a mapping, a row, or a model of pydantic."""
+    return isinstance(value, Mapping) or hasattr(value, "keys") or hasattr(type(value), "model_fields")
+
+
+def as_mapping(value: Any) -> Mapping[Any, Any] | None:
+    """Return a mapping, or an object that is read like one, as a mapping; None for any other value.
+
+    Rows of databases and records of frameworks have keys and values without being a `Mapping`.
+    """
+    if isinstance(value, Mapping):
+        return value
+    if callable(getattr(value, "keys", None)) and hasattr(value, "__getitem__"):
+        return {key: value[key] for key in value.keys()}  # noqa: SIM118 - iteration may give the values
+    return None

@@ -106,6 +106,9 @@ OPTIONS: Final = (
     Option("match_share", "SHARE",
            "share of a gold passage that the retrieved documents must contain, if it is matched by span or by text",
            default=0.5),
+    Option("document_id", "PATH",
+           "field of the retrieved documents that has the ids of the gold passages, such as metadata.source or "
+           "payload.doc_id. Default: id, doc_id and other usual names"),
     Option("encoder", "MODEL[@LAYER]",
            "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder. BERTScore "
            "compares tokens of the layer, such as roberta-large@17. Default: the packaged model and its last layer"),

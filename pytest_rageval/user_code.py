@@ -5,12 +5,12 @@ import contextlib
 import inspect
 import threading
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, NamedTuple, NoReturn, Self
+from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.inline import require_loop
@@ -25,7 +25,7 @@ from pytest_rageval.errors import (
     raised_in_package,
     summary_line,
 )
-from pytest_rageval.foreign_values import is_data_frame
+from pytest_rageval.foreign_values import is_data_frame, is_record
 
 __all__ = [
     "CACHED",
@@ -195,7 +195,10 @@ class UserCallable:
     async def _await(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
         try:
             with self._stopwatches.stopwatch() as watch:
-                return self._convert(await result, args, kwargs, watch)
+                value = await result
+                if _is_async_iterable(value):
+                    value = await _read_async(value)
+                return self._convert(value, args, kwargs, watch)
         except (RagevalError, Unscored):
             raise
         except CALL_ERRORS as error:
@@ -212,6 +215,8 @@ class UserCallable:
         try:
             with self._stopwatches.stopwatch() as watch:
                 result = self.function(*args, **kwargs)
+                if _is_async_iterable(result):
+                    return _read_async(result)
                 return result if inspect.isawaitable(result) else self._convert(result, args, kwargs, watch)
         except (RagevalError, Unscored):
             raise
@@ -427,15 +432,24 @@ def error_result(error: BaseException) -> InvalidResult:
 def read_to_end(result: Any) -> Any:
     """Return a lazy iterable as a list; any other value unchanged.
 
-    A data frame is unchanged, since its iterator returns the names of the columns, and so is a set: a list of it would
-    hide that it has no order.
+    A data frame and a record are unchanged, since their iterators return names; a cursor, which has the names of the
+    columns; and a set, since a list of it would hide that it has no order.
     """
     complete = (str, bytes, Mapping, list, tuple, set, frozenset)
     if isinstance(result, complete) or not isinstance(result, Iterable) or inspect.isawaitable(result):
         return result
-    if is_data_frame(result):
+    if is_data_frame(result) or is_record(result) or hasattr(result, "fetchall"):
         return result
     return list(result)
+
+
+async def _read_async(items: AsyncIterable[Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+def _is_async_iterable(result: Any) -> TypeGuard[AsyncIterable[Any]]:
+    """Whether a result can be read only in an event loop."""
+    return isinstance(result, AsyncIterable) and not isinstance(result, Iterable)
 
 
 def _identity(function: Any) -> str:

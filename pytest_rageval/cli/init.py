@@ -18,9 +18,9 @@ from textwrap import indent
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, echo_err
-from pytest_rageval.errors import InputError, did_you_mean, summary_line
+from pytest_rageval.errors import CallableError, InputError, did_you_mean, summary_line
 from pytest_rageval.evalsets.loading import load
-from pytest_rageval.retrievers.adapters import ADAPTERS
+from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 
 __all__ = ["init_command"]
 
@@ -501,6 +501,10 @@ def _check_retriever(retriever: str, folders: Sequence[str]) -> str:
         raise InputError(
             f"{head}: {path} is {kind}.\nIf it makes the retriever, write --retriever '{retriever}()'."
         )
+    try:
+        search_of(value, ADAPTERS, path)
+    except CallableError as error:
+        raise InputError(f"{head}: {error}") from None
     return ""
 
 

@@ -120,6 +120,14 @@ def _parse_encoder(text: str) -> str:
     return text
 
 
+def _parse_path(text: str) -> str:
+    # In pytest.ini, the quotes of a line that was written for pyproject.toml are a part of the value.
+    path = text.strip().strip("\"'")
+    if not all(path.split(".")):
+        raise ValueError("expected the path of a field, such as metadata.source")
+    return path
+
+
 def _choice_parser(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -148,6 +156,7 @@ PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "judge_parameters": parse_parameters,
     "comparator": str,
     "match_share": parse_positive_share,
+    "document_id": _parse_path,
     "encoder": _parse_encoder,
     "bleu_smoothing": _choice_parser("exp", "none"),
     "max_tokens": parse_positive_int,

@@ -73,6 +73,7 @@ class Settings:
     judge_parameters: Mapping[str, Any] | None = None
     comparator: str = "judge"
     match_share: float = 0.5
+    document_id: str | None = None
     encoder: str | None = None
     bleu_smoothing: Literal["exp", "none"] = "exp"
     max_tokens: int | None = None
@@ -256,6 +257,7 @@ class Settings:
             "both_orders": self.both_orders,
             "comparator": self.comparator,
             "match_share": self.match_share,
+            **({} if self.document_id is None else {"document_id": self.document_id}),
             **({} if self.encoder is None else {"encoder": self.encoder}),
             **({} if self.bleu_smoothing == "exp" else {"bleu_smoothing": self.bleu_smoothing}),
             "seed": self.seed,

@@ -189,6 +189,7 @@ class Pipeline:
         comparators: further comparators by name.
         seed: the seed of random orders of passages in prompts.
         match_share: the share of a gold passage that must be retrieved for the passage to count as found.
+        document_id: the path of the field with the ids of the documents; empty: the usual names.
         both_orders: whether two long answers are judged in both orders.
         repeat: the number of the repeat, from 0. It determines the sample numbers of generator and judge.
         draw_settings: how often and at which temperature answers are generated.
@@ -211,6 +212,7 @@ class Pipeline:
     comparators: Mapping[str, judges.Comparator] = field(default_factory=dict)
     seed: int = 0
     match_share: float = DEFAULT_MATCH_SHARE
+    document_id: str = ""
     both_orders: bool = False
     repeat: int = 0
     draw_settings: DrawSettings = DEFAULT_DRAWS
@@ -287,6 +289,11 @@ class Pipeline:
     def known_ranking(self, query: Query, k: int) -> Ranking | None:
         """Return the ranking if it was retrieved already; None if it was not, or if the retriever failed."""
         return cast("Ranking | None", self._rankings[k].get_if_done(self.retriever.key(query)))
+
+    @property
+    def retriever_description(self) -> str:
+        """The class of the retriever, and by what it was recognised; empty for a function."""
+        return getattr(self.retriever, "description", "")
 
     @property
     def has_retrieved(self) -> bool:

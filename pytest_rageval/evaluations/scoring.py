@@ -10,7 +10,14 @@ from pytest_rageval.answers.comparators import JUDGE_METHOD_OF_COMPARATOR, Expre
 from pytest_rageval.answers.judge_protocol import collect_tallies
 from pytest_rageval.concurrency.gathering import gather_all
 from pytest_rageval.datatypes import Example
-from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
+from pytest_rageval.errors import (
+    CallableError,
+    InputError,
+    QueryError,
+    RagevalError,
+    Undefined,
+    Unscored,
+)
 from pytest_rageval.evaluations.pipeline import (
     DEFAULT_DRAWS,
     DrawSettings,
@@ -33,6 +40,7 @@ __all__ = [
     "REFERENCES",
     "ScoreDef",
     "check_failures",
+    "check_ids",
     "combine_errors",
     "each_example",
     "score_each",
@@ -186,6 +194,7 @@ class ScoreDef:
             "package": package,
             "scoring": SCORING_VERSION,
             "match_share": pipeline.match_share,
+            **({"document_id": pipeline.document_id} if pipeline.document_id else {}),
         }
         for method in self._generator_methods:
             fingerprint |= _prefixed("generator", pipeline.generator.identity(method))
@@ -284,6 +293,41 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
         )
         remedy = "Fix it, or allow a larger share with --rageval-max-unscored SHARE."
         raise combine_errors(failed, f"{share} {remedy}")
+
+
+def check_ids(retriever: Any, outcomes: Sequence[Outcome]) -> None:
+    """Check that the ids of the gold passages are not in another field of the documents than the id.
+
+    This happens if a framework creates new ids at each start, for instance. Then every score is 0, which says nothing
+    of the retriever.
+
+    Args:
+        retriever: the retriever; only one with a sample of `fields` can be checked.
+        outcomes: the outcomes of a score that compares rankings with gold passages.
+
+    Raises:
+        InputError: no gold passage was found, and a field has ids of gold passages.
+    """
+    fields = getattr(retriever, "fields", None)
+    if fields is None or any(outcome.value for outcome in outcomes):
+        return
+    rankings = [
+        (outcome.evidence.ranking, gold)
+        for outcome in outcomes
+        if outcome.evidence.ranking is not None and (gold := outcome.example.gold_id_keys)
+    ]
+    found = fields.gold_field(rankings)
+    if found is None:
+        return
+    ids = [name for ranking, _ in rankings for name in ranking.ids if name is not None]
+    own = f"ids such as {ids[0]!r:.60}" if ids else "no ids"
+    raise InputError(
+        f"No retrieved document has the id of a gold passage: they have {own}.\n"
+        f"Their field {found.path} has ids of gold passages, in {found.rankings} of {counted(found.of, 'ranking')}: "
+        f"{join_first([repr(value) for value in found.values], MAX_SHOWN_ERRORS)}.\n"
+        "To use it as the id, write in pytest.ini or under [tool.pytest.ini_options]: "
+        f'rageval_document_id = "{found.path}"'
+    )
 
 
 def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> RagevalError:

@@ -226,7 +226,8 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
 
     1. Both have a span: the common characters, if both spans are in one file (`matching_files`); otherwise nothing.
        Ids and texts do not count, because an id may mean another cut of the corpus since the passage was labelled.
-    2. Both have an id: the whole passage if the ids are equal (`id_key`); otherwise nothing.
+    2. Both have an id: the whole passage if the ids are equal (`id_key`), or if its id is that of the document's chunk;
+       otherwise nothing.
     3. The passage has a text: its words that are also in the document, in runs of at least 8 consecutive words, or of
        more than half of the words of a passage with fewer than 16. Shorter runs are common phrases. Words are compared
        without case and punctuation, and a word counts by its number of letters. This rule is the least reliable: a text
@@ -245,7 +246,8 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
         matches = matching_files(wanted.source, [span.source]) if files is None else files
         return Overlap(_common_span(span, wanted) if normalize_path(span.source) in matches else (), "span")
     if document.id is not None and passage.id is not None:
-        return Overlap(WHOLE if id_key(document.id) == id_key(passage.id) else (), "id")
+        own_ids = map(id_key, filter(None, (document.id, document.chunk_id)))
+        return Overlap(WHOLE if id_key(passage.id) in own_ids else (), "id")
     if passage.text is None or not words(passage.text):
         return None
     return _common_text(document.text, passage.text)
@@ -286,9 +288,11 @@ def ideal_labels(gold: Sequence[Gold]) -> list[int]:
 def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int], ...] | None:
     """Return the positions in the ranking of relevant gold passages, with their grades above 0.
 
-    None if ids alone do not decide: a document or a passage has no id, a passage has a span, or two passages have the
-    same id.
+    None if ids alone do not decide: a document or a passage has no id, a document has the id of a chunk, a passage has
+    a span, or two passages have the same id.
     """
+    if ranking.has_chunk_ids:
+        return None
     ids = cast("Sequence[str]", ranking.ids)
     gold_ids = cast("list[str]", [passage.id for passage in gold if passage.source is None])
     if None in ids or None in gold_ids or len(gold_ids) < len(gold):

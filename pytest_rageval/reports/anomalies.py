@@ -10,7 +10,7 @@ from pytest_rageval.foreign_values import id_key
 from pytest_rageval.scores import Outcome
 
 if TYPE_CHECKING:
-    from pytest_rageval.datatypes import Example, Ranking
+    from pytest_rageval.datatypes import Ranking
 
 __all__ = ["all_zero_reason", "anomalies_entry", "anomalies_text"]
 
@@ -67,26 +67,17 @@ def _count_foreign_ids(outcomes: Sequence[Outcome]) -> int:
     """
     for outcome in outcomes:
         ranking = outcome.evidence.ranking
-        if ranking is not None and not _gold_ids(outcome.example).isdisjoint(_retrieved_ids(ranking)):
+        if ranking is not None and not outcome.example.gold_id_keys.isdisjoint(ranking.id_keys):
             # In general the first ranking has a gold id. Then the other rankings and gold passages need not be read.
             return 0
-    gold = {name for outcome in outcomes for name in _gold_ids(outcome.example)}
+    gold = {name for outcome in outcomes for name in outcome.example.gold_id_keys}
     with_ids = 0
     for ranking in _rankings(outcomes) if gold else ():
-        ids = _retrieved_ids(ranking)
+        ids = ranking.id_keys
         if not gold.isdisjoint(ids):
             return 0
         with_ids += bool(ids)
     return with_ids if with_ids >= MIN_RANKINGS else 0
-
-
-def _retrieved_ids(ranking: "Ranking") -> set[str]:
-    return {id_key(name) for name in ranking.ids if name is not None}
-
-
-def _gold_ids(example: "Example") -> set[str]:
-    """Return the ids of the gold passages that are matched by their id."""
-    return {id_key(gold.id) for gold in example.relevant if gold.id is not None and gold.span is None}
 
 
 def _count_ids_as_texts(outcomes: Sequence[Outcome]) -> int:

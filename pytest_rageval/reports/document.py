@@ -161,6 +161,7 @@ class RetrievalEntry(TypedDict, total=False):
     """The latency, size and cost of the retrievals of a test.
 
     The latencies, in seconds, are over the `timed` questions. The other numbers are means over all questions.
+    `retriever` is the class of the retriever, and by what it was recognised; a function has none.
     """
 
     k: int
@@ -171,6 +172,7 @@ class RetrievalEntry(TypedDict, total=False):
     context_tokens: float | None
     calls: float
     cost: float | None
+    retriever: str
 
 
 class ScoreEntry(TypedDict, total=False):

@@ -51,11 +51,12 @@ def retrieval_from_ranking(ranking: Ranking) -> Retrieval:
     return Retrieval(ranking, count_tokens(numbered_list(texts)) if texts else 0)
 
 
-def retrieval_entry(retrievals: Collection[Retrieval]) -> RetrievalEntry | None:
+def retrieval_entry(retrievals: Collection[Retrieval], retriever: str = "") -> RetrievalEntry | None:
     """Return the key `retrieval` of a test: latency, tokens, calls and cost at the largest cut-off.
 
     None is returned if there are no retrievals. Latencies are over the questions during whose retrieval no other
-    retrieval ran; they are None if there is no such question.
+    retrieval ran; they are None if there is no such question. `retriever` is the class of the retriever, and by what it
+    was recognised; empty for a function.
     """
     if not retrievals:
         return None
@@ -74,6 +75,7 @@ def retrieval_entry(retrievals: Collection[Retrieval]) -> RetrievalEntry | None:
         "context_tokens": fmean(tokens) if tokens else None,
         "calls": fmean(ranking.calls for ranking in rankings),
         "cost": fmean(costs) if costs else None,
+        **({"retriever": retriever} if retriever else {}),
     }
 
 
@@ -83,10 +85,15 @@ def _known_values(rankings: Iterable[Ranking], get: Callable[[Ranking], float | 
 
 
 def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each test: "test_a.py::test: a retrieval takes 12 ms (p50), 34 ms (p95), 1 call, …"."""
+    """Yield lines for each test: "test_a.py::test: a retrieval takes 12 ms (p50), 34 ms (p95), 1 call, …".
+
+    A second line says as what the retriever was recognised, unless it is a function.
+    """
     for test in tests:
         if entry := test.get("retrieval"):
             yield f"{test['nodeid']}: a retrieval takes {_costs_text(entry)}"
+            if "retriever" in entry:
+                yield f"{test['nodeid']}: the retriever is {entry['retriever']}"
 
 
 def _costs_text(entry: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """Retrievers: calls of the user's own retriever, and baseline retrievers to compare it with.
 
 - `Retriever` (here): calls the retriever under test and converts its results.
-- `adapters`: create a `Search` from each supported kind of retriever. `documents`: converts the returned items.
+- `adapters`: create a `Search` from each supported kind of retriever.
+- `result_shapes`: finds the documents in a result. `documents`: converts them. `fields`: their fields by path.
 - `query_batcher`: groups questions into batches, for retrievers that accept several questions in one call.
 - `executor`, `worker`: run a retriever in other processes.
 - `bm25`, `dense`, `llm_baselines`: baseline retrievers.
@@ -10,6 +11,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
@@ -20,6 +22,7 @@ from pytest_rageval.lazy import Lazy
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.retrievers.fields import FieldSample
 from pytest_rageval.user_code import InvalidResult, UserCallable, is_cached
 
 if TYPE_CHECKING:
@@ -63,7 +66,7 @@ class Retriever:
         loop: the run's event loop.
         name: the name of its fixture, for messages.
         replays: whether it replays recorded rankings, so that the duration of a call is not that of a retrieval.
-        read: converts the result of the search.
+        read: converts the result of the search, and adds its documents to the sample of fields.
         max_concurrency: the most questions of a score in flight.
     """
 
@@ -74,9 +77,11 @@ class Retriever:
         *,
         name: str = FIXTURE,
         replays: bool = False,
-        read: Callable[[Any], Retrieval] = retrieval_from,
+        read: Callable[..., Retrieval] = retrieval_from,
         max_concurrency: int = MAX_CONCURRENCY,
     ) -> None:
+        self.fields: FieldSample = FieldSample()
+        read = partial(read, sample=self.fields)
         self.max_concurrency = max_concurrency
         self._search = search
         self._name = name
@@ -97,6 +102,11 @@ class Retriever:
     def replays(self) -> bool:
         """Whether it replays recorded rankings, so that the duration of a call is not that of a retrieval."""
         return self._replays
+
+    @property
+    def description(self) -> str:
+        """The class of the retriever, and by what it was recognised; empty for a function."""
+        return self._search.description
 
     @property
     def context_names(self) -> frozenset[str]:
@@ -204,18 +214,19 @@ def _as_example(query: Example | str) -> Example:
     return Example("", query) if isinstance(query, str) else query
 
 
-def adapt_retriever(
+def adapt_retriever(  # noqa: PLR0913 - the parts of a test that it depends on
     retriever: object,
     loop: BackgroundEventLoop,
     adapters: Sequence[Adapter] = ADAPTERS,
     *,
     name: str = FIXTURE,
     executor: object = None,
+    id_path: str = "",
 ) -> Retriever:
     """Return the object of a fixture, by default `rageval_retriever`, as a `Retriever`.
 
     The first adapter that recognises the object adapts it. With an executor the retriever runs there, unless it replays
-    recorded rankings.
+    recorded rankings. `id_path` is the path of the field with the ids of the documents; empty: the usual names.
 
     Raises:
         CallableError: no adapter recognises the object, the adapter cannot use it, an adapter of a plugin raised or
@@ -227,11 +238,14 @@ def adapt_retriever(
         from pytest_rageval.retrievers.executor import read_remote_result, search_in_executor  # noqa: PLC0415 - few runs have an executor
 
         cause = _cause(name)
-        search = search_in_executor(retriever, executor, loop, adapters=adapters, name=name, cause=cause)
+        search = search_in_executor(
+            retriever, executor, loop, adapters=adapters, name=name, cause=cause, id_path=id_path
+        )
         return Retriever(
             search, loop, name=name, read=read_remote_result, max_concurrency=MAX_CONCURRENCY_IN_EXECUTOR
         )
-    return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays)
+    read = partial(retrieval_from, id_path=id_path)
+    return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays, read=read)
 
 
 def _cause(name: str) -> Cause:

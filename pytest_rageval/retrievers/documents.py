@@ -10,13 +10,23 @@ from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
 from pytest_rageval.datatypes import Document, Retrieval, Span, SpooledDocuments, Step
+from pytest_rageval.digests import digest
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.foreign_values import (
     as_identifier,
+    as_mapping,
     data_frame_rows,
     is_data_frame,
     is_identifier,
     is_missing,
+)
+from pytest_rageval.retrievers.fields import FieldSample, flat_fields, value_at
+from pytest_rageval.retrievers.result_shapes import (
+    ID_NAMES,
+    METADATA_NAMES,
+    SCORE_NAMES,
+    TEXT_NAMES,
+    documents_in,
 )
 from pytest_rageval.user_code import InvalidResult, as_number
 
@@ -34,11 +44,12 @@ OFFSET_NAMES: Final = (
 )
 """The names of a passage's offsets, and whether they are offsets in a page if the passage has a page."""
 
-TEXT_NAMES: Final = ("text", "page_content", "content", "passage", "body")
-ID_NAMES: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
-CONTENT_METHOD: Final = "get_content"  # the method of LlamaIndex's multimodal nodes
-SCORE_NAMES: Final = ("score", "similarity")
-METADATA_NAMES: Final = ("metadata", "meta")
+CONTENT_METHOD: Final = "get_content"  # the method of LlamaIndex's nodes
+PARENT_ID: Final = "ref_doc_id"  # the id of the document that such a node was cut from
+NESTED_NAMES: Final = (
+    "payload", "entity", "_source", "fields", "properties", "record", "document", "passage", "chunk", "content",
+)  # fmt: skip
+"""The names of the part of an item that has its text: in Qdrant, Milvus, Elasticsearch, Weaviate …"""
 SPAN_KEYS: Final = frozenset((*SOURCE_NAMES, "node", *METADATA_NAMES))
 """A dict without any of these keys names no file."""
 
@@ -75,18 +86,29 @@ def _span(item: object, text: str) -> Span | None:
     return None
 
 
-def document_from(item: object) -> Document:
+def document_from(item: object, id_path: str = "") -> Document:
     """Return one retrieved item as a document.
+
+    Args:
+        item: the item, in any form.
+        id_path: the path of the field with the id, such as "metadata.source"; empty: the usual names.
 
     A string is a text without an id. A dict or an object is read by key or attribute: the text under a name in
     `TEXT_NAMES`, the id under a name in `ID_NAMES`, of the item or of its metadata; the first match counts, and a
     missing value of a data frame is no match. The fields of a `Document` are converted to their types. Pairs
-    (document, score) and LlamaIndex's nodes with a score become the document with that score. An item with an id and
+    (document, score) and LlamaIndex's nodes with a score become the document with that score. A node of LlamaIndex has
+    the id of the document that it was cut from, if it has one, and its own as `chunk_id`. An item with an id and
     without text has the text "".
 
     Raises:
-        CallableError: the item has neither text nor id, or it is a `Document` with an invalid span.
+        CallableError: the item has neither text nor id, nothing at `id_path`, or it is a `Document` with an invalid
+            span.
     """
+    document = _read_item(item)
+    return _with_id_at(document, item, id_path) if id_path else document
+
+
+def _read_item(item: object) -> Document:
     if isinstance(item, Document):
         types = type(item.text), type(item.id), type(item.score), type(item.metadata)
         has_plain_span = item.span is None or _checked_span(item.span) is item.span
@@ -96,26 +118,112 @@ def document_from(item: object) -> Document:
     if isinstance(item, str):
         return Document(item)
     # A shortcut: most items are dicts, which have neither a node nor a method.
-    is_dict = type(item) is dict
-    item_and_score = None if is_dict else _item_and_score(item)
+    item_and_score = None if type(item) is dict else _item_and_score(item)
     if item_and_score is not None:
-        return replace(document_from(item_and_score[0]), score=item_and_score[1])
+        return replace(_read_item(item_and_score[0]), score=item_and_score[1])
+    return _read_fields(item)
+
+
+def _read_fields(item: object) -> Document:
     metadata = _first(item, METADATA_NAMES)
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    identifier = _identifier_of(_first(item, ID_NAMES))
+    text, content = _first(item, TEXT_NAMES), getattr(item, CONTENT_METHOD, None)
+    # A search engine that stores lists has the id in a list too.
+    id_value = _first(item, ID_NAMES)
+    identifier = _identifier_of(_only(id_value) if type(text) is list else id_value)
     if identifier is None:
         identifier = _identifier_of(_first(metadata, ID_NAMES))
-    text, content = _first(item, TEXT_NAMES), None if is_dict else getattr(item, CONTENT_METHOD, None)
     if text is None and callable(content):
         text = content()
-    text = _text_of(item, text, identifier)
-    return Document(
-        text=text,
-        id=identifier,
-        score=as_number(_first(item, SCORE_NAMES)),
-        metadata=metadata,
-        span=_span(item, text),
+    if type(text) is not str:
+        part = _from_part(item)
+        if part is not None:
+            return part
+        text = _only(text)
+        if text is None:
+            # Pinecone keeps the texts in the metadata.
+            text = _first(metadata, METADATA_TEXT_NAMES)
+    text, score, chunk_id = _text_of(item, text, identifier), as_number(_first(item, SCORE_NAMES)), None
+    if callable(content):
+        parent_id = _identifier_of(getattr(item, PARENT_ID, None))
+        if parent_id not in (None, identifier):
+            identifier, chunk_id = parent_id, identifier
+    return Document(text, identifier, score, metadata, _span(item, text), chunk_id)
+
+
+def _with_id_at(document: Document, item: object, id_path: str) -> Document:
+    """Return a document with the id at a path of the item; its own id tells the chunks of one document apart.
+
+    Raises:
+        CallableError: there is nothing at the path, or what is no id.
+    """
+    values = (value_at(holder, id_path) for holder in (item, document))
+    identifier = _identifier_of(_only(next((value for value in values if value is not None), None)))
+    if identifier is None:
+        fields = ", ".join(flat_fields(item)) or "(none)"
+        raise CallableError(
+            f"has no field {id_path}: it has {fields}.\n"
+            "The setting rageval_document_id names the field that every document has its id in."
+        )
+    own_id = document.chunk_id or document.id or digest(document.text)[:12]
+    # With the document's id before it, no gold passage has this id by chance.
+    return replace(
+        document, id=identifier, chunk_id=f"{identifier}/{own_id}" if own_id != identifier else None
     )
+
+
+NO_TEXT: Final = "has no text"
+METADATA_TEXT_NAMES: Final = ("text", "page_content")
+
+
+def _from_part(item: object) -> Document | None:
+    """Return the document of an item that has its text in a part, such as `payload`, or that is read like a mapping.
+
+    The item's own id and score take precedence. None: the item has no such part.
+    """
+    part = next((value for name in NESTED_NAMES if _has_parts(value := _get_value(item, name))), None)
+    if part is None:
+        fields = None if isinstance(item, Mapping) else _as_fields(item)
+        return None if fields is None else _read_item(fields)
+    fields = as_mapping(part)
+    try:
+        document = _read_item(part)
+    except CallableError as error:
+        if not str(error).startswith(NO_TEXT):
+            raise
+        if fields is None:
+            return None
+        document = Document("")
+    own_id, score = _identifier_of(_first(item, ID_NAMES)), as_number(_first(item, SCORE_NAMES))
+    if own_id is None and document.id is None and not document.text:
+        return None
+    used = TEXT_NAMES if own_id is not None else (*TEXT_NAMES, *ID_NAMES)
+    metadata = document.metadata or {
+        name: value for name, value in (fields or {}).items() if name not in used
+    }
+    return replace(
+        document,
+        id=document.id if own_id is None else own_id,
+        score=document.score if score is None else score,
+        metadata=metadata,
+    )
+
+
+def _has_parts(value: object) -> bool:
+    """Whether a value is neither missing nor a plain value, a series or a method."""
+    plain = isinstance(value, str | bytes | int | float | list | tuple | set | frozenset)
+    return not (plain or callable(value) or is_missing(value))
+
+
+def _as_fields(item: object) -> Mapping[Any, Any] | None:
+    """Return an object without the usual attributes as a mapping: a row of a database, or a document of tantivy."""
+    convert = getattr(item, "to_dict", None)
+    return as_mapping(convert() if callable(convert) else item)
+
+
+def _only(value: object) -> object:
+    """Return the value of a list of one, as search engines store a field; any other value unchanged."""
+    return value[0] if type(value) is list and len(value) == 1 else value
 
 
 def _with_field_types(document: Document) -> Document:
@@ -169,12 +277,14 @@ def _text_of(item: object, text: object, identifier: object) -> str:
     hint = ""
     if isinstance(item, Retrieval):
         hint = " Return the Retrieval itself, not a list with it."
+    elif isinstance(item, tuple):
+        hint = ' Of rows, name the columns: [{"id": id, "text": text} for id, text in rows].'
     elif is_document_list(item):
         hint = " Of a pair (documents, scores), return the documents or zip(documents, scores)."
     elif as_number(item) is not None:
         hint = f' Return an id as {{"id": {item!s:.40}}}.'
     raise CallableError(
-        f"has no text: {what}.\n"
+        f"{NO_TEXT}: {what}.\n"
         f"Return strings, or dicts or objects with the text under one of: {', '.join(TEXT_NAMES)}.{hint}"
     )
 
@@ -258,18 +368,24 @@ def _first(item: object, names: tuple[str, ...]) -> Any:
     return None
 
 
-def retrieval_from(returned: object) -> Retrieval:
-    """Return a retriever's result with all documents converted; `InvalidResult` if it is unusable."""
+def retrieval_from(returned: object, id_path: str = "", sample: FieldSample | None = None) -> Retrieval:
+    """Return a retriever's result with all documents converted; `InvalidResult` if it is unusable.
+
+    Args:
+        returned: what the retriever returned.
+        id_path: see `document_from`.
+        sample: collects the fields of the documents.
+    """
     if isinstance(returned, SpooledDocuments):
         # The documents of a recorded run are converted already.
         return Retrieval(returned)
     if not isinstance(returned, Retrieval):
-        return Retrieval(_read_documents(returned, ""))
+        return Retrieval(_read_documents(returned, "", id_path, sample))
     steps = None
     if returned.steps is not None:
         if not is_document_list(returned.steps):
             raise _invalid_steps(f"{type(returned.steps).__name__} as steps")
-        steps = [_read_step(step, number) for number, step in enumerate(returned.steps, 1)]
+        steps = [_read_step(step, number, id_path) for number, step in enumerate(returned.steps, 1)]
     if returned.question is not None and not isinstance(returned.question, str):
         what = f"returned question={returned.question!r:.40}"
         raise InvalidResult(
@@ -283,13 +399,14 @@ def retrieval_from(returned: object) -> Retrieval:
             raise InvalidResult(
                 what, f"{what} for {{question}}.\nGive a number, or None where it is not known."
             )
-    return replace(returned, documents=_read_documents(returned.documents, ""), steps=steps)
+    documents = _read_documents(returned.documents, "", id_path, sample)
+    return replace(returned, documents=documents, steps=steps)
 
 
-def _read_step(step: object, number: int) -> Step:
+def _read_step(step: object, number: int, id_path: str) -> Step:
     if not isinstance(step, Step) or not isinstance(step.query, str):
         raise _invalid_steps(f"{type(step).__name__} as step {number}")
-    return Step(step.query, _read_documents(step.documents, f" in step {number}"))
+    return Step(step.query, _read_documents(step.documents, f" in step {number}", id_path))
 
 
 def _invalid_steps(found: str) -> InvalidResult:
@@ -298,19 +415,19 @@ def _invalid_steps(found: str) -> InvalidResult:
     )
 
 
-def _read_documents(items: object, where: str) -> list[Document]:
-    if not is_document_list(items):
-        what = f"returned {type(items).__name__}{where}"
-        advice = "Return a list of documents, best first: strings, dicts or Documents."
-        if isinstance(items, set | frozenset):
-            advice += " A set has no order."
-        raise InvalidResult(what, f"{what} for {{question}}.\n{advice}")
+def _read_documents(
+    returned: object, where: str, id_path: str = "", sample: FieldSample | None = None
+) -> list[Document]:
+    items = documents_in(returned, where)
+    items = items if type(items) is list else list(items)
     documents = []
-    for rank, item in enumerate(_items(items), 1):
+    for rank, item in enumerate(items, 1):
         try:
-            documents.append(document_from(item))
+            documents.append(document_from(item, id_path))
         except CallableError as error:
             message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
             problem = str(error).partition(":")[0]
             raise InvalidResult(f"returned a document that {problem}", message) from None
+    if sample is not None:
+        sample.add(items, documents)
     return documents

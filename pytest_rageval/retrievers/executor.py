@@ -17,6 +17,7 @@ from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.retrievers.fields import FieldSample
 from pytest_rageval.retrievers.worker import Call, PickledRetriever, answer_chunk, read_signature
 from pytest_rageval.user_code import InvalidResult, RemoteResult, qualified_name
 
@@ -39,6 +40,7 @@ def search_in_executor(  # noqa: PLR0913 - see adapt_retriever
     adapters: Sequence[Adapter],
     name: str,
     cause: Cause,
+    id_path: str = "",
 ) -> Search:
     """Return a search that calls a retriever in the processes of an executor.
 
@@ -52,7 +54,8 @@ def search_in_executor(  # noqa: PLR0913 - see adapt_retriever
             "Yield a ProcessPoolExecutor, or client.get_executor() of a Dask client."
         )
     plugin_adapters = [adapter for adapter in adapters if adapter not in ADAPTERS]
-    pickled = PickledRetriever(uuid.uuid4().hex, _pickle((retriever, plugin_adapters), name), name, cause)
+    content = _pickle((retriever, plugin_adapters), name)
+    pickled = PickledRetriever(uuid.uuid4().hex, content, name, cause, id_path)
     try:
         signature = executor.submit(read_signature, pickled).result()
     except (Exception, CancelledError) as error:
@@ -65,15 +68,18 @@ def search_in_executor(  # noqa: PLR0913 - see adapt_retriever
             "one.\nLeave rageval_executor out, or return the sync form of the retriever."
         )
     sender = _ChunkSender(executor, pickled, loop)
-    return Search(sender.retrieve, signature.context, signature.own_k)
+    return Search(sender.retrieve, signature.context, signature.own_k, description=signature.description)
 
 
-def read_remote_result(value: Any) -> Retrieval:
-    """Return the retriever's result from another process; raise `InvalidResult` if it failed there."""
+def read_remote_result(value: Any, sample: FieldSample | None = None) -> Retrieval:
+    """Return the retriever's result from another process; raise `InvalidResult` if it failed there.
+
+    The process has read the ids of the documents already. `sample` collects the fields that are left: the metadata.
+    """
     result = value.value if isinstance(value, RemoteResult) else value
     if isinstance(result, InvalidResult):
         raise result
-    return retrieval_from(result)
+    return retrieval_from(result, sample=sample)
 
 
 @dataclass(eq=False, slots=True)

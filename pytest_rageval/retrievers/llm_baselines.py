@@ -19,12 +19,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pytest_rageval.datatypes import Document, Ranking, Retrieval
-from pytest_rageval.errors import InputError, Unscored, is_placeholder
+from pytest_rageval.errors import CallableError, InputError, Unscored, is_placeholder
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.messages import empty_reason
 from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.retrievers.adapters import callables
-from pytest_rageval.retrievers.documents import corpus_from
+from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.user_code import InvalidResult, read_to_end
 
 __all__ = [
     "RRF_K",
@@ -282,7 +283,10 @@ def _read_or_await(result: Any) -> Awaitable[object] | list[Document]:
 
 
 def _documents(result: object) -> list[Document]:
-    return list(corpus_from(result.documents if isinstance(result, Retrieval) else result))
+    try:
+        return list(retrieval_from(read_to_end(result)).documents)
+    except InvalidResult as unusable:
+        raise CallableError(f"The search {unusable.message.replace(' for {question}', '')}") from None
 
 
 def _read_queries(reply: str, n: int) -> list[str]:

@@ -128,6 +128,7 @@ class RunDocuments(SpooledDocuments):
         self._run, self._texts = run, texts
         self._first, self._length = first, end - first
         self.textless: int = self._length
+        self.has_chunk_ids: bool = False
         if texts:
             self.textless = sum(not texts.get(name, "").strip() for name in self.ids)
 

@@ -34,12 +34,14 @@ class PickledRetriever(NamedTuple):
         content: the pickled retriever or its factory, and the adapters of other plugins.
         name: the name of its fixture.
         cause: the cause of examples for which it fails.
+        id_path: see `document_from`.
     """
 
     token: str
     content: bytes
     name: str
     cause: Cause
+    id_path: str
 
 
 class Signature(NamedTuple):
@@ -48,6 +50,7 @@ class Signature(NamedTuple):
     context: Mapping[str, bool]
     own_k: int | None
     asynchronous: bool
+    description: str
 
 
 class ChunkResult(NamedTuple):
@@ -68,7 +71,7 @@ def read_signature(pickled: PickledRetriever) -> Signature | str:
         search = _load_search(pickled)
     except CallableError as error:
         return str(error)
-    return Signature(dict(search.context), search.own_k, is_async(search.retrieve))
+    return Signature(dict(search.context), search.own_k, is_async(search.retrieve), search.description)
 
 
 def answer_chunk(
@@ -136,7 +139,7 @@ def _answer_call(search: Search, pickled: PickledRetriever, call: Call) -> Remot
         seconds = perf_counter() - began
         if inspect.iscoroutine(returned):
             returned.close()
-        value = retrieval_from(returned)
+        value = retrieval_from(returned, pickled.id_path)
     except InvalidResult as unusable:
         value = unusable
     except (RagevalError, Unscored) as error:

@@ -325,7 +325,11 @@ class Pipelines:
     def _build(self, components: Components) -> Pipeline:
         settings, registry, reference = self._settings, self._registry, components.reference
         adapted = partial(
-            adapt_retriever, loop=self._loop, adapters=registry.adapters, executor=components.executor
+            adapt_retriever,
+            loop=self._loop,
+            adapters=registry.adapters,
+            executor=components.executor,
+            id_path=settings.document_id or "",
         )
         measure_settings = MeasureSettings(settings.encoder, settings.bleu_smoothing)
         return Pipeline(
@@ -341,6 +345,7 @@ class Pipelines:
             },
             seed=settings.seed,
             match_share=settings.match_share,
+            document_id=settings.document_id or "",
             both_orders=settings.both_orders,
             has_custom_judge=bool(
                 "judge" in components.user_defined

@@ -101,8 +101,9 @@ class ReportEntryBuilder:
         scores = [self._add_common(entry) for entry in self._entries.values()]
         results: dict[str, Any] = {"scores": scores}
         rankings = longest_retrievals(self._scores) if describe or explain else {}
-        if describe and (entry := retrieval_entry(rankings.values())):
-            results["retrieval"] = entry
+        if describe and rankings:
+            pipeline = self._session.pipelines.get(self._components)
+            results["retrieval"] = retrieval_entry(rankings.values(), pipeline.retriever_description)
         return {**results, **self._explained(evalset, rankings)} if explain else results
 
     def _add_strata(self) -> None:

@@ -19,7 +19,7 @@ from pytest_rageval.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.evaluations.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
-from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, combine_errors
+from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, check_failures, check_ids, combine_errors
 from pytest_rageval.foreign_values import plain_number
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.llm.stores import open_store, store_opener
@@ -524,6 +524,8 @@ class Session(BaseSession):
             if score.uses_judge(pipeline, resolved):
                 self.pipelines.note_judged(pipeline)
             self.check_answered()
+            if GOLD in score.needs:
+                check_ids(pipeline.retriever, outcomes)
             if self.settings.shard_count == 1:
                 # `rageval merge` checks the share of failures over all shards.
                 check_failures(outcomes, self.settings.max_unscored)

@@ -375,6 +375,11 @@ def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project)
             "app.TEXTS is of type dict, which cannot be called.\nName a function (query, k)",
         ),
         ("app:TEXTS()", SEARCH, "app.TEXTS is of type dict, which cannot be called."),
+        (
+            "app:client",
+            'client = type("QdrantClient", (), {"__module__": "qdrant_client"})()',
+            'lambda query, k: client.query_points("passages", ',
+        ),
         ("app:search.nothing()", SEARCH, "app.search has no 'nothing'."),
         ("app:build", SEARCH, "app.build is a function without arguments.\nIf it makes the retriever, write"),
         ("app:Search", "class Search: pass\n", "app.Search is a class.\nIf it makes the retriever, write"),

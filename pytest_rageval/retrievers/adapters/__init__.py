@@ -4,10 +4,12 @@ The adapter of a framework is imported only for a retriever of that framework.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import FunctionType, MethodType
 from typing import Any, Final
 
 from pytest_rageval.errors import CallableError, RagevalError
+from pytest_rageval.foreign_values import modules_of
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.adapters.callables import Search
@@ -19,22 +21,72 @@ Adapter = tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]
 """A function that recognises a retriever, and one that returns a `Search`, or a function `(query, k)`, for it."""
 
 
-def _has_methods(*methods: str) -> Callable[[Any], bool]:
-    """Return a function that tells whether a retriever has all of these methods."""
-    return lambda retriever: all(callable(getattr(retriever, name, None)) for name in methods)
+FRAMEWORKS: Final = {"langchain_core": "LangChain", "llama_index": "LlamaIndex", "haystack": "Haystack"}
+"""The names of frameworks by the package of their base classes."""
 
+
+@dataclass(frozen=True)
+class MethodTest:
+    """Tells whether a retriever has all of these methods and, if there is a package, a base class of it.
+
+    Attributes:
+        methods: the names of the methods, first the one that is called.
+        package: a package in `FRAMEWORKS`; empty: any class has these methods.
+    """
+
+    methods: Sequence[str]
+    package: str = ""
+
+    def __call__(self, retriever: Any) -> bool:
+        """Apply the test."""
+        if not all(callable(getattr(retriever, name, None)) for name in self.methods):
+            return False
+        return not self.package or self.package in {name.partition(".")[0] for name in modules_of(retriever)}
+
+    @property
+    def description(self) -> str:
+        """What an object that passes the test is recognised as."""
+        framework = f"a class of {FRAMEWORKS[self.package]}, " if self.package else ""
+        return f"{framework}by its method {self.methods[0]}"
+
+
+def _is_store(retriever: object) -> bool:
+    # Most retrievers are functions, which need no table of stores.
+    return not isinstance(retriever, FunctionType | MethodType) and is_store(retriever)
+
+
+is_store: Final = Lazy("retrievers.adapters.stores", "is_store")
+REFUSE: Final = Lazy("retrievers.adapters.stores", "refuse")
+LANGCHAIN: Final = Lazy("retrievers.adapters.langchain", "adapt_retriever")
+LLAMA_INDEX: Final = Lazy("retrievers.adapters.llama_index", "adapt")
+PIPELINE: Final = Lazy("retrievers.adapters.haystack", "adapt_pipeline")
+COMPONENT: Final = Lazy("retrievers.adapters.haystack", "adapt_component")
+STORE: Final = Lazy("retrievers.adapters.langchain", "adapt_store")
 
 ADAPTERS: Final[Sequence[Adapter]] = (
-    # Callables are first, since a mock has every method.
+    (_is_store, REFUSE),
+    # Callables are before methods, since a mock has every method.
     (callable, callables.adapt),
-    (_has_methods("invoke"), Lazy("retrievers.adapters.langchain", "adapt_retriever")),
-    (_has_methods("retrieve"), Lazy("retrievers.adapters.llama_index", "adapt")),
-    (_has_methods("run", "inputs", "outputs"), Lazy("retrievers.adapters.haystack", "adapt_pipeline")),
-    (_has_methods("run"), Lazy("retrievers.adapters.haystack", "adapt_component")),
-    (_has_methods("similarity_search"), Lazy("retrievers.adapters.langchain", "adapt_store")),
+    # The class decides: other classes of these frameworks have methods of the same names.
+    (MethodTest(("invoke",), "langchain_core"), LANGCHAIN),
+    (MethodTest(("similarity_search",), "langchain_core"), STORE),
+    (MethodTest(("retrieve",), "llama_index"), LLAMA_INDEX),
+    (MethodTest(("run", "inputs", "outputs"), "haystack"), PIPELINE),
+    (MethodTest(("run",), "haystack"), COMPONENT),
+    # Classes of the user's own, whose methods have the signatures of a framework.
+    (MethodTest(("invoke",)), LANGCHAIN),
+    (MethodTest(("retrieve",)), LLAMA_INDEX),
+    (MethodTest(("run", "inputs", "outputs")), PIPELINE),
+    (MethodTest(("run",)), COMPONENT),
+    (MethodTest(("similarity_search",)), STORE),
+    # An index of LlamaIndex makes its own retriever.
+    (MethodTest(("as_retriever",)), REFUSE),
 )
 """The adapters in the order in which they are tried."""
 
+
+SEARCH_METHODS: Final = ("search", "query", "find", "get_relevant_documents", "retrieve_documents", "forward")
+"""Usual names of methods that search. They are not called without being asked: their arguments are not known."""
 
 BATCH_METHOD: Final = "retrieve_many"
 """The method `(queries, k)` of a retriever that accepts several questions in one call. Any retriever may have it."""
@@ -73,13 +125,17 @@ def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Sear
     """
     if isinstance(retriever, RetrieverFactory):
         retriever = retriever.made()
-    adapt = next((adapt for recognises, adapt in adapters if _call(recognises, retriever)), None)
-    if adapt is None:
+    found = next((adapter for adapter in adapters if _call(adapter[0], retriever)), None)
+    if found is None:
+        kind = type(retriever).__name__
+        methods = [method for method in SEARCH_METHODS if callable(getattr(retriever, method, None))]
+        hint = f" It has {methods[0]}: return the method, {kind}(…).{methods[0]}." if methods else ""
         raise CallableError(
-            f"{name} is {type(retriever).__name__}, which cannot be called.\n"
+            f"{name} is {kind}, which cannot be called.\n"
             "Return a function (query, k) -> documents from the fixture, sync or async, or an object with "
-            "invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search."
+            f"invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search.{hint}"
         )
+    recognises, adapt = found
     search = _call(adapt, retriever)
     if not callable(search):
         raise CallableError(
@@ -94,6 +150,10 @@ def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Sear
                 {name: parameter for name, parameter in context.items() if parameter.name == name}
             ),
         )
+    if isinstance(recognises, MethodTest):
+        search = replace(search, description=f"{type(retriever).__name__}, {recognises.description}")
+    elif found not in ADAPTERS:
+        search = replace(search, description=f"{type(retriever).__name__}, by {qualified_name(adapt)}")
     # The class is inspected, since a mock object has every method.
     if BATCH_METHOD in dir(type(retriever)):
         search = replace(search, retrieve_many=callables.adapt(getattr(retriever, BATCH_METHOD)).retrieve)

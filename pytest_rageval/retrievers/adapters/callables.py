@@ -14,6 +14,7 @@ __all__ = [
     "K_NAMES",
     "Search",
     "adapt",
+    "adapt_method",
     "as_count",
     "async_if",
     "context_of",
@@ -67,12 +68,14 @@ class Search:
         own_k: the number of documents that the retriever is configured to return; None if there is none.
         retrieve_many: called as `(queries, k)` for questions without context, sync or async; returns one result per
             query. None if the retriever accepts only one question per call.
+        description: the class of the retriever, and by what it was recognised; empty for a function.
     """
 
     retrieve: Callable[..., Any]
     context: Mapping[str, bool] = field(default_factory=dict)
     own_k: int | None = None
     retrieve_many: Callable[..., Any] | None = None
+    description: str = ""
 
     def __call__(self, query: str, k: int | None, **context: Any) -> Any:
         """Call `retrieve`."""
@@ -118,6 +121,38 @@ def adapt(function: Callable[..., Any]) -> Search:
         return function(query, k, **kwargs) if k_is_second else function(query, **kwargs)
 
     return Search(async_if(function, retrieve), required(context))
+
+
+def adapt_method(method: Callable[..., Any]) -> Search:
+    """Return a search that calls a method that was found by its name, as `adapt` does.
+
+    Raises:
+        CallableError: the method expects something else than a question: its first argument is named after a vector, an
+            id or another object, or more than one further argument is required.
+    """
+    parameters = _parameters(method) or []
+    first = parameters[0].name if parameters else ""
+    others = [
+        parameter.name
+        for parameter in parameters[1:]
+        if parameter.default is parameter.empty
+        and parameter.kind in (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
+        and parameter.name not in {*K_NAMES, *ALL_CONTEXT_NAMES}
+    ]
+    if len(others) > 1 or not NO_QUESTION.isdisjoint(first.lower().split("_")):
+        owner = type(getattr(method, "__self__", method)).__name__
+        wanted = [first, *others] if len(others) > 1 else [first]
+        raise CallableError(
+            f"The retriever is {owner}, whose {method.__name__} requires {', '.join(wanted)}; rageval passes the "
+            "question as text, and k.\nReturn a function (query, k) -> documents that calls it."
+        )
+    return adapt(method)
+
+
+NO_QUESTION: Final = frozenset({
+    "collection", "embedding", "embeddings", "id", "ids", "index", "table", "token", "tokens", "vector", "vectors",
+})  # fmt: skip
+"""Words in the name of an argument that is no question."""
 
 
 def async_if(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,8 +205,19 @@ def as_count(value: object) -> int | None:
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Return the parameters of a function; of a module of DSPy or a tool of smolagents, those of its `forward`.
+
+    Calls of such an object accept any arguments, and pass them on to `forward`.
+    """
     signature = signature_of(function)
-    return None if signature is None else list(signature.parameters.values())
+    if signature is None:
+        return None
+    parameters = list(signature.parameters.values())
+    passes_on = parameters and parameters[0].kind is inspect.Parameter.VAR_POSITIONAL
+    # The class is inspected, since a mock object has every method.
+    if passes_on and callable(getattr(type(function), "forward", None)):
+        return _parameters(function.forward)  # type: ignore[attr-defined]
+    return parameters
 
 
 def _second_is_k(parameters: list[inspect.Parameter]) -> bool:

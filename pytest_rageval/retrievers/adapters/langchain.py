@@ -24,6 +24,7 @@ from pytest_rageval.retrievers.adapters.callables import (
     CONTEXT_NAMES,
     K_NAMES,
     Search,
+    adapt_method,
     as_count,
     async_if,
     context_of,
@@ -55,7 +56,7 @@ def adapt_retriever(retriever: Any) -> Search:
     search = getattr(retriever, "_get_relevant_documents", None)
     batch_method = BATCH_METHODS[method] if overrides_method(retriever, BATCH_METHODS[method]) else None
     if search is None:
-        return adapt_callable(invoke)
+        return adapt_method(invoke)
     over_store = _searches_with_keywords(retriever, search)
     parameters = context_of(search)
     context, names = required(parameters), {name: parameter.name for name, parameter in parameters.items()}

@@ -11,8 +11,13 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, Final
 
-from pytest_rageval.retrievers.adapters.callables import Search, as_count, async_if, overrides_method
-from pytest_rageval.retrievers.adapters.callables import adapt as adapt_callable
+from pytest_rageval.retrievers.adapters.callables import (
+    Search,
+    adapt_method,
+    as_count,
+    async_if,
+    overrides_method,
+)
 
 __all__ = ["adapt"]
 
@@ -26,7 +31,7 @@ def adapt(retriever: Any) -> Search:
     has_k, has_filters = isinstance(getattr(retriever, K_SETTING, None), int), hasattr(retriever, FILTERS)
     retrieve = getattr(retriever, method)
     if not has_k and not has_filters:
-        return adapt_callable(retrieve)
+        return adapt_method(retrieve)
 
     def search(query: str, k: int | None, *, filters: Mapping[str, Any] | None = None) -> Any:
         configured = copy(retriever)

@@ -129,6 +129,9 @@ class MergedSession(BaseSession):
         """The same as `Pipeline.verdicts`."""
         return iter(self._test.verdicts)
 
+    retriever_description: str = ""
+    """The same as `Pipeline.retriever_description`; shards do not record it."""
+
     @property
     def match_share(self) -> float:
         """The same as `Pipeline.match_share`."""

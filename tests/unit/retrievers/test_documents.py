@@ -225,6 +225,7 @@ def test_an_item_without_text_is_named(item: Any, description: str) -> None:
     [
         (["t", "u"], "Of a pair (documents, scores), return the documents or zip(documents, scores)."),
         (np.array([1, 2]), "Of a pair (documents, scores), return the documents or zip(documents, scores)."),
+        (("a", "t"), 'Of rows, name the columns: [{"id": id, "text": text} for id, text in rows].'),
         (Retrieval(["t"]), "Return the Retrieval itself, not a list with it."),
         (7, 'Return an id as {"id": 7}.'),
         (np.int64(7), 'Return an id as {"id": 7}.'),

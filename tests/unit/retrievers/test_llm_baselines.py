@@ -267,6 +267,8 @@ def test_any_sync_search_will_do(
     llm.model = lambda _: "20"
     retriever = technique(lambda query, k: [{"id": 1, "text": f"{query}!"}][:k], ask(), max_tokens=None)
     assert _ids(_run(retriever, "10", 1)) == ["1"]
+    columns = technique(lambda query, _k: {"ids": [[1]], "documents": [[query]]}, ask(), max_tokens=None)
+    assert _ids(_run(columns, "10", 1)) == ["1"]
     assert "max_tokens" not in llm.requests[0]
     with pytest.raises(CallableError, match="has no text: int"):
         _run(technique(lambda *_: [7], ask()), "10", 1)
@@ -319,7 +321,7 @@ def test_what_cannot_be_searched_with_is_refused(technique: Callable[..., object
 def test_a_search_that_returns_no_list_is_an_error(llm: LLMServer, ask: Callable[..., LLM]) -> None:
     """If the search does not return a list, the error names the type it returned."""
     llm.model = lambda _: "20"
-    with pytest.raises(InputError, match="given as a list, found NoneType"):
+    with pytest.raises(CallableError, match=r"The search returned NoneType\.\nReturn a list of documents"):
         _run(HyDERetriever(lambda _query, _k: None, ask()))
 
 

@@ -137,13 +137,23 @@ def test_an_async_retriever_is_asked_for_all_queries_at_once(loop: BackgroundEve
     assert len(loop.run(all_queries())) == 5
 
 
-async def _agen(_query: str, _k: int) -> AsyncIterator[str]:
-    yield "d"
+async def _agen(query: str, k: int) -> AsyncIterator[str]:
+    yield query
+    await asyncio.sleep(0)
+    yield str(k)
+
+
+class _AsyncGenerating:
+    """A retriever whose call is an async generator."""
+
+    async def __call__(self, query: str, k: int) -> AsyncIterator[str]:
+        async for text in _agen(query, k):
+            yield text
 
 
 @pytest.mark.parametrize(
     ("returned", "name"),
-    [(None, "NoneType"), ({"documents": []}, "dict"), ("text", "str"), (b"x", "bytes"), (5, "int")],
+    [(None, "NoneType"), (b"x", "bytes"), (5, "int")],
 )
 def test_anything_but_a_list_of_documents_is_an_error(
     loop: BackgroundEventLoop, returned: object, name: str
@@ -157,10 +167,30 @@ def test_anything_but_a_list_of_documents_is_an_error(
     )
 
 
-def test_an_async_generator_is_named(loop: BackgroundEventLoop) -> None:
-    """An async generator of documents is an error that names this type."""
-    with pytest.raises(CallableError, match="returned async_generator for 'q'"):
-        _retrieve(loop, _agen)
+async def _returns_agen(query: str, k: int) -> AsyncIterator[str]:
+    return _agen(query, k)
+
+
+@pytest.mark.parametrize(
+    "retriever",
+    [_agen, _returns_agen, lambda query, k=3: _agen(query, k), partial(_agen), _AsyncGenerating()],
+)
+def test_an_async_generator_is_read(loop: BackgroundEventLoop, retriever: Callable[..., Any]) -> None:
+    """The documents of an async generator are read in the event loop, whichever function returned it."""
+    assert [document.text for document in _retrieve(loop, retriever)] == ["q", "3"]
+
+
+def test_an_async_generator_that_raises_is_the_users_error(loop: BackgroundEventLoop) -> None:
+    """An exception while an async generator is read is reported as that of a function."""
+
+    async def search(_query: str, _k: int) -> AsyncIterator[str]:
+        yield "d"
+        raise LookupError("no index")
+
+    with pytest.raises(
+        CallableError, match=r"rageval_retriever raised for 'q': LookupError: no index\n.* in search"
+    ):
+        _retrieve(loop, search)
 
 
 def test_an_item_without_text_is_named_with_its_rank(loop: BackgroundEventLoop) -> None:

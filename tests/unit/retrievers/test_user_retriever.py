@@ -52,7 +52,7 @@ def _all(loop: BackgroundEventLoop, retriever: Retriever, queries: list[str], *a
         (LookupError("no index"), "raised LookupError: no index"),
         (LookupError("no\nindex"), "raised LookupError: no"),
         (None, "returned NoneType"),
-        ({"documents": []}, "returned dict"),
+        ({"answer": "yes"}, "returned dict"),
         (["d", 7], "returned a document that has no text"),
     ],
 )

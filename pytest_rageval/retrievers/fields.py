@@ -1,0 +1,141 @@
+"""Fields of retrieved items by path, such as "metadata.source", and the field that has the ids of the gold passages."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from pytest_rageval.datatypes import Document, Ranking
+from pytest_rageval.foreign_values import as_identifier, as_mapping, id_key, is_missing
+from pytest_rageval.retrievers.result_shapes import TEXT_NAMES
+
+__all__ = ["FieldSample", "GoldField", "flat_fields", "value_at"]
+
+PLAIN: Final = (str, int, float, bytes, UUID, PurePath)
+MAX_SAMPLED: Final = 1000  # documents whose fields are kept
+MAX_FIELDS: Final = 100  # fields of a document that are kept
+MAX_DEPTH: Final = 4
+MAX_LENGTH: Final = 300  # characters of a value that may be an id
+SHORT_NUMBER: Final = 4  # digits; a shorter number may equal an id by chance
+MIN_SHARE: Final = 0.1  # of the rankings in which a field has a gold id
+MIN_SHARE_OF_NUMBERS: Final = 0.75  # the same for short numbers, such as those of pages
+
+
+class GoldField(NamedTuple):
+    """A field whose values are ids of gold passages.
+
+    Attributes:
+        path: its path, such as "metadata.source".
+        values: some of the ids.
+        rankings: the number of rankings in which it has a gold id of their question.
+        of: the number of rankings that were searched.
+    """
+
+    path: str
+    values: tuple[str, ...]
+    rankings: int
+    of: int
+
+
+def value_at(item: Any, path: str) -> Any:
+    """Return the value at a path of keys and attributes, separated by "."; None if it is missing.
+
+    >>> value_at({"metadata": {"source": "a.md", "x.y": 1}}, "metadata.source")
+    'a.md'
+    """
+    value = _get(item, path)
+    if value is not None or "." not in path:
+        return None if callable(value) or is_missing(value) else value
+    # A key may contain ".", so that each beginning of the path is tried.
+    steps = path.split(".")
+    for index in range(1, len(steps)):
+        part = _get(item, ".".join(steps[:index]))
+        if part is not None:
+            value = value_at(part, ".".join(steps[index:]))
+            if value is not None:
+                return value
+    return None
+
+
+def _get(holder: Any, name: str) -> Any:
+    holder = _of_pair(holder)
+    mapping = as_mapping(holder)
+    return getattr(holder, name, None) if mapping is None else mapping.get(name)
+
+
+def _of_pair(item: Any) -> Any:
+    """Return the document of a pair (document, score); any other item unchanged."""
+    return item[0] if isinstance(item, tuple) and item and not hasattr(item, "_fields") else item
+
+
+class FieldSample:
+    """The fields of the first retrieved documents, by the identity of the document."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, dict[str, str]] = {}
+
+    def add(self, items: Iterable[Any], documents: Iterable[Document]) -> None:
+        """Add documents with the items that they were converted from."""
+        for item, document in zip(items, documents, strict=False):
+            if len(self._fields) >= MAX_SAMPLED:
+                return
+            if type(item) is not str:
+                self._fields.setdefault(document.identity, flat_fields(item))
+
+    def gold_field(self, rankings: Iterable[tuple[Ranking, AbstractSet[str]]]) -> GoldField | None:
+        """Return the field that most often has a gold id of the question; None if none has, or if an id is one.
+
+        Args:
+            rankings: rankings, each with the `id_key` of each gold passage of its question.
+        """
+        matched: Counter[str] = Counter()
+        values: dict[str, dict[str, None]] = {}
+        searched = 0
+        for ranking, gold in rankings:
+            if not gold.isdisjoint(ranking.id_keys):
+                return None
+            fields = [found for document in ranking if (found := self._fields.get(document.identity))]
+            searched += bool(fields)
+            paths = {path: value for each in fields for path, value in each.items() if id_key(value) in gold}
+            matched.update(paths.keys())
+            for path, value in paths.items():
+                values.setdefault(path, {})[value] = None
+        for path, count in matched.most_common():
+            by_chance = all(value.isdecimal() and len(value) < SHORT_NUMBER for value in values[path])
+            if count >= (MIN_SHARE_OF_NUMBERS if by_chance else MIN_SHARE) * searched:
+                return GoldField(path, tuple(values[path]), count, searched)
+        return None
+
+
+def flat_fields(item: Any) -> dict[str, str]:
+    """Return the plain values of an item by path, without its texts."""
+    return dict(_pairs(_of_pair(item), "", 0))
+
+
+def _pairs(holder: Any, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
+    mapping = as_mapping(holder)
+    fields: Mapping[Any, Any] = getattr(holder, "__dict__", {}) if mapping is None else mapping
+    if isinstance(holder, Document):
+        fields = {"metadata": holder.metadata}
+    elif hasattr(holder, "_asdict"):
+        fields = holder._asdict()
+    for name, value in list(fields.items())[:MAX_FIELDS]:
+        path = f"{prefix}{name}"
+        if (
+            not isinstance(name, str)
+            or name.startswith("__")
+            or (name in TEXT_NAMES and isinstance(value, str))
+        ):
+            continue
+        if isinstance(value, list) and len(value) == 1:
+            [value] = value  # noqa: PLW2901 - a field of a search engine
+        if isinstance(value, PLAIN):
+            with suppress(TypeError):
+                text = as_identifier(value) or ""
+                if 0 < len(text) <= MAX_LENGTH:
+                    yield path, text
+        elif depth < MAX_DEPTH and value is not None:
+            yield from _pairs(value, f"{path}.", depth + 1)

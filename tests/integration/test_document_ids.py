@@ -1,0 +1,128 @@
+"""Gold ids in another field than the id: the error that names it, and the setting that uses it."""
+
+import pytest
+
+SOURCES = """
+import uuid
+from types import SimpleNamespace
+import pytest
+
+def search(query, k):
+    wanted = int(query.split("item-")[1].rstrip("?"))
+    found = [wanted, *(n for n in range(1, 9) if n != wanted)]
+    return [
+        SimpleNamespace(id=str(uuid.uuid4()), page_content=f"item-{n}", metadata={"source": f"doc-{n}", "page": n})
+        for n in found[:k]
+    ]
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return search
+"""
+GATE = """
+@pytest.mark.rageval_threshold("recall@3", min=0.9)
+def test_gate(rageval):
+    assert "doc-2" in rageval.retrieve("item-2", k=3)
+"""
+LINE = 'rageval_document_id = "metadata.source"'
+
+
+@pytest.fixture
+def sources(project):
+    """Return a project whose retriever creates new ids, and has the gold ids in the metadata."""
+    project.pytester.makeconftest(SOURCES)
+    project.test(GATE)
+    return project
+
+
+def test_the_field_with_the_gold_ids_is_an_error_with_the_line_to_write(sources):
+    """No score is reported: the error names the field, its values, and the line that uses it."""
+    result = sources.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*No retrieved document has the id of a gold passage: they have ids such as '*-*-*'.",
+            "*Their field metadata.source has ids of gold passages, in 4 of 4 rankings: 'doc-1', 'doc-2', 'doc-3', …*",
+            f"*To use it as the id, write in pytest.ini or under [[]tool.pytest.ini_options]: {LINE}",
+        ]
+    )
+
+
+def test_documents_without_any_id_are_searched_for_the_gold_ids_too(sources):
+    """If the documents have no ids, the field with the gold ids is named as well."""
+    sources.pytester.makeconftest(SOURCES.replace("id=str(uuid.uuid4()), ", ""))
+    result = sources.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*No retrieved document has the id of a gold passage: they have no ids.", f"*{LINE}"]
+    )
+
+
+def test_a_retriever_that_finds_nothing_scores_0(sources):
+    """If no field has the gold ids, the score is 0 and the test fails as usual."""
+    sources.pytester.makeconftest(SOURCES.replace('"source": f"doc-{n}"', '"source": f"other-{n}"'))
+    sources.test('@pytest.mark.rageval_threshold("recall@3", min=0.9)\ndef test_gate(): pass\n')
+    result = sources.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*rageval_document_id*")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pytest.ini", f"[pytest]\n{LINE}\n"),
+        ("pyproject.toml", f"[tool.pytest.ini_options]\n{LINE}\n"),
+    ],
+)
+def test_the_line_works_as_it_is_shown(sources, file, text):
+    """The line of the error can be pasted into each file of settings; then the field is the id."""
+    (sources.path / file).write_text(text, encoding="utf-8")
+    sources.run().assert_outcomes(passed=1)
+
+
+def test_the_setting_of_one_run(sources):
+    """The setting can be given for one run; a field that is missing is an error that lists the fields."""
+    sources.run("--rageval-document-id=metadata.source").assert_outcomes(passed=1)
+    result = sources.run("--rageval-document-id=metadata.url")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*at rank 1, a document that has no field metadata.url: it has id, metadata.source, metadata.page.*"]
+    )
+
+
+@pytest.mark.slow
+def test_the_field_is_found_and_used_in_an_executor(sources):
+    """Documents that are converted in other processes are searched by their metadata, and read with the setting."""
+    executor = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+@pytest.fixture(scope="session")
+def rageval_executor():
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor:
+        yield executor
+"""
+    module = SOURCES.partition("@pytest.fixture")
+    sources.pytester.makepyfile(my_search=module[0])
+    sources.pytester.makeconftest(f"from my_search import *\nimport pytest\n{module[1]}{module[2]}{executor}")
+    result = sources.run_process()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{LINE}"])
+    sources.run_process("--rageval-document-id=metadata.source").assert_outcomes(passed=1)
+
+
+def test_what_the_retriever_was_recognised_as_is_said_with_v(project):
+    """With -v a line names the class of the retriever and its method; a function has no such line."""
+    project.test('@pytest.mark.rageval_threshold("recall@3", min=0.9)\ndef test_gate(): pass\n')
+    assert "the retriever is" not in project.run("-v").stdout.str()
+    conftest = (
+        (project.path / "conftest.py").read_text(encoding="utf-8").replace("return search", "return Index()")
+    )
+    project.pytester.makeconftest(
+        f"{conftest}\nclass Index:\n    def retrieve(self, query, k):\n        return search(query, k)\n"
+    )
+    result = project.run("-v", "--rageval-report", "report.json")
+    result.stdout.fnmatch_lines(["*test_it.py::test_gate: the retriever is Index, by its method retrieve"])
+    assert '"retriever": "Index, by its method retrieve"' in (project.path / "report.json").read_text(
+        encoding="utf-8"
+    )
