@@ -7,9 +7,10 @@ different verdicts.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from pytest_rageval.answers.judge_json import FoundObject, find_json, find_object
 from pytest_rageval.answers.judge_protocol import (
     MAX_GRADE,
     MIN_GRADE,
@@ -26,7 +27,6 @@ from pytest_rageval.plural import counted
 __all__ = [
     "RATING_FORMAT",
     "SUPPORT_LABELS",
-    "json_object",
     "parse_explained_preference",
     "parse_explained_yes_no",
     "parse_grade",
@@ -56,21 +56,25 @@ RATING_FORMAT: Final[Mapping[str, Any]] = {
 }
 """The parameter `response_format` of a rating. A server that supports it makes the model reply in this format."""
 
-CODE_FENCE: Final = "```"
-
 _CLOSING: Final = " \t\r\n*_\"'`).!"
 """Characters that may follow a verdict at the end of a reply."""
 
 _RATING_ELEMENT: Final = lazy_pattern(r"<rating>[\s*_]*([012])[\s*_]*</rating>", re.IGNORECASE)
 _RATING_TAG: Final = lazy_pattern(r"</?\s*rating\b", re.IGNORECASE)
-_LATEX_COMMAND: Final = lazy_pattern(r"\\(?:boxed|text|textbf)\{([^{}]{0,40})\}")
+_LATEX: Final = lazy_pattern(
+    r"\\(?:boxed|text|textbf)\{([^{}]{0,40})\}|\${1,2}+([^$\n]{1,60})\${1,2}+|\\[(\[]([^\n]{1,60}?)\\[)\]]"
+)
 _EXPLANATION: Final = lazy_pattern(
     r"\n[ \t*_#>]*+(?:explanation|reason|reasons|reasoning|rationale|justification)[ \t*_]*+(?::|\n)",
     re.IGNORECASE,
 )
 """The heading of an explanation after a verdict."""
 
-_OBJECT_START: Final = lazy_pattern(r"(?:^|\n)[ \t]*+(?:\w++:[ \t]*+)?(\{)")
+_INVISIBLE: Final = lazy_pattern("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+"""Characters without a width, and marks of direction."""
+
+NEVER: Final = "(?!)"
+"""A pattern that matches nothing."""
 
 
 class _VerdictParser:
@@ -79,23 +83,34 @@ class _VerdictParser:
     A reply may state its verdict in one of these forms:
 
     - at the beginning;
-    - at the end after a label ("Verdict: no"), or, with `last_line`, as the whole last line;
+    - at the end after a label ("Verdict: no"), or, for the words of `last_line`, as the whole last line;
     - in a JSON object under a known key.
 
     If it uses none of them, the label may also be a sentence ("Here is my verdict: no"), a heading or a tag, and an
-    explanation may follow the verdict, or text may surround the JSON object.
+    explanation may follow the verdict. A reply that restates another verdict later ("Yes, …; but no, …") has none.
 
     Args:
         verdict: a pattern with the verdict as its group and the text that must follow it.
         labels: alternatives of a pattern: labels of a verdict, which are also keys of a JSON object.
         keys: further keys of a JSON object.
-        last_line: whether the last line may be a verdict without a label.
-        single_words: words that are a verdict if the reply has no other word; without any, a verdict at the beginning
-            needs a label.
+        values: the value of each verdict, in lower case.
+        unlabelled: a pattern that must match before a verdict at the beginning that has no label.
+        restated: a pattern with a verdict as its group, which is searched in the text after a verdict.
+        last_line: words that are a verdict as the whole last line.
+        single_words: whether a verdict may be the only word of a reply.
     """
 
-    def __init__(
-        self, verdict: str, labels: str, keys: str, *, last_line: bool = False, single_words: str = ""
+    def __init__(  # noqa: PLR0913 - the attributes of a kind of verdict
+        self,
+        verdict: str,
+        labels: str,
+        keys: str,
+        values: Mapping[str, float],
+        *,
+        unlabelled: str = "",
+        restated: str = NEVER,
+        last_line: str = "",
+        single_words: bool = True,
     ) -> None:
         # Possessive quantifiers, so that matching takes linear time.
         lead = r"""[ \t*_\#>"'`(]*+"""
@@ -103,16 +118,16 @@ class _VerdictParser:
         flags = re.IGNORECASE | re.VERBOSE
         start = r"""[\s*_\#>"'`(]*+"""
         self._verdict_at_start = lazy_pattern(rf"{start} {label}? {verdict}", flags)
-        self._stated_at_start = (
-            lazy_pattern(rf"{start} {label} {verdict}", flags) if not single_words else self._verdict_at_start
-        )
+        self._stated_at_start = lazy_pattern(rf"{start} (?: {label} | {unlabelled} ) {verdict}", flags)
         # A label must begin a line or a sentence. Inside a sentence it may be part of a quotation.
         self._labelled = lazy_pattern(
             rf"(?: ^ | [.!?][\"')]?\s ) {lead} {label} {verdict}", flags | re.MULTILINE
         )
+        self._restated = lazy_pattern(restated, flags)
         self._object_keys = {*labels.split("|"), *keys.split("|")}
-        self._last_line = last_line
-        self._single_words = frozenset(single_words.split())
+        self._values = values
+        self._last_line = frozenset(last_line.split())
+        self._single_words = single_words
         self._informal_label = lazy_pattern(
             rf"""(?: \A\s*+ (?:(?:sure|certainly|of[ ]course|okay|ok|understood) [!,.]*+ \s++)? | \n | [.!?]\s )
             {lead} (?: (?:so|thus|therefore|hence|overall)[ ,]\s? )?
@@ -128,88 +143,128 @@ class _VerdictParser:
         self._closing_tag = lazy_pattern(rf"</(?:{labels})>", re.IGNORECASE)
         self._formal_label = f"\n{labels.partition('|')[0]}: "
 
-    def parse(self, reply: str) -> str | None:
-        """Return the verdict of a reply in lower case; None if it states no verdict, or different ones."""
-        word = reply.strip().removesuffix(".").lower()
-        if word in self._single_words:
-            return word
-        verdicts = self._find_verdicts(reply) or self._find_in_other_forms(reply)
+    def parse(self, reply: str) -> float | None:
+        """Return the value of a reply's verdict; None if it states no verdict, or different ones."""
+        text = _visible(reply)
+        word = text.strip().removesuffix(".").lower()
+        if self._single_words and word in self._values:
+            return self._values[word]
+        verdicts = self._find_verdicts(text) or self._find_in_other_forms(text)
         return verdicts.pop() if len(verdicts) == 1 else None
+
+    def parse_object(self, found: FoundObject) -> set[float]:
+        """Return the verdicts under the known keys; if there are any, also those of the text around the object."""
+        verdicts = self._find_in_values(found.values)
+        around = verdicts and self._values_of(self._restated.finditer(found.prose))
+        return verdicts and verdicts | around | self._find_in_text(found.prose)
+
+    def parse_value(self, value: object) -> set[float]:
+        """Return the verdicts of a value of a JSON object."""
+        text = _verdict_text(value)
+        match = self._verdict_at_start.match(text)
+        return self._values_of([match, *self._restated.finditer(text, match.end(1))]) if match else set()
 
     def parse_explanation(self, reply: str) -> str:
         """Return the text of a reply, or of its JSON object, without the lines that contain only a verdict."""
-        values = json_object(reply)
-        texts = [reply] if values is None else [text for text in values.values() if isinstance(text, str)]
-        lines = [line for text in texts for line in text.splitlines()]
+        found = find_object(reply)
+        texts = [reply] if found is None else [found.prose, *found.values.values()]
+        lines = [line for text in texts if isinstance(text, str) for line in text.splitlines()]
         return " ".join(" ".join(line for line in lines if not self._is_only_verdict(line)).split())
 
     def _is_only_verdict(self, line: str) -> bool:
         match = self._verdict_at_start.match(line)
         return match is not None and not line[match.end(1) :].strip(_CLOSING)
 
-    def _find_verdicts(self, reply: str) -> set[str]:
-        matches = self._find_in_object(json_object(reply))
-        first, labelled = self._stated_at_start.match(reply), list(self._labelled.finditer(reply))
-        last = self._stated_at_start.match(reply.rstrip().rpartition("\n")[2]) if self._last_line else None
-        if last is None or last.string[last.end(1) :].strip(_CLOSING):
-            last = None
-        if first or last or (labelled and not reply[labelled[-1].end(1) :].strip(_CLOSING)):
-            matches += [first, *labelled, last]
-        return _matched_words(matches)
+    def _find_verdicts(self, text: str) -> set[float]:
+        found = find_object(text)
+        verdicts = (found and self.parse_object(found)) or self._find_in_text(text)
+        if found is None and verdicts and "{" in text:
+            # An object that might be a quotation is no verdict, but it may contradict one.
+            objects = (found.value for found in find_json(text) if isinstance(found.value, dict))
+            verdicts = verdicts.union(*(self._find_in_values(values) for values in objects))
+        return verdicts
 
-    def _find_in_other_forms(self, reply: str) -> set[str]:
+    def _find_in_text(self, text: str) -> set[float]:
+        if "\\" in text or "$" in text:
+            for _ in range(3):  # because LaTeX commands may be nested
+                text = _LATEX.sub(r"\1\2\3", text)
+        first, labelled = self._stated_at_start.match(text), list(self._labelled.finditer(text))
+        last = self._stated_at_start.match(text.rstrip().rpartition("\n")[2]) if self._last_line else None
+        if last and (last[1].lower() not in self._last_line or last.string[last.end(1) :].strip(_CLOSING)):
+            last = None
+        if not (first or last or (labelled and not text[labelled[-1].end(1) :].strip(_CLOSING))):
+            return set()
+        stated = [match for match in (first, *labelled, last) if match]
+        # `last` alone has nothing after it.
+        begin = next((match.end(1) for match in (first, *labelled) if match), len(text))
+        return self._values_of([*stated, *self._restated.finditer(text, begin)])
+
+    def _find_in_other_forms(self, text: str) -> set[float]:
         """Return the verdicts of a reply that does not use the usual forms."""
-        # Twice, because LaTeX commands may be nested.
-        text = _LATEX_COMMAND.sub(r"\1", _LATEX_COMMAND.sub(r"\1", reply))
         text, closing_tags = self._closing_tag.subn("\n", self._informal_label.sub(self._formal_label, text))
         if closing_tags > 1:
             return set()
-        verdicts = self._find_verdicts(text) | {
-            match[1].lower() for match in self._find_in_object(_object_at_edge(text)) if match
-        }
+        verdicts = self._find_verdicts(text)
         explanation = _EXPLANATION.search(text)
         if verdicts or explanation is None:
             return verdicts
-        before = self._find_verdicts(text[: explanation.start()])
-        return before and before | _matched_words(self._labelled.finditer(text))
+        before = self._find_in_text(text[: explanation.start()])
+        return before and before | self._values_of(self._labelled.finditer(text))
 
-    def _find_in_object(self, values: Mapping[str, Any] | None) -> list[re.Match[str] | None]:
-        return [
-            self._verdict_at_start.match(_verdict_text(value))
-            for key, value in (values or {}).items()
-            if key.lower().replace(" ", "_") in self._object_keys
-        ]
+    def _find_in_values(self, values: Mapping[str, Any]) -> set[float]:
+        return {
+            verdict
+            for key, value in values.items()
+            if key.strip().lower().replace(" ", "_") in self._object_keys
+            for verdict in self.parse_value(value)
+        }
+
+    def _values_of(self, verdicts: Iterable[re.Match[str]]) -> set[float]:
+        return {self._values[" ".join(match[1].lower().split())] for match in verdicts}
 
 
+_YES_NO_VALUES: Final = {
+    **dict.fromkeys(("yes", "true", "correct"), 1.0),
+    **dict.fromkeys(("no", "false", "incorrect", "not correct"), 0.0),
+}
+_YES_NO_END: Final = r"""(?!-\w) [*_"'`)]*+  # perhaps in bold or in quotes, then
+    (?: \s*$ | \s*[.,:;!(\u2013\u2014-] | [ \t]*\n | \s+because\b )  # its end, or a reason set apart"""
 _YES_NO: Final = _VerdictParser(
-    r"""(yes|no) (?!-\w) [*_"'`)]*      # the word, perhaps in bold or in quotes, then
-    (?: \s*$ | \s*[.,:;!(\u2013\u2014-] | [ \t]*\n | \s+because\b )  # its end, or a reason set apart""",
+    rf"(yes|no|true|false|correct|incorrect|not\s+correct) {_YES_NO_END}",
     "answer|verdict|judgment|judgement|decision|conclusion",
     "final_answer|final_verdict|correct|is_correct|right|relevant|is_relevant|sufficient|is_sufficient",
-    last_line=True,
-    single_words="yes no",
+    _YES_NO_VALUES,
+    # "True, but …" concedes a point, and "Correct: 1962" names the right answer.
+    unlabelled=r"""(?! (?:true|correct) [*_"'`)]*+ \s*+ [,:;(\u2013\u2014-] )""",
+    # After another colon, as in "Reference: yes", it is quoted.
+    restated=r"""(?: ^ | [.,;!?()\n\u2013\u2014-] | (?:(?<=yes)|(?<=no)) :
+        | \b(?:verdict|(?:my|final|overall)\ answer)\ is ) [ *_]{0,3}
+        (?: (?:and|but|however|though|although|yet|still|actually|rather|or|wait|so|overall|then) [ ,]{1,2} ){0,3}
+        [*_]{0,2} (yes|no|true|false|correct|incorrect|not\ correct) (?!-?\w) [*_"'`)]*+
+        (?: \s*$ | \s*[.,:;!?(\u2013\u2014-] | [ \t]*\n )""",
+    last_line="yes no",
 )
 
-
-def _matched_words(verdicts: Iterable[re.Match[str] | None]) -> set[str]:
-    return {match[1].lower() for match in verdicts if match}
-
-
-_AFTER_NUMBER: Final = r"""(?!-?\w)  # perhaps in bold, then
+_NUMBER_END: Final = r"""(?!-?\w)  # perhaps in bold, then
     # its end, or a reason set apart; "1. The" begins a list, and "4, 5" and "4-5" are two numbers.
     \.? [*_"'`)]* [.!]? (?: \s*$ | [ \t]*\n | \s*[,:;(\u2013\u2014-] (?!\s*\d) | \s+because\b )"""
 _GRADE: Final = _VerdictParser(
-    rf"([1-5]) (?: \s*/\s*5 | \s+out\s+of\s+5 )? {_AFTER_NUMBER}",
+    rf"([1-5]) (?:\.0++)? (?: \s*/\s*5 | \s+out\s+of\s+5 )? {_NUMBER_END}",
     "grade|score|rating|points",
     "final_grade|final_score",
-    single_words="1 2 3 4 5",
+    {str(grade): float(grade) for grade in range(MIN_GRADE, MAX_GRADE + 1)},
+    restated=r"""\b (?: (?: grade|grading|score|scoring|rating|rate|rated|give|gives|given|deserves?|assign|award
+        |actually|instead|rather|make\ (?:it|that) ) (?: [^\w.\n]{1,3} (?! \d )\w{1,12} ){0,4} | no|or|wait )
+        [^\w.\n]{1,3} ([1-5]) (?! [\w%] | \.\d | -\w | \s+to\s | \s*\u2013\s*\d )""",
 )
 _PREFERENCE: Final = _VerdictParser(
-    rf"(?:answer[ ])? ([012ab]|tie) {_AFTER_NUMBER}",
+    rf"(?:answer[ ])? ([012ab]|tie) (?:\.0++)? {_NUMBER_END}",
     "rating|verdict|preference|decision|winner|choice|better",
     "final_rating|better_answer",
+    {"0": 0.0, "tie": 0.0, "1": 1.0, "a": 1.0, "2": 2.0, "b": 2.0},
+    unlabelled=NEVER,
+    single_words=False,
 )
-_PREFERENCE_VALUES: Final = {"0": 0.0, "tie": 0.0, "1": 1.0, "a": 1.0, "2": 2.0, "b": 2.0}
 
 
 def parse_yes_no(reply: str) -> float:
@@ -218,7 +273,7 @@ def parse_yes_no(reply: str) -> float:
     >>> parse_yes_no("**Yes.**"), parse_yes_no("no, the year differs")
     (1.0, 0.0)
     """
-    return 1.0 if _require_verdict(_YES_NO.parse(reply), "neither yes nor no", reply) == "yes" else 0.0
+    return _require_verdict(_YES_NO.parse(reply), "neither yes nor no", reply)
 
 
 def parse_explained_yes_no(reply: str) -> JudgeVerdict:
@@ -236,7 +291,7 @@ def parse_grade(reply: str) -> float:
     >>> parse_grade("**4**"), parse_grade("3/5: the year is missing")
     (0.75, 0.5)
     """
-    grade = int(_require_verdict(_GRADE.parse(reply), "not a grade from 1 to 5", reply))
+    grade = _require_verdict(_GRADE.parse(reply), "not a grade from 1 to 5", reply)
     return (grade - MIN_GRADE) / (MAX_GRADE - MIN_GRADE)
 
 
@@ -253,11 +308,11 @@ def parse_preference(reply: str) -> float:
     if tags:
         # Two tags are an opening and a closing one. More may be quoted from an answer, so the rating is ambiguous.
         element = _RATING_ELEMENT.search(reply) if tags == 2 else None  # noqa: PLR2004
-        rating = element and element[1]
+        rating = float(element[1]) if element else None
     else:
-        whole = reply.strip(_CLOSING)
-        rating = whole if whole in {"0", "1", "2"} else _PREFERENCE.parse(reply)
-    return _PREFERENCE_VALUES[_require_verdict(rating, "not one rating of 0, 1 or 2 in a tag", reply)]
+        whole = _visible(reply).strip(_CLOSING)
+        rating = float(whole) if whole in {"0", "1", "2"} else _PREFERENCE.parse(reply)
+    return _require_verdict(rating, "not one rating of 0, 1 or 2 in a tag", reply)
 
 
 def parse_explained_preference(reply: str) -> Preference:
@@ -271,7 +326,9 @@ def parse_explained_preference(reply: str) -> Preference:
 
 
 def parse_rating(reply: str) -> Rating:
-    """Return the rating of a reply that is a JSON object (`json_object`) with `grade` and `explanation`.
+    """Return the rating in the JSON object of a reply (`find_object`), with `grade` and `explanation`.
+
+    The grade may be a number or a text, as in `parse_grade`. A reply with two grades has no rating.
 
     Raises:
         ValueError: the reply is anything else. The message is sent to the model (`repair_prompt`), so it is part of
@@ -280,18 +337,20 @@ def parse_rating(reply: str) -> Rating:
     >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
     Rating(grade=4.0, explanation='The year is missing.')
     """
-    values = json_object(reply)
-    if values is None:
+    found = find_object(_visible(reply))
+    if found is None:
         raise ValueError("it is not a JSON object")
-    grade, explanation = values.get("grade"), values.get("explanation")
-    # Not `isinstance`, which accepts True as an int.
-    if type(grade) is not int or not MIN_GRADE <= grade <= MAX_GRADE:
+    values = {name.strip().lower(): value for name, value in found.values.items()}
+    grade, explanation, grades = values.get("grade"), values.get("explanation"), _GRADE.parse_object(found)
+    if not grades or ("grade" in values and not _GRADE.parse_value(grade)):
         raise ValueError(
             f'"grade" is {_to_json(grade)[:20]}, and not a whole number from {MIN_GRADE} to {MAX_GRADE}'
         )
+    if len(grades) > 1:
+        raise ValueError("it has different grades")
     if not isinstance(explanation, str) or not explanation.strip():
         raise ValueError('"explanation" is not a text')
-    return Rating(float(grade), " ".join(explanation.split()))
+    return Rating(grades.pop(), " ".join(explanation.split()))
 
 
 SUPPORT_LABELS: Final[Mapping[str, float]] = {
@@ -300,8 +359,6 @@ SUPPORT_LABELS: Final[Mapping[str, float]] = {
     "not_support": 0.0,
 }
 """By label of a nugget: how far a text supports it."""
-
-_LIST: Final = lazy_pattern(r"\[([^\[\]]*)\]")
 
 
 def parse_support(reply: str, n: int) -> tuple[float, ...]:
@@ -312,7 +369,8 @@ def parse_support(reply: str, n: int) -> tuple[float, ...]:
     """
     lists = {
         tuple(SUPPORT_LABELS[label] for label in labels)
-        for labels in map(_split_labels, _LIST.findall(reply))
+        for found in find_json(_visible(reply))
+        for labels in _lists_of_words(found.value)
         if labels and all(label in SUPPORT_LABELS for label in labels)
     }
     if len(lists) != 1:
@@ -323,61 +381,45 @@ def parse_support(reply: str, n: int) -> tuple[float, ...]:
     return labels
 
 
-def _split_labels(inner: str) -> list[str]:
-    """Return the items of a JSON or Python list of words; `inner` is its text between the brackets."""
-    items = inner.removesuffix(",").split(",")
-    return [item.strip(" \t\r\n\"'`").lower().replace(" ", "_") for item in items]
+def _lists_of_words(value: object) -> Iterator[list[str]]:
+    """Yield the lists in a JSON value that contain only words, in the spelling of a label."""
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        return
+    if items is value and all(isinstance(item, str) for item in items):
+        yield [item.strip().lower().replace(" ", "_") for item in items]
+    for item in items:
+        yield from _lists_of_words(item)
 
 
 def parse_nuggets(reply: str) -> tuple[Nugget, ...]:
-    """Return the nuggets of a reply that is a JSON list, perhaps in its only code block; otherwise raise Unscored.
+    """Return the nuggets of a reply whose only JSON value is a list of them; otherwise raise Unscored.
 
     An item is {"text": …, "vital": …}. Items of another form and repeated texts are left out. The list may also be the
-    value of the key "nuggets" of an object.
+    value of the key "nuggets" of an object. Text around the list is ignored.
 
     >>> parse_nuggets('[{"text": "Tulsa is the seat", "vital": true}]')
     (Nugget(text='Tulsa is the seat', vital=True),)
     """
-    value = _parse_json(reply)
-    items = value.get("nuggets") if isinstance(value, dict) else value
-    nuggets: dict[str, Nugget] = {}
-    for item in items if isinstance(items, list) else ():
-        text, vital = (item.get("text"), item.get("vital")) if isinstance(item, dict) else (None, None)
-        if isinstance(text, str) and text.strip() and isinstance(vital, bool):
-            text = " ".join(text.split())
-            nuggets.setdefault(text, Nugget(text, vital))
-    if not nuggets:
+    lists: dict[tuple[Nugget, ...], None] = {}
+    for found in find_json(_visible(reply)):
+        items = found.value.get("nuggets") if isinstance(found.value, dict) else found.value
+        nuggets: dict[str, Nugget] = {}
+        for item in items if isinstance(items, list) else ():
+            text, vital = (item.get("text"), item.get("vital")) if isinstance(item, dict) else (None, None)
+            if isinstance(text, str) and text.strip() and _verdict_text(vital).lower() in _YES_NO_VALUES:
+                text = " ".join(text.split())
+                nuggets.setdefault(text, Nugget(text, bool(_YES_NO_VALUES[_verdict_text(vital).lower()])))
+        if nuggets:
+            lists[tuple(nuggets.values())] = None
+    if len(lists) != 1:
         raise unreadable_reply("not a list of nuggets", reply)
-    return tuple(nuggets.values())
+    return lists.popitem()[0]
 
 
-def json_object(reply: str) -> dict[str, Any] | None:
-    r"""Return the JSON object of a reply, which may be in its only code block; None if there is none.
-
-    >>> json_object('It is right.\n```json\n{"grade": 5}\n```')
-    {'grade': 5}
-    """
-    value = _parse_json(reply)
-    return value if isinstance(value, dict) else None
-
-
-def _parse_json(reply: str) -> Any:
-    """Return the JSON value of a reply, which may be in its only code block; None if there is none."""
-    begin, end = reply.find(CODE_FENCE), reply.rfind(CODE_FENCE)
-    language, newline, block = reply[begin + len(CODE_FENCE) : end].partition("\n")
-    fenced = 0 <= begin < end and newline and language.strip().lower() in {"", "json"}
-    try:
-        return json.loads(block if fenced else reply, object_pairs_hook=_reject_repeated_names)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _object_at_edge(reply: str) -> dict[str, Any] | None:
-    """Return the JSON object at the beginning or the end of a reply; None if there is none."""
-    begin, end = _OBJECT_START.search(reply), reply.rfind("}") + 1
-    if begin is None or (reply[: begin.start(1)].strip() and reply[end:].strip(_CLOSING)):
-        return None
-    return json_object(reply[begin.start(1) : end])
+def _visible(text: str) -> str:
+    """Return a text without invisible characters, and with plain spaces in place of others."""
+    return text if text.isascii() else _INVISIBLE.sub("", text).replace("\u00a0", " ").replace("\u202f", " ")
 
 
 def unreadable_reply(problem: str, reply: str) -> Unscored:
@@ -387,17 +429,10 @@ def unreadable_reply(problem: str, reply: str) -> Unscored:
     return Unscored(f"the judge's reply is {problem}: {beginning!r}")
 
 
-def _require_verdict(verdict: str | None, problem: str, reply: str) -> str:
+def _require_verdict(verdict: float | None, problem: str, reply: str) -> float:
     if verdict is None:
         raise unreadable_reply(problem, reply)
     return verdict
-
-
-def _reject_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise ValueError("a name occurs twice, so its value is ambiguous")
-    return values
 
 
 def _to_json(value: object) -> str:
@@ -411,4 +446,6 @@ def _verdict_text(value: object) -> str:
     """Return the value of a JSON object as the text of a verdict; empty if it cannot be a verdict."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return str(value) if isinstance(value, str | int) else ""

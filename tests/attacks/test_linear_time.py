@@ -23,6 +23,7 @@ from pytest_rageval import errors, printable, tokenize
 from pytest_rageval.answers import (
     abstention,
     citations,
+    judge_json,
     judge_replies,
     overlap,
 )
@@ -252,7 +253,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "judge_replies.parse_nuggets, in an object": _quietly(
         lambda text: judge_replies.parse_nuggets(json.dumps({"nuggets": [{"text": text}]}))
     ),
-    "judge_replies.json_object": judge_replies.json_object,
+    "judge_json.find_object": judge_json.find_object,
+    "judge_json.find_json": judge_json.find_json,
+    "judge_json.find_json, in a list": lambda text: judge_json.find_json(f"['{text}"),
     "printable.one_line": printable.one_line,
     "errors.is_placeholder": lambda text: (
         errors.is_placeholder(text),

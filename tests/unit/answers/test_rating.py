@@ -33,6 +33,8 @@ def said(grade: object, explanation: object = "So it is.") -> str:
         f"```\n{said(4, 'The year is missing.')}\n```\n",
         '{"grade": 4, "explanation": "The year is missing.", "sure": true}',
         f"Here it is:\n```json\n{said(4, 'The year is missing.')}\n```\nThat is all.",
+        f"Here it is: {said(4, 'The year is missing.')}",
+        said("4", "The year is missing."),
     ],
 )
 def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
@@ -45,7 +47,6 @@ def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
     [
         ("4", "it is not a JSON object"),
         ("Grade: 4", "it is not a JSON object"),
-        (f"Here it is: {said(4)}", "it is not a JSON object"),
         (f"{said(4)} {said(5)}", "it is not a JSON object"),
         (said(4)[:-3], "it is not a JSON object"),
         ("[" * 100_000, "it is not a JSON object"),
@@ -55,7 +56,13 @@ def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
         (said(0), '"grade" is 0, and not a whole number from 1 to 5'),
         (said(6), '"grade" is 6, and not a whole number from 1 to 5'),
         (said(4.5), '"grade" is 4.5, and not a whole number from 1 to 5'),
-        (said("4"), '"grade" is "4", and not a whole number from 1 to 5'),
+        (said("4.5"), '"grade" is "4.5", and not a whole number from 1 to 5'),
+        (
+            '{"grade": 7, "score": 4, "explanation": "Good."}',
+            '"grade" is 7, and not a whole number from 1 to 5',
+        ),
+        ('{"grade": 5, "score": 4, "explanation": "Good."}', "it has different grades"),
+        (f"Grade: 3\n{said(4)}", "it has different grades"),
         (said(grade=True), '"grade" is true, and not a whole number from 1 to 5'),
         ('{"explanation": "Good."}', '"grade" is null, and not a whole number from 1 to 5'),
         (said(4, " "), '"explanation" is not a text'),
