@@ -539,4 +539,8 @@ def _too_many_unscored_message(name: str, outcomes: Sequence[Outcome], max_unsco
         lines.append(f"  {len(ids)} × {reason} ({join_first(ids, MAX_NAMED_EXAMPLES)})")
     remedy = ", or allow a larger share with --rageval-max-unscored SHARE" if scored else ""
     lines.append(f"Fix what the reasons name{remedy}.")
+    if any("reply" in reason for reason in reasons):
+        lines.append(
+            "A run requests empty replies again; with --rageval-refresh also those that cannot be read."
+        )
     return "\n".join(lines)

@@ -364,10 +364,6 @@ def export_command(options: argparse.Namespace) -> int:
     if (damaged or failure) and not good:
         echo_err(f"No reply could be read, {file} was not written.")
         return 1
-    silent = sum(entry.reply.silent for entry in good)
-    if silent:
-        echo_err(f"left out: {format_count(silent, 'empty reply')}, which a run requests again")
-        good = [entry for entry in good if not entry.reply.silent]
     for name in options.model or ():
         if name not in {model_of(entry)[0] for entry in good}:
             raise InputError(
@@ -376,6 +372,8 @@ def export_command(options: argparse.Namespace) -> int:
             )
     good = [entry for entry in good if not options.model or model_of(entry)[0] in options.model]
     write_cassette(file, good)
+    if silent := sum(entry.reply.silent for entry in good):
+        echo_err(f"without an answer: {silent} of them, which a run with --rageval-record requests again")
     omitted = sum(entry.rest is None for entry in damaged)
     echo(
         f"{file}: {format_count(len(good), 'reply')} written"

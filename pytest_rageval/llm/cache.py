@@ -48,12 +48,13 @@ class Cache:
         missing_ok: whether the cassette may be missing, because this run writes it.
         refresh: whether to find only replies that this run requested, and none of the cassette.
         run: a name that the processes of a run share.
+        replay: whether the run sends no requests, so that empty replies of other runs count too.
 
     Raises:
         StoreError: from any method, when the store or the cassette cannot be used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the settings of a run
         self,
         place: Path | OpenStore,
         cassette: Path | None,
@@ -61,12 +62,13 @@ class Cache:
         missing_ok: bool = False,
         refresh: bool = False,
         run: str = "",
+        replay: bool = False,
     ) -> None:
         self._open_store: OpenStore = partial(SqliteStore, place) if isinstance(place, Path) else place
         self._cassette_file = cassette
         self._missing_ok = missing_ok
         self._refresh = refresh
-        self._run = run or uuid.uuid4().hex
+        self._run = "" if replay else run or uuid.uuid4().hex
         self.remarks: Counter[str] = Counter()
         self._new_remarks: list[str] = []
         self._store: ReplyStore | None = None

@@ -69,6 +69,7 @@ class Gateway:
             run=settings.run,
             missing_ok=settings.record,
             refresh=settings.refresh,
+            replay=settings.mode == "replay",
         )
         self.usage: Usage = Usage(remarks=self.cache.remarks)
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)

@@ -47,7 +47,6 @@ Message = Mapping[str, Any]
 KEY_SCHEMA: Final = 1  # part of every key; a higher number makes all stored replies unfindable
 MAX_REPLY_LENGTH: Final = 2**20  # characters; far more than any answer or verdict has
 MAX_TOKEN_COUNT: Final = (1 << 63) - 1  # the largest integer of SQLite
-WHITE_SPACE: Final = " \t\n\v\f\r"
 T = TypeVar("T")
 
 
@@ -188,9 +187,14 @@ class Reply:
 
     @property
     def silent(self) -> bool:
-        """Whether the reply is empty although the model ended it regularly, without a refusal or a tool call."""
-        content = self.text.strip(WHITE_SPACE) or self.refusal or self.tool_calls
-        return not content and self.finish_reason == "stop"
+        """Whether the reply has no answer and no tool call; it counts only in its own run.
+
+        Another attempt, or a repaired server, may answer: also if the model refused or only reasoned, if the token
+        limit was reached before any text, and if a filter withheld the answer.
+        """
+        if self.text.startswith("{"):
+            return _is_silent_response(self.text)
+        return not self.tool_calls and not self.answer
 
     @property
     def reports_tokens_in(self) -> bool:
@@ -238,6 +242,34 @@ class Reply:
             values.append(replace_surrogates(value))
         return cls(*values)
 
+
+def _is_silent_response(text: str) -> bool:
+    """Whether a text is the complete response to a `ProxiedRequest`, and no answer is in it."""
+    # Most replies in JSON are no responses, and are not parsed.
+    if '"choices":[' not in text and '"output":[' not in text:
+        return False
+    try:
+        response = json.loads(text)
+        if response.get("choices"):
+            return all(_is_silent_message(choice["message"]) for choice in response["choices"])
+        return all(
+            item["type"] == "reasoning" or (item["type"] == "message" and _is_silent_message(item))
+            for item in response["output"]
+        )
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return False
+
+
+def _is_silent_message(message: Mapping[str, Any]) -> bool:
+    content = message.get("content") or ""
+    texts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
+    media = not isinstance(content, str) and any(part["type"] not in TEXT_TYPES for part in content)
+    others = any(message.get(name) for name in ("tool_calls", "function_call", "audio", "images"))
+    return not (media or others or without_reasoning("".join(texts)))
+
+
+TEXT_TYPES: Final = {"text", "output_text", "refusal", "reasoning", "thinking"}
+"""Types of the parts of a message that are text, or a refusal to write one."""
 
 REQUIRED_FIELDS: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
 STORED_FIELDS: Final = [reply_field.name for reply_field in fields(Reply) if reply_field.compare]

@@ -8,6 +8,7 @@ to the cache folder, the clocks and the other processes.
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -373,6 +374,48 @@ def test_an_empty_reply_is_requested_once_per_run(project, llm, processes):
     assert len(llm.paid) == 8
     run(*options)
     assert len(llm.paid) == 8
+
+
+NO_ANSWERS = {
+    "nothing": completion(None),
+    "cut": completion("", finish_reason="length"),
+    "withheld": completion(None, finish_reason="content_filter"),
+    "refused": completion(None, message={"refusal": "I will not."}),
+    "reasoned apart": completion(None, message={"reasoning_content": "Well"}, finish_reason="length"),
+    "reasoned": completion("<think>Well</think>"),
+}
+
+
+@pytest.mark.parametrize("body", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_a_repaired_server_is_asked_again(project, llm, body):
+    """A reply without an answer, of any kind, is requested once per run, until there is an answer.
+
+    A replay uses it, and a plan counts its request.
+    """
+    project.use(llm)
+    project.test(ONE_REPLY_EACH)
+    llm.model = lambda prompt: (
+        Fault(200, body=json.dumps(body).encode()) if "item-3?" in prompt else clerk(prompt)
+    )
+    options = ("--rageval-max-unscored=0.5",)
+    for sent in (4, 5):
+        project.run(*options).assert_outcomes(passed=1)
+        assert len(llm.requests) == sent
+    project.run(*options, "--rageval-replay", "--rageval-report=report.json").assert_outcomes(passed=1)
+    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    unscored = [example["unscored"] for example in report["tests"][0]["scores"][0]["examples"]]
+    assert [bool(reason) for reason in unscored] == [False, False, True, False]
+    assert unscored[2].startswith("the generator's reply is empty")
+    plan = project.run("--rageval-plan")
+    assert re.split(r" {2,}", plan.outlines[plan.outlines.index("in total") + 1].strip())[:3] == [
+        "4",
+        "3",
+        "1",
+    ]
+    llm.model = clerk
+    for sent in (6, 6):
+        project.run().assert_outcomes(passed=1)
+        assert len(llm.requests) == sent
 
 
 def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):

@@ -131,6 +131,19 @@ def test_too_many_unscored_are_an_error_with_reasons() -> None:
     )
 
 
+def test_the_error_says_which_replies_are_requested_again() -> None:
+    """If replies are a reason, the error names the option that requests cached ones again."""
+    with pytest.raises(TooManyUnscoredError) as caught:
+        Score(
+            "x@5",
+            [_outcome(1, 1.0), _outcome(2, None, "the judge's reply is neither yes nor no: 'hm'")],
+            max_unscored=0.1,
+        )
+    assert str(caught.value).endswith(
+        "\nA run requests empty replies again; with --rageval-refresh also those that cannot be read."
+    )
+
+
 def test_no_scored_example_is_an_error_whatever_is_allowed() -> None:
     """Without a scored example there is no mean, so even max_unscored=1 raises."""
     with pytest.raises(TooManyUnscoredError, match=r"^recall@5: none of 2 examples has a score:"):

@@ -99,8 +99,8 @@ class ReplyStore(Protocol):
     Every method is atomic: it has its whole effect or none, even if the process is killed. Every method raises
     StoreError if the store cannot be used; the message names the store, without secrets.
 
-    With a `run`, empty replies that other runs requested count as missing; with `only_run`, all replies that other runs
-    requested. A damaged entry counts as missing.
+    With a `run`, empty replies (`Reply.silent`) that other runs requested count as missing; with `only_run`, all
+    replies that other runs requested. A damaged entry counts as missing.
     """
 
     @property

@@ -70,9 +70,9 @@ COLUMNS: Final[Mapping[str, type]] = {
 
 REPLY_COLUMN_TYPES: Final[Sequence[type]] = list(COLUMNS.values())[:10]
 # The key, the fields of `Reply` in their order, and the checksum. The summary (`outline`) has the run; it is read only
-# if the run matters: with `only_run`, or for a reply that may be empty.
+# if the run matters: with `only_run`, or for an empty reply.
 SELECT: Final = (
-    f"SELECT {', '.join(list(COLUMNS)[:10])}, CASE WHEN ? OR text < '!' THEN outline END "  # noqa: S608 - our own names
+    f"SELECT {', '.join(list(COLUMNS)[:10])}, CASE WHEN ? THEN outline END "  # noqa: S608 - our own names
     "FROM replies WHERE key IN "
 )
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
@@ -109,14 +109,19 @@ class ReplyTable:
         """
         # Sorted keys: neighbours are on the same page of the file.
         many = f"{SELECT} (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
-        rows = self._database.rows(many, (only_run, json.dumps(sorted(keys))))
-        return self._select_usable(rows, run, only_run=only_run)
+
+        def read(keys: Sequence[str], *, with_run: bool) -> Iterable[tuple[Any, ...]]:
+            return self._database.rows(many, (with_run, json.dumps(sorted(keys))))
+
+        return self._select_usable(read, keys, run, only_run=only_run)
 
     def get_nowait(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """`get_many` for a few keys, without waiting; replies that cannot be read without waiting are left out."""
-        few = f"{SELECT} ({', '.join('?' * len(keys))})"
-        rows = self._database.rows_nowait(few, (only_run, *keys))
-        return self._select_usable(rows, run, only_run=only_run)
+
+        def read(keys: Sequence[str], *, with_run: bool) -> Iterable[tuple[Any, ...]]:
+            return self._database.rows_nowait(f"{SELECT} ({', '.join('?' * len(keys))})", (with_run, *keys))
+
+        return self._select_usable(read, keys, run, only_run=only_run)
 
     def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
         """Store replies, with the run that requested them if it is known; call this method in a transaction."""
@@ -134,18 +139,31 @@ class ReplyTable:
         self._database.execute_many("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
 
     def _select_usable(
-        self, rows: Iterable[tuple[Any, ...]], run: str, *, only_run: bool
+        self,
+        read: Callable[..., Iterable[tuple[Any, ...]]],
+        keys: Sequence[str],
+        run: str,
+        *,
+        only_run: bool,
     ) -> dict[str, Reply]:
-        """Return the undamaged replies in rows of `SELECT` that count in this run, by key."""
-        replies = {}
-        for row in rows:
+        """Return the undamaged replies that count in this run, by key.
+
+        Args:
+            read: returns the rows of `SELECT` for keys; `with_run` says whether with the summary.
+            keys: the keys.
+            run: the run.
+            only_run: as in `get_many`.
+        """
+        replies, silent = {}, []
+        for row in read(keys, with_run=only_run):
             reply = self._reply(row)
-            if reply is None:
+            if reply is None or (only_run and (stored_summary(row[10]) or {}).get(RUN_FIELD) != run):
                 continue
-            any_run = not only_run and not (run and reply.silent)
-            if any_run or (stored_summary(row[10]) or {}).get(RUN_FIELD) == run:
+            if run and not only_run and reply.silent:
+                silent.append(row[0])
+            else:
                 replies[row[0]] = reply
-        return replies
+        return replies | self._select_usable(read, silent, run, only_run=True) if silent else replies
 
     def _reply(self, row: tuple[Any, ...]) -> Reply | None:
         """Return the reply in a row; None if the row is damaged."""

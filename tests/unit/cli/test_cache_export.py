@@ -158,15 +158,17 @@ def test_a_file_that_cannot_be_written_is_named(rageval: Run, tmp_path: Path) ->
     assert "The cassette blocked/x.jsonl cannot be written: " in done.err
 
 
-def test_empty_replies_stay_where_they_are(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """`export` leaves out an empty reply, which a run requests again, unless the model refused or was cut off."""
+def test_empty_replies_are_written_as_a_recording_run_writes_them(
+    rageval: Run, cache: CacheFolder, tmp_path: Path
+) -> None:
+    """`export` writes empty replies too, so that a replay finds them, and says which option requests them again."""
     cache.put(
         [entry(7, text=" \n"), entry(8, text="", finish_reason="length"), entry(9, text="", refusal="no")]
     )
     done = rageval("export", "x.jsonl")
-    assert (done.status, done.out) == (0, "x.jsonl: 6 replies written\n")
-    assert done.err == "left out: 1 empty reply, which a run requests again\n"
-    assert key(7) not in read_cassette(tmp_path / "x.jsonl")
+    assert (done.status, done.out) == (0, "x.jsonl: 7 replies written\n")
+    assert done.err == "without an answer: 3 of them, which a run with --rageval-record requests again\n"
+    assert {key(7), key(8), key(9)} <= read_cassette(tmp_path / "x.jsonl").keys()
 
 
 def _leaf_of(content: bytes, name: str) -> int:

@@ -294,21 +294,50 @@ def test_a_damaged_entry_is_a_miss_and_is_reported(caches: Caches, tmp_path: Pat
 
 
 def test_an_empty_reply_counts_only_in_its_own_run(caches: Caches) -> None:
-    """An empty reply is found by all processes of its run; another run sends the request again."""
-    silent = Reply(" \n", "m")
+    """A reply without an answer is found by all processes of its run; another run sends the request again.
+
+    A cut answer, a tool call and an answer after reasoning are replies as others are. A replay requests nothing, so it
+    finds all.
+    """
+    empty = {
+        "k": Reply(" \n", "m"),
+        "refused": Reply("", refusal="no"),
+        "cut": Reply("", "m", "length"),
+        "withheld": Reply("", "m", "content_filter"),
+        "reasoned": Reply("<think>Well</think>\n"),
+        "reasoned without end": Reply("<think>Well", "m", "length"),
+        "reasoned, tag removed": Reply("Well</think>"),
+        "odd space": Reply("\u00a0"),
+        "response": Reply('{"choices":[{"message":{"content":null,"refusal":"no"}}]}'),
+        "response without content": Reply('{"choices":[{"message":{"role":"assistant"}}]}'),
+        "response of reasoning": Reply('{"choices":[{"message":{"content":"<think>Well"}}]}'),
+        "response of parts": Reply('{"choices":[{"message":{"content":[{"text":"","type":"text"}]}}]}'),
+        "reasoning of the other API": Reply('{"output":[{"type":"reasoning"}]}'),
+        "refusal of the other API": Reply(
+            '{"output":[{"content":[{"refusal":"no","type":"refusal"}],"type":"message"}]}'
+        ),
+    }
+    full = {
+        "cut later": Reply("It is", "m", "length"),
+        "called": Reply("", "m", tool_calls="[{}]"),
+        "reasoned before": Reply("<think>Well</think>no"),
+        "response with an answer": Reply('{"choices":[{"message":{"content":"no"}}]}'),
+        "response with a second choice": Reply('{"choices":[{"message":{}},{"message":{"content":"no"}}]}'),
+        "response with a call": Reply('{"choices":[{"message":{"content":null,"tool_calls":[{}]}}]}'),
+        "response with sound": Reply('{"choices":[{"message":{"audio":{"id":"a"},"content":null}}]}'),
+        "response with a picture": Reply('{"choices":[{"message":{"content":[{"type":"image_url"}]}}]}'),
+        "call of the other API": Reply('{"output":[{"name":"f","type":"function_call"}]}'),
+        "an object": Reply('{"choices":[]}'),
+        "another object": Reply('{"grade": 4}'),
+        "an odd object": Reply('{"choices":[7]}'),
+    }
     one, other, next_run = caches(run="1"), caches(run="1"), caches(run="2")
-    _keep(
-        one,
-        Entry("k", silent),
-        Entry("refused", Reply("", refusal="no")),
-        Entry("cut", Reply("", "m", "length")),
-    )
-    assert (
-        set(_look_up(one, ["k", "refused", "cut"]))
-        == set(_look_up(other, ["k", "refused", "cut"]))
-        == {"k", "refused", "cut"}
-    )
-    assert set(_look_up(next_run, ["k", "refused", "cut"])) == {"refused", "cut"}
+    replay = caches(run="2", replay=True)
+    _keep(one, *(Entry(key, reply) for key, reply in (empty | full).items()))
+    keys = [*empty, *full]
+    assert _look_up(one, keys) == _look_up(other, keys) == _look_up(replay, keys) == empty | full
+    assert one.get_nowait(keys) == other.get_nowait(keys) == replay.get_nowait(keys) == empty | full
+    assert _look_up(next_run, keys) == next_run.get_nowait(keys) == full
     assert _run(next_run.claim("k")) is True
     _keep(next_run, Entry("k", Reply("at last")))
     assert _look_up(one, ["k"]) == _look_up(next_run, ["k"]) == {"k": Reply("at last")}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.llm.budget import max_reply_tokens, prompt_tokens
-from pytest_rageval.llm.messages import Request, TooLarge, request_summary
+from pytest_rageval.llm.messages import Reply, Request, TooLarge, request_summary
 from pytest_rageval.llm.proxied_request import (
     CHAT,
     EMBEDDINGS,
@@ -230,3 +230,30 @@ def test_texts_that_come_as_tokens_are_counted(input_value: Any, tokens: int) ->
     """Texts that are sent as token numbers, as LangChain sends them for embeddings, count in a budget and a plan."""
     messages = make_proxied_request("u", EMBEDDINGS, {"model": "m", "input": input_value}).messages
     assert tokens <= prompt_tokens(messages) <= tokens + 20
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "silent"),
+    [
+        (CHAT, _completion(_choice()), True),
+        (CHAT, _completion(_choice(finish_reason="length", content="")), True),
+        (CHAT, _completion(_choice(finish_reason="content_filter")), True),
+        (CHAT, _completion(_choice(refusal="I will not.")), True),
+        (CHAT, _completion(_choice(reasoning_content="Well", content="<think>Well</think>")), True),
+        (CHAT, _completion(_choice(), _choice(1, content="fine")), False),
+        (CHAT, _completion(_choice(finish_reason="tool_calls", tool_calls=[CALL])), False),
+        (CHAT, _completion(_choice(finish_reason="length", content="It is")), False),
+        (EMBEDDINGS, {"data": [{"embedding": []}]}, False),
+        (RESPONSES, {"model": "m", "output": [{"type": "reasoning", "summary": []}]}, True),
+        (
+            RESPONSES,
+            {"output": [{"type": "message", "content": [{"type": "output_text", "text": "fine"}]}]},
+            False,
+        ),
+    ],
+)
+def test_a_response_without_an_answer_counts_as_empty(
+    path: str, answer: dict[str, Any], *, silent: bool
+) -> None:
+    """A stored response is silent, so that another run requests it again, if no choice has an answer or a call."""
+    assert Reply(**reply_record(path, answer)).silent is silent

@@ -110,7 +110,7 @@ def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Repl
 
 @pytest.mark.parametrize("text", ["", " ", "\n", " \r\n\t "])
 def test_an_empty_reply_counts_in_its_run(store: ReplyTable, text: str) -> None:
-    """An empty reply is found only in its run, unless it is a refusal, calls a tool, or was cut."""
+    """An empty reply is found only in its run, unless it calls a tool."""
     _put(store, Entry("k", Reply(text)), run="1")
     _put(
         store,
@@ -120,7 +120,7 @@ def test_an_empty_reply_counts_in_its_run(store: ReplyTable, text: str) -> None:
     )
     _put(store, Entry("calls", Reply(text, tool_calls="[]")), run="1")
     assert set(store.get_many(["k", "no", "cut", "calls"], run="1")) == {"k", "no", "cut", "calls"}
-    assert set(store.get_many(["k", "no", "cut", "calls"], run="2")) == {"no", "cut", "calls"}
+    assert set(store.get_many(["k", "no", "cut", "calls"], run="2")) == {"calls"}
 
 
 def test_all_cached_entries_are_listed_by_key(store: ReplyTable) -> None:
