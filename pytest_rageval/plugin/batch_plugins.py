@@ -12,7 +12,7 @@ from pytest_rageval.llm.servers.client import RetryableError
 from pytest_rageval.plugin.runner import (
     WAITS_FOR_BATCH,
     EvaluationPlugin,
-    deselect_tests_without_models,
+    deselect_tests_without_requests,
     report_as_skipped,
 )
 from pytest_rageval.plugin.terminal import print_line, print_lines
@@ -194,9 +194,10 @@ class BatchSubmitPlugin(_StepPlugin):
 
     NAME: ClassVar[str] = "rageval-batch-submit"
 
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect the tests that use no models."""
-        deselect_tests_without_models(config, items)
+        """Deselect the tests that send no requests, after pytest's own selection."""
+        deselect_tests_without_requests(config, items)
 
     def pytest_collection_finish(self) -> None:
         """Unregister the plugins of `--lf` and the like: they must store the outcomes of the run, not of this step."""

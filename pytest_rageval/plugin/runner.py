@@ -47,7 +47,7 @@ __all__ = [
     "RECEIVED_FIXTURE",
     "EvaluationPlugin",
     "PlanningPlugin",
-    "deselect_tests_without_models",
+    "deselect_tests_without_requests",
     "fail_on_error",
     "parse_prompts",
     "report_as_skipped",
@@ -65,9 +65,6 @@ RECEIVED_FIXTURE: "pytest.StashKey[bool]" = pytest.StashKey()
 """True for a test that received the fixture `rageval`, as an argument or by `request.getfixturevalue`."""
 
 WAITS_FOR_BATCH: Final = "waits for replies of a batch"
-
-MODEL_FIXTURES: Final = frozenset({"rageval", "rageval_gateway", "rageval_llm"})
-"""The fixtures through which tests use models."""
 
 BRIEF_REPORTS: Final = frozenset({".md"})
 """The kinds of reports that show only the questions that explain a verdict."""
@@ -310,6 +307,14 @@ class EvaluationPlugin:
         test = self._tests.get(item.nodeid)
         return test is not None and test.has_stubs
 
+    def has_placeholders(self, item: pytest.Item) -> bool:
+        """Return True if a test has received a stub, or a placeholder in place of a model's reply."""
+        if self._session is None or self.has_stubs(item):
+            return self._session is not None
+        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
+
+        return self._session.usage.requests > self._usage_before.get(item.nodeid, Usage()).requests
+
     def running_test(self) -> "tuple[str, Usage] | None":
         """Return the node id of the running test and its usage of models so far; None if no test runs."""
         if self._session is None or self._running_nodeid is None:
@@ -391,7 +396,7 @@ class EvaluationPlugin:
         report = yield
         if item.nodeid in self._tests and self._tests[item.nodeid].awaits_merge:
             _note_xfail(item, report)
-        if report.failed and call.excinfo is not None and self._is_own_message(call.excinfo.value):
+        if report.failed and call.excinfo is not None and self.is_own_message(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)
         if report.when == "teardown":
             self._running_nodeid = None
@@ -465,7 +470,7 @@ class EvaluationPlugin:
         nodeid = plain_nodeid(item.nodeid)
         return {"nodeid": nodeid, "evalset": None, "scores": [], **results, "llm": usage.to_dict()}
 
-    def _is_own_message(self, error: BaseException) -> bool:
+    def is_own_message(self, error: BaseException) -> bool:
         """Return True if the message of a failure is from this package, so that it can be shortened to one line."""
         is_own = isinstance(error, RagevalError | Unscored) or hasattr(error, "rageval_summary")
         return is_own or (self._explained and isinstance(error, AssertionError))
@@ -542,10 +547,17 @@ class PlanningPlugin:
 
     def __init__(self) -> None:
         self._unfinished: list[str] = []
+        self._deselected_all = False
+        self._gave_placeholders = False
+        # The exceptions of fixtures that received a placeholder. pytest raises them again for the next test.
+        self._fixture_errors: list[BaseException] = []
 
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect the tests that use no models."""
-        deselect_tests_without_models(config, items)
+        """Deselect the tests that send no requests, after pytest's own selection."""
+        found = bool(items)
+        deselect_tests_without_requests(config, items)
+        self._deselected_all = found and not items
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -553,19 +565,51 @@ class PlanningPlugin:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Report a planned test as skipped, whatever outcome it had with stubs."""
         report = yield
-        if call.when == "call":
-            early_end = _early_end(item, call)
+        self._gave_placeholders |= EvaluationPlugin.get(item.config).has_placeholders(item)
+        if call.when == "call" or (call.when == "setup" and self._is_unplanned_setup(item, call)):
+            early_end = self._early_end(item, call)
             if early_end:
                 self._unfinished.append(f"{item.nodeid}: {early_end}")
             in_part = f"planned in part, it ended at {early_end}"
             report_as_skipped(report, item, in_part if early_end else "planned, no request was sent")
         return report
 
+    def _is_unplanned_setup(self, item: pytest.Item, call: pytest.CallInfo[None]) -> bool:
+        """Return True if a fixture of the user has failed after it received a placeholder."""
+        if call.excinfo is None:
+            return False
+        error, plugin = call.excinfo.value, EvaluationPlugin.get(item.config)
+        if plugin.is_own_message(error):
+            return False
+        if plugin.has_placeholders(item):
+            self._fixture_errors.append(error)
+        return any(error is known for known in self._fixture_errors)
+
+    def _early_end(self, item: pytest.Item, call: pytest.CallInfo[None]) -> str:
+        """Return where and why a planned test ended before its last statement; empty if it did not.
+
+        Empty too if a run ends there as well: no placeholder was given before, or the test skips itself without one.
+        """
+        if call.excinfo is None:
+            return ""
+        error = call.excinfo.value
+        ends_in_a_run = isinstance(error, pytest.skip.Exception) or not self._gave_placeholders
+        has_placeholders = EvaluationPlugin.get(item.config).has_placeholders(item)
+        if call.when == "call" and ends_in_a_run and not has_placeholders:
+            return ""
+        innermost = call.excinfo.traceback[-1]
+        frames = reversed(call.excinfo.traceback)
+        frame = next((frame for frame in frames if frame.path == item.path), innermost)
+        first_line, *_ = f"{type(error).__name__}: {error}".splitlines()
+        return f"line {frame.lineno + 1}, {first_line}"
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run whose plan is incomplete."""
+        """Fail a run whose plan is incomplete; a plan without requests is complete."""
         if self._unfinished:
             fail_run(session)
+        elif self._deselected_all and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the tests that could not be planned to the end."""
@@ -582,27 +626,31 @@ def report_as_skipped(report: pytest.TestReport, item: pytest.Item, reason: str)
     report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}")
 
 
-def deselect_tests_without_models(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests that use no models."""
-    if others := [item for item in items if not _uses_models(item)]:
+def deselect_tests_without_requests(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests that cannot send requests to a model."""
+    if EvaluationPlugin.get(config).settings.gateway:
+        # Any test may call the application, which sends its requests through the gateway.
+        return
+    if others := [item for item in items if not _may_send_requests(item)]:
         config.hook.pytest_deselected(items=others)
-        items[:] = filter(_uses_models, items)
+        items[:] = filter(_may_send_requests, items)
 
 
-def _uses_models(item: pytest.Item) -> bool:
-    return not MODEL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+def _may_send_requests(item: pytest.Item) -> bool:
+    """Return True if a test uses a fixture of this package, or if its code can get any fixture by name.
 
-
-def _early_end(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
-    """Return where and why a planned test ended before its last statement; empty if it did not."""
-    if call.excinfo is None:
-        return ""
-    error = call.excinfo.value
-    if isinstance(error, pytest.skip.Exception) and not EvaluationPlugin.get(item.config).has_stubs(item):
-        # No stub caused the skip: the test skips itself in a run too.
-        return ""
-    innermost = call.excinfo.traceback[-1]
-    frames = reversed(call.excinfo.traceback)
-    frame = next((frame for frame in frames if frame.path == item.path), innermost)
-    first_line, *_ = f"{type(error).__name__}: {error}".splitlines()
-    return f"line {frame.lineno + 1}, {first_line}"
+    The latter is so if the test, or a fixture of the test, has the argument `request`. pytest's fixtures do not count.
+    """
+    fixtures = getattr(item, "fixturenames", ())
+    if any(name.startswith("rageval") for name in fixtures) or any(
+        map(item.get_closest_marker, EVALUATED_MARKERS)
+    ):
+        return True
+    info: Any = getattr(item, "_fixtureinfo", None)
+    definitions = [] if info is None else [each[-1] for each in info.name2fixturedefs.values() if each]
+    by_name = any(
+        "request" in each.argnames and not each.func.__module__.startswith("_pytest.") for each in definitions
+    )
+    doctest: Any = getattr(item, "dtest", None)
+    in_doctest = doctest is not None and any("getfixture" in each.source for each in doctest.examples)
+    return by_name or in_doctest or (info is not None and "request" in info.argnames)

@@ -192,3 +192,109 @@ def test_a_plan_continues_after_a_ranking_that_depends_on_a_model(project, llm):
     assert plan.ret == 0
     # The score needs the passage for the first question too, so it is requested once.
     assert _requests(plan) >= 8
+
+
+BY_NAME = """
+@pytest.fixture
+def judged(request):
+    return request.getfixturevalue("rageval")
+
+class Base:
+    @pytest.fixture(autouse=True)
+    def keep(self, request):
+        self.request = request
+
+class TestOwn(Base):
+    def test_by_class(self):
+        assert self.request.getfixturevalue("rageval").score("answer.em@1") > 0.9
+
+def test_by_fixture(judged):
+    assert judged.score("answer.em@2") > 0.9
+
+def test_by_request(request):
+    assert request.getfixturevalue("rageval").score("answer.correct@2") > 0.9
+
+def test_by_doctest_name(): pass
+def test_with_a_folder(tmp_path, capsys): pass
+"""
+
+
+def test_a_plan_counts_tests_that_get_the_fixture_by_name(project, llm):
+    """Attack: tests that get `rageval` by `request.getfixturevalue` were deselected, and a run sent requests anyway.
+
+    Such a suite ended with exit status 5 and a warning that its eval set is not used. Promise: tests that can get any
+    fixture are planned, and others are not run.
+    """
+    project.use(llm)
+    project.test(BY_NAME)
+    plan = project.run("--rageval-plan")
+    assert plan.ret == 0
+    plan.assert_outcomes(skipped=3, deselected=2)
+    plan.stdout.no_fnmatch_line("*does nothing*")
+    run = project.run()
+    run.assert_outcomes(passed=5)
+    assert _requests(plan) == len(llm.requests) == 12
+
+
+def test_a_plan_counts_a_doctest_that_gets_the_fixture(project, llm):
+    """A doctest may get a fixture with `getfixture`."""
+    project.use(llm)
+    project.pytester.makepyfile(
+        module='"""\n>>> getfixture("rageval_llm").complete("Hello?").text and None\n"""\ndef f(): "1"\n'
+    )
+    plan = project.run("--rageval-plan", "--doctest-modules", "module.py")
+    assert (plan.ret, _requests(plan)) == (0, 1)
+
+
+def test_a_suite_without_requests_has_an_empty_plan(project, llm):
+    """If no test can send requests, the plan is complete: the exit status is 0. Without any tests it stays 5."""
+    project.use(llm)
+    project.pytester.makepyfile(test_it="def test_nothing_of_ours(tmp_path): assert False\n")
+    plan = project.run("--rageval-plan")
+    assert plan.ret == 0
+    plan.assert_outcomes(deselected=1)
+    assert project.run("--rageval-plan", "-k", "nowhere").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_a_test_that_fails_before_any_placeholder_is_planned(project, llm):
+    """A test that fails before a placeholder was given fails in a run too; later, a placeholder may be the reason."""
+    project.use(llm)
+    fails = "def test_{}(request): assert False\n"
+    project.test(
+        fails.format("a") + "def test_b(rageval): rageval.score('answer.em@1')\n" + fails.format("c")
+    )
+    plan = project.run("--rageval-plan")
+    plan.stdout.fnmatch_lines(
+        ["1 test could not be planned to the end; *", "  test_it.py::test_c: line 6, *"]
+    )
+    assert _requests(plan) == 4
+
+
+def test_a_plan_says_which_fixture_it_could_not_finish(project, llm):
+    """A fixture of the user that fails on a placeholder is named, for each test with it; other failures stay errors."""
+    project.use(llm)
+    project.test(
+        "import json\n"
+        "@pytest.fixture(scope='module')\n"
+        "def parsed(rageval_llm):\n    return json.loads(rageval_llm.complete('Give JSON.').text)\n"
+        "@pytest.fixture\n"
+        "def skipping(request):\n"
+        "    if request.getfixturevalue('rageval').score('answer.em@1') > 0: pytest.skip('good enough')\n"
+        "@pytest.fixture\n"
+        "def broken(request): raise RuntimeError('mine')\n"
+        "def test_one(parsed): pass\n"
+        "def test_two(parsed): pass\n"
+        "def test_three(skipping): pass\n"
+        "def test_four(broken): pass\n"
+    )
+    plan = project.run("--rageval-plan")
+    plan.assert_outcomes(skipped=3, errors=1)
+    plan.stdout.fnmatch_lines(
+        [
+            "3 tests could not be planned to the end; requests after these places are not counted:",
+            "  test_it.py::test_one: line 7, JSONDecodeError: *",
+            "  test_it.py::test_two: line 7, JSONDecodeError: *",
+            "  test_it.py::test_three: line 10, Skipped: good enough",
+        ]
+    )
+    assert _requests(plan) == 5

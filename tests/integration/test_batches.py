@@ -40,6 +40,33 @@ def suite(project: Project, server: BatchServer) -> Project:
     return project
 
 
+BY_NAME = """
+@pytest.fixture
+def answer(request):
+    return request.getfixturevalue("rageval").answer("What is the code of item-3?", 1)
+
+@pytest.fixture(scope="module")
+def model(request):
+    return request.getfixturevalue("rageval_llm").complete("item-4 has the code c4x. What is the code of item-4?").text
+
+def test_answer(answer): assert answer == "c3x"
+def test_score(request): assert request.getfixturevalue("rageval").score("answer.em@2") > 0.5
+def test_model(model): assert model
+def test_model_again(model): assert model
+"""
+
+
+@pytest.mark.slow
+def test_tests_that_get_the_fixture_by_name_are_batched(suite: Project, server: BatchServer) -> None:
+    """Tests that get fixtures by `request.getfixturevalue`, also in a fixture of the user, send nothing live."""
+    suite.test(BY_NAME)
+    run = suite.run_process("--rageval-batch")
+    run.assert_outcomes(passed=4)
+    assert not server.live
+    assert len(server.asked) == 6
+    run.stdout.no_fnmatch_line("*does nothing*")
+
+
 def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
     """Run the tests, and return the run and the scores in its report."""
     run = project.run_process("--rageval-report=report.json", *arguments)

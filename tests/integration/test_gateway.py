@@ -236,6 +236,42 @@ def test_a_plan_counts_what_the_application_would_ask(application, upstream):
     result.stdout.fnmatch_lines(["*test_it.py::test_own: line 13, AssertionError*"])
 
 
+PLAIN = """
+def ask(n):
+    messages = [{"role": "user", "content": f"item-{n} has the code c{n}x. What is the code of item-{n}?"}]
+    return CLIENT.chat.completions.create(model="m1", messages=messages).choices[0].message.content
+
+from conftest import CLIENT
+
+def test_one(): assert ask(1) == "c1x"
+def test_two():
+    if ask(2) != "c2x": pytest.skip("it does not answer")
+    assert ask(3) == "c3x"
+def test_three(): assert ask(4)
+def test_four(): pass
+"""
+
+
+def test_a_plan_counts_tests_that_only_call_the_application(application, upstream):
+    """With the gateway, a test without a fixture of this package may call the application, so a plan runs it."""
+    project = application(rageval_gateway="true")
+    project.test(PLAIN)
+    plan = project.run("--rageval-plan")
+    plan.assert_outcomes(skipped=4)
+    assert not upstream.requests
+    rows = plan.outlines
+    assert rows[rows.index("in total") + 1].split()[:3] == ["3", "0", "3"]
+    plan.stdout.fnmatch_lines(
+        [
+            "2 tests could not be planned to the end; requests after these places are not counted:",
+            "  test_it.py::test_one: line *, AssertionError*",
+            "  test_it.py::test_two: line *, Skipped: it does not answer",
+        ]
+    )
+    project.run().assert_outcomes(passed=4)
+    assert len(upstream.requests) == 4
+
+
 CALLING = """
 import os
 import openai
