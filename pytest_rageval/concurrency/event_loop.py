@@ -143,7 +143,7 @@ class BackgroundEventLoop:
         """
         future = self.submit(coroutine)
         if not in_asyncio():
-            import anyio  # noqa: PLC0415 - installed with the openai client
+            import anyio  # noqa: PLC0415 - for trio alone
 
             await anyio.to_thread.run_sync(wait, [future], abandon_on_cancel=True)
             return future.result()

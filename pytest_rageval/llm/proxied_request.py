@@ -17,7 +17,8 @@ from pytest_rageval.llm.servers import completions, responses
 
 if TYPE_CHECKING:
     import httpx2
-    from openai import AsyncOpenAI
+
+    from pytest_rageval.llm.servers.connection import Connection
 
 __all__ = [
     "CHAT",
@@ -192,23 +193,21 @@ def _embeddings_record(answer: Any) -> dict[str, Any]:
     return {"finish_reason": "stop", **completions.usage_fields(answer, "prompt_tokens", "completion_tokens")}
 
 
-async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -> Answer:
+async def send_proxied_request(connection: "Connection", proxied: ProxiedRequest) -> Answer:
     """Send a proxied request once, and return the complete response; a stream is assembled.
 
     Raises:
         StreamEndedEarly: the stream broke off.
-        OpenAIError, HTTPError: as from the client, and from the connection while the response is read.
+        HTTPError: as from `Connection.post`, and while the response is read.
     """
-    import httpx2  # noqa: PLC0415 - loaded with the client
-
     if proxied.sink is None:
-        response = await client.post(proxied.path, cast_to=httpx2.Response, body=proxied.body)
+        response = await connection.post(proxied.path, proxied.body)
         return Answer(response.content, response.headers)
     body = {**proxied.body, "stream": True}
     if proxied.path == CHAT:
         # Otherwise the server does not report the tokens of a stream.
         body["stream_options"] = {"include_usage": True}
-    response = await _open_stream(client, proxied.path, body)
+    response = await _open_stream(connection, proxied.path, body)
     try:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             return Answer(await response.aread(), response.headers)
@@ -222,21 +221,18 @@ async def send_proxied_request(client: "AsyncOpenAI", proxied: ProxiedRequest) -
         await response.aclose()
 
 
-async def _open_stream(client: "AsyncOpenAI", path: str, body: dict[str, Any]) -> "httpx2.Response":
+async def _open_stream(connection: "Connection", path: str, body: dict[str, Any]) -> "httpx2.Response":
     """Return the unread response to a request for a stream; retry without `stream_options` if the server refuses it."""
-    import httpx2  # noqa: PLC0415 - loaded with the client
-    import openai  # noqa: PLC0415 - likewise
-
-    async def post(body: dict[str, Any]) -> httpx2.Response:
-        # Without `stream=True`, the client would read the whole response.
-        return await client.post(path, cast_to=httpx2.Response, body=body, stream=True)
+    import httpx2  # noqa: PLC0415 - loaded with the connection
 
     try:
-        return await post(body)
-    except openai.APIStatusError as error:
-        if error.status_code not in {400, 422} or "stream_options" not in error.response.text:
+        return await connection.post(path, body, stream=True)
+    except httpx2.HTTPStatusError as error:
+        refusal = error.response
+        if refusal.status_code not in {400, 422} or "stream_options" not in refusal.text:
             raise
-    return await post({name: value for name, value in body.items() if name != "stream_options"})
+    body = {name: value for name, value in body.items() if name != "stream_options"}
+    return await connection.post(path, body, stream=True)
 
 
 async def _events(response: "httpx2.Response") -> AsyncIterator[Event]:
@@ -370,18 +366,8 @@ def _add_items(items: list[Any], new: Sequence[Any]) -> None:
 
 
 async def send_raw(
-    client: "AsyncOpenAI", method: str, path: str, content: bytes, headers: Mapping[str, str]
+    connection: "Connection", method: str, path: str, content: bytes, headers: Mapping[str, str]
 ) -> Answer:
     """Send a request of any kind once, and return the response with any status."""
-    import httpx2  # noqa: PLC0415 - loaded with the client
-    import openai  # noqa: PLC0415 - likewise
-
-    options: Any = {"headers": dict(headers)}
-    methods: dict[str, Any] = {"POST": client.post, "PUT": client.put, "PATCH": client.patch}
-    body = {"content": content} if method in methods else {}
-    methods |= {"GET": client.get, "DELETE": client.delete}
-    try:
-        response = await methods[method](path, cast_to=httpx2.Response, options=options, **body)
-    except openai.APIStatusError as error:
-        response = error.response
+    response = await connection.send(method, path, content=content, headers=headers)
     return Answer(response.content, response.headers, response.status_code)

@@ -188,7 +188,7 @@ class CompletenessPlugin(_SelectionPlugin):
             if self._lines and required:
                 fail_run(session)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """List the uncompared entries of the baseline, also with -q."""
         required = self._settings.require_baseline
         print_lines(terminalreporter, self._lines, red=required, yellow=not required)
@@ -255,7 +255,7 @@ class CassetteWriterPlugin:
         """The replies that all processes of the run used, as lines of a cassette, by key."""
         return {**self._worker_lines, **EvaluationPlugin.get(self._config).recorded_lines()}
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Print lines about the written cassette, or the error."""
         print_lines(terminalreporter, self._errors, red=True)
         if self._notes and terminalreporter.verbosity >= 0:
@@ -324,7 +324,7 @@ class BaselineWriterPlugin:
             self.pytest_terminal_summary(reporter)
             self._printed = True
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Print the changes of the baseline, or the error; with -q only if they lower it, or nothing was written."""
         if self._printed:
             return

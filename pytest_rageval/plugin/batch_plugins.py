@@ -160,7 +160,7 @@ class _StepPlugin:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if self._report.error else pytest.ExitCode.OK
         self._report.write()
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Print the lines of the report, or its error."""
         lines = self._report.error.splitlines() or self._report.lines
         print_lines(terminalreporter, lines, red=bool(self._report.error))

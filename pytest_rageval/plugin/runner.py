@@ -611,7 +611,7 @@ class PlanningPlugin:
         elif self._deselected_all and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """List the tests that could not be planned to the end."""
         if n := len(self._unfinished):
             tests = f"{counted(n, 'test')} could not be planned to the end"

@@ -220,7 +220,7 @@ class SummaryPlugin:
         self._tests.clear()
 
     @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Print the table or the plan, and lines about the written files; with -q, only a plan and warnings.
 
         This hook is called last, so that the output is next to pytest's summary.

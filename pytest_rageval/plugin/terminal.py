@@ -123,7 +123,7 @@ def terminal_width(columns: int | None = None) -> int:
     return columns if columns >= MIN_WIDTH else DEFAULT_WIDTH
 
 
-def print_lines(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:
+def print_lines(reporter: "pytest.TerminalReporter", lines: Iterable[str], **markup: bool) -> None:
     """Print lines to the terminal.
 
     A verdict at the end of a table row gets its colour. On a terminal, long lines are wrapped. In a file and in the log
@@ -145,7 +145,7 @@ def print_lines(reporter: pytest.TerminalReporter, lines: Iterable[str], **marku
 
 
 def print_command(
-    reporter: pytest.TerminalReporter, kind: str, properties: Mapping[str, str], message: str
+    reporter: "pytest.TerminalReporter", kind: str, properties: Mapping[str, str], message: str
 ) -> None:
     """Print a workflow command for GitHub's runner, such as an annotation, with all values escaped.
 

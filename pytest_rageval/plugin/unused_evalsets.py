@@ -59,7 +59,7 @@ class UnusedEvalSetPlugin:
             text for text in dict.fromkeys(by_process[0]) if all(text in warnings for warnings in by_process)
         ]
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Print the warnings, also with -q."""
         print_lines(terminalreporter, [f"warning: {text}" for text in self._warnings], yellow=True)
 

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
@@ -109,9 +111,12 @@ def rageval_generator():
 
 @pytest.fixture(scope="session")
 def llama_index(tmp_path_factory):
-    """A folder with LlamaIndex's OpenAI client, which requires an earlier `openai` than this package does."""
+    """A folder with LlamaIndex's OpenAI client, which requires an earlier `openai` than other packages of the tests."""
     pytest.importorskip("llama_index.core", reason="llama-index-core is not installed")
     folder = tmp_path_factory.mktemp("llama_index")
+    with suppress(PackageNotFoundError):
+        version("llama-index-llms-openai")
+        return folder
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
     if subprocess.run(
         [*install, "llama-index-llms-openai>=0.8"], check=False, capture_output=True

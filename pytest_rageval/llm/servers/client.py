@@ -91,7 +91,7 @@ NO_PROVIDER: Final = lazy_pattern(r"no endpoints found that (support|can handle)
 """Matches OpenRouter's error, with status 404, about parameters that no provider of a model supports."""
 
 INTERRUPTION_ERRORS: Final = {"RemoteProtocolError", "DecodingError"}
-"""Errors in the middle of a reply, by class name, since the `openai` library chooses its HTTP library."""
+"""Errors in the middle of a reply, by class name, since the HTTP library is loaded late."""
 
 SENT_ERRORS: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
 """Errors after which the server may have received and answered the request, by class name."""
@@ -128,8 +128,8 @@ class RequestRefused(Unscored):
         self.status = status
 
 
-Send = Callable[["AsyncOpenAI"], Awaitable[Any]] | None
-"""A function that sends a request with the `openai` client; None for a completion of this package."""
+Send = Callable[["Connection"], Awaitable[Any]]
+"""A function that sends a request over a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,13 +266,18 @@ class Client:
             ServerError: no request can succeed: no server, a wrong key or model, or a quota that is used up.
             Unscored: this request failed; other requests may succeed. TooLarge if the reply is too large.
         """
+        proxied = request if isinstance(request, ProxiedRequest) else None
+
+        def send(connection: "Connection") -> Awaitable[Any]:
+            if proxied is not None:
+                return send_proxied_request(connection, proxied)
+            return connection.post(self._api.PATH, request_body(self._server.api, request, parameters))
+
         try:
-            response = await self._send_with_renewal(request, parameters)
-            reply = self._parse_reply(
-                response.content, request.path if isinstance(request, ProxiedRequest) else None
-            )
+            response = await self._send_with_renewal(request, send)
+            reply = self._parse_reply(response.content, proxied.path if proxied else None)
         except RetryableError as failure:
-            if isinstance(request, ProxiedRequest) and request.begun:
+            if proxied is not None and proxied.begun:
                 # A part of the reply was passed on to the client, and another attempt would repeat it.
                 raise BilledFailure(failure.reason) from None
             raise
@@ -284,7 +289,7 @@ class Client:
         """Send a request of any kind once, and return the answer with any status; raise the errors of `complete`."""
         try:
             answer: Answer = await self._send_with_renewal(
-                proxied, {}, lambda client: send_raw(client, method, proxied.path, content, headers)
+                proxied, lambda connection: send_raw(connection, method, proxied.path, content, headers)
             )
         except RetryableError as error:
             raise (Unscored if error.kind == "unreached" else BilledFailure)(error.reason) from None
@@ -292,20 +297,18 @@ class Client:
 
     async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
         """Call a function with the `openai` client, once; raise the errors of `complete` for this request."""
-        result: T = await self._send_with_renewal(request, {}, function)
+        result: T = await self._send_with_renewal(request, lambda connection: function(connection.client))
         return result
 
     def parse_body(self, body: bytes) -> Reply:
         """Return the reply in the body of an answer; raise the errors of `complete`."""
         return self._parse_reply(body)
 
-    async def _send_with_renewal(
-        self, request: Request, parameters: Mapping[str, Any], send: Send = None
-    ) -> Any:
+    async def _send_with_renewal(self, request: Request, send: Send) -> Any:
         """Send a request; if the key is refused and there is another one, send it again with that key."""
-        response = await self._send(request, parameters, send)
+        response = await self._send(request, send)
         if isinstance(response, _AuthFailure) and await self._server.renew_key(response.credentials):
-            response = await self._send(request, parameters, send)
+            response = await self._send(request, send)
         if isinstance(response, _AuthFailure):
             response = response.outcome
         if isinstance(response, Exception):
@@ -313,15 +316,11 @@ class Client:
             raise response
         return response
 
-    async def _send(  # noqa: PLR0911 - a case per line
-        self, request: Request, parameters: Mapping[str, Any], send: Send
-    ) -> Any:
-        """Return the response, or the error as a value."""
+    async def _send(self, request: Request, send: Send) -> Any:
+        """Return what `send` returns, or the error as a value."""
         address = await self.address()
         credentials = self._server.credentials
         # Imported here, since it takes 0.1 s, and a run that finds all replies in the cache sends nothing.
-        import httpx2  # noqa: PLC0415
-
         from pytest_rageval.llm.servers.connection import Connection  # noqa: PLC0415
 
         try:
@@ -335,29 +334,12 @@ class Client:
                     **self._size_limit,
                 )
             self._connection.set_credentials(credentials)
-            if send is None and isinstance(request, ProxiedRequest):
-                proxied = request
-                send = lambda client: send_proxied_request(client, proxied)  # noqa: E731 - one of two functions
             async with asyncio.timeout(self._timeout_s):
-                if send is not None:
-                    answer = await send(self._connection.client)
-                    refused = isinstance(answer, Answer) and answer.status in AUTH_STATUSES
-                    return _AuthFailure(answer, credentials) if refused else answer
-                body = request_body(self._server.api, request, parameters)
-                response = await self._connection.post(self._api.PATH, body)
-            if response.is_success:
-                return response
-            return self._map_response(request, response, credentials)
-        except (TimeoutError, httpx2.TimeoutException):
-            return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
-        except StreamEndedEarly as error:
-            return RetryableError(self._shorten(str(error)), "garbled")
-        except httpx2.HTTPError as error:
-            return self._connection_error(error)
-        except (TypeError, UnicodeError) as error:
-            return Unscored(f"a parameter of the request cannot be sent: {self._redact(str(error))}")
+                answer = await send(self._connection)
+            refused = isinstance(answer, Answer) and answer.status in AUTH_STATUSES
+            return _AuthFailure(answer, credentials) if refused else answer
         except Exception as error:  # noqa: BLE001 - raised without its frames
-            return self._map_library_error(request, error, credentials)
+            return self._map_error(request, error, credentials)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -387,21 +369,31 @@ class Client:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MAX_REPLY_LENGTH:,} are read")
         return reply
 
-    def _map_library_error(self, request: Request, error: Exception, credentials: Credentials) -> Any:
-        """Return the package's error for an error of the `openai` client."""
+    def _map_error(self, request: Request, error: BaseException, credentials: Credentials) -> Any:  # noqa: PLR0911
+        """Return the package's error for an exception of the connection, or of the `openai` client above it."""
+        import httpx2  # noqa: PLC0415 - loaded with the connection
+
         openai = sys.modules.get("openai")
-        if openai is None or not isinstance(error, openai.OpenAIError):
-            error.__cause__ = error.__context__ = None
-            return error.with_traceback(None)
-        if isinstance(error, openai.APITimeoutError):
+        if openai is not None and isinstance(error, openai.APIConnectionError):
+            error = error.__cause__ or error
+        if isinstance(error, TimeoutError | httpx2.TimeoutException):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
-        if isinstance(error, openai.APIConnectionError):
-            return self._connection_error(error.__cause__ or error)
-        if isinstance(error, openai.APIStatusError):
+        if isinstance(error, StreamEndedEarly):
+            return RetryableError(self._shorten(str(error)), "garbled")
+        if isinstance(error, httpx2.HTTPStatusError):
             return self._map_response(request, error.response, credentials)
-        return RetryableError(
-            f"the server's reply was not understood: {self._shorten(str(error))!r}", "garbled"
-        )
+        if isinstance(error, httpx2.HTTPError):
+            return self._connection_error(error)
+        if isinstance(error, TypeError | UnicodeError):
+            return Unscored(f"a parameter of the request cannot be sent: {self._redact(str(error))}")
+        if openai is not None and isinstance(error, openai.APIStatusError):
+            return self._map_response(request, error.response, credentials)
+        if openai is not None and isinstance(error, openai.OpenAIError):
+            return RetryableError(
+                f"the server's reply was not understood: {self._shorten(str(error))!r}", "garbled"
+            )
+        error.__cause__ = error.__context__ = None
+        return error.with_traceback(None)
 
     def _connection_error(self, cause: BaseException) -> RetryableError:
         """Return the package's error for an error of the connection."""

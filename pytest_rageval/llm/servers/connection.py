@@ -1,9 +1,11 @@
 """The HTTP connection to a model server: the only code that reads the text of its key.
 
-Completions are posted with the HTTP client on which the `openai` client is based: importing `openai` takes 0.7 s, and
-it validates each answer. Other requests are sent with the `openai` client, over the same HTTP client.
+All requests leave through one HTTP client of httpx2, which authorizes them, limits the replies and redacts the logs.
+Completions, and requests of other clients, are sent with it directly: importing `openai` takes 0.7 s, and its client
+validates each answer. The `openai` client sends files and batches, through the same HTTP client.
 """
 
+import importlib
 import logging
 import os
 import re
@@ -13,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-import httpx2  # the HTTP library of the openai client
+import httpx2
 
 from pytest_rageval.llm.messages import TooLarge
 from pytest_rageval.secret import HIDDEN, Credentials, basic_token
@@ -87,27 +89,54 @@ class Connection:
 
     @cached_property
     def client(self) -> "AsyncOpenAI":
-        """The `openai` client."""
+        """The `openai` client, which sends through this connection."""
         import openai  # noqa: PLC0415 - 0.7 s, which completions do not need
 
         client = openai.AsyncOpenAI(
-            base_url=self._address,
+            base_url=str(self._address),
             api_key=DUMMY_KEY,
             default_query=self._query,
             timeout=self._timeout_s,
             # The sender retries: it must see every refusal, to adapt its rate.
             max_retries=0,
-            http_client=self._http,
+            http_client=_openai_http_client(self._http),
         )
         self._filter_logs()
         return client
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
-        """Post a body as JSON once; return the response with any status."""
-        url = self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode())
-        return await self._http.post(
-            url, json=body, headers=self._headers, params=self._query or None, timeout=self._timeout_s
+    async def post(self, path: str, body: Mapping[str, Any], *, stream: bool = False) -> httpx2.Response:
+        """Post a body as JSON once; return the response, unread if it is a stream.
+
+        Raises:
+            HTTPStatusError: the status is not one of success. The response has been read.
+            HTTPError: there is no response.
+        """
+        response = await self.send("POST", path, json=body, stream=stream)
+        if not response.is_success:
+            await response.aread()
+        return response.raise_for_status()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        stream: bool = False,
+        **body: Any,
+    ) -> httpx2.Response:
+        """Send a request once, with a body as `json` or `content`; return the response with any status."""
+        merged = self._headers.copy()
+        merged.update(headers)
+        request = self._http.build_request(
+            method,
+            self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode()),
+            headers=merged,
+            params=self._query or None,
+            timeout=self._timeout_s,
+            **body,
         )
+        return await self._http.send(request, stream=stream)
 
     def set_credentials(self, credentials: Credentials) -> None:
         """Use other credentials for all later requests."""
@@ -194,6 +223,42 @@ def bounded_client(
         follow_redirects=False,
         event_hooks={"request": [before_request] if before_request else [], "response": [bound]},
     )
+
+
+class _OpenAITransport:
+    """Sends the requests of an `openai` client with another HTTP client.
+
+    The `openai` client accepts only an HTTP client of the library that it is based on: httpx before version 3, httpx2
+    from there on. This is the transport of such a client. Both libraries have the same interface.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, library: Any) -> None:
+        self._http = http
+        self._library = library
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Send a request of the library; return the unread response as one of the library."""
+        # Which encodings can be decoded, the client that decodes them says.
+        headers = [
+            (name, value) for name, value in request.headers.multi_items() if name != "accept-encoding"
+        ]
+        content = await request.aread()
+        sent = self._http.build_request(
+            request.method, str(request.url), headers=headers, content=content, extensions=request.extensions
+        )
+        response = await self._http.send(sent, stream=True)
+        return self._library.Response(
+            response.status_code, headers=response.headers.multi_items(), content=response.aiter_raw()
+        )
+
+
+def _openai_http_client(http: httpx2.AsyncClient) -> Any:
+    """Return an HTTP client for the `openai` client, which sends with `http`."""
+    import openai  # noqa: PLC0415 - see `Connection.client`
+
+    default = openai.DefaultAsyncHttpxClient
+    library = importlib.import_module(default.__mro__[1].__module__)
+    return default(transport=_OpenAITransport(http, library), follow_redirects=False)  # type: ignore[arg-type]
 
 
 class _RedactingFilter(logging.Filter):

@@ -112,7 +112,7 @@ def test_tool_calls_and_images_pass_through(serve, upstream):
     messages = [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}]
 
     def streamed(**parameters):
-        with served.client.chat.completions.stream(
+        with served.client.beta.chat.completions.stream(
             model="m1", messages=messages, tools=TOOLS, **parameters
         ) as stream:
             return stream.get_final_completion()
@@ -550,8 +550,9 @@ def test_a_server_that_does_not_know_stream_options_is_asked_without(serve, upst
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"messages": []}', b'{"model": 7}', b"\xff"])
 def test_an_unreadable_request_is_refused(serve, upstream, body):
     """A request that cannot be parsed is answered with 400, and nothing is sent to the server."""
-    with pytest.raises(openai.BadRequestError, match="cannot be read"):
-        serve().client.post("/chat/completions", cast_to=object, content=body)
+    refused = httpx2.post(f"{serve().server.url}/chat/completions", content=body)
+    assert refused.status_code == 400
+    assert "cannot be read" in refused.json()["error"]["message"]
     assert not upstream.requests
 
 
