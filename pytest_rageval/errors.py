@@ -37,6 +37,7 @@ __all__ = [
     "has_placeholder",
     "innermost_user_frame",
     "is_placeholder",
+    "parse_failure",
     "raised_in_package",
     "require",
     "similar_names",
@@ -245,6 +246,11 @@ def similar_names(name: str, known: Iterable[str], *, limit: int) -> list[str]:
 
     by_lower = {candidate.lower(): candidate for candidate in known}
     return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=limit)]
+
+
+def parse_failure(error: ValueError | RecursionError) -> str:
+    """Return why a text cannot be parsed. What a RecursionError says depends on the release of Python."""
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def require(module: str, *, extra: str, purpose: str, remedy: str = "") -> Any:

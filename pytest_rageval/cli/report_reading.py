@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, parse_failure
 from pytest_rageval.files import refuse_special
 from pytest_rageval.reports.results import SCHEMA
 
@@ -32,7 +32,7 @@ def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
     except UnicodeDecodeError as error:
         raise InputError(f"The report {path} is not UTF-8: {error.reason}.\n{remedy}") from None
     except (ValueError, RecursionError) as error:
-        reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+        reason = parse_failure(error)
         raise InputError(f"The report {path} is not JSON: {reason}.\n{remedy}") from None
     if isinstance(document, dict) and isinstance(document.get("tests"), dict):
         # A command that writes a report to this path would destroy the baseline.

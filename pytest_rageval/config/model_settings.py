@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, get_args
 
-from pytest_rageval.errors import InputError, did_you_mean
+from pytest_rageval.errors import InputError, did_you_mean, parse_failure
 from pytest_rageval.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S
 from pytest_rageval.secret import BaseURL, Secret
 
@@ -208,7 +208,7 @@ def read_tables(root: Path) -> Tables:
     try:
         tool = tomllib.loads(text).get("tool", {})
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{FILE} is not TOML: {error}.") from None
+        raise InputError(f"{FILE} is not TOML: {parse_failure(error)}.") from None
     section = tool.get("rageval", {}) if isinstance(tool, dict) else {}
     # Named in the message, since users may look for the options of pytest in `[tool.rageval]`.
     options = "The options of pytest have another place: rageval_NAME in [tool.pytest.ini_options]."

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn, cast
 
-from pytest_rageval.errors import InputError, require
+from pytest_rageval.errors import InputError, parse_failure, require
 from pytest_rageval.files import refuse_special
 
 __all__ = [
@@ -201,7 +201,7 @@ def parse_json(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is not JSON: {error}.\n{remedy}") from None
+        raise InputError(f"{place} is not JSON: {parse_failure(error)}.\n{remedy}") from None
 
 
 def _refuse_constant(constant: str) -> NoReturn:
@@ -348,7 +348,7 @@ class _JsonDocument:
                     self._position = max(self._position, min(error.pos, len(self._text)))
                     self.fail(error.msg)
             except (ValueError, RecursionError) as error:
-                self.fail(str(error))
+                self.fail(parse_failure(error))
             else:
                 # A number may continue in the next chunk: "1.5e+" at the end of a chunk is parsed as 1.5.
                 length = end - self._position

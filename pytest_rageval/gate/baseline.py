@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NotRequired, Self, TypedDict, cast
 
 from pytest_rageval.datatypes import Example
-from pytest_rageval.errors import InputError, did_you_mean
+from pytest_rageval.errors import InputError, did_you_mean, parse_failure
 from pytest_rageval.files import refuse_special, write_atomically
 from pytest_rageval.gate.comparison import (
     AnchorPin,
@@ -153,7 +153,7 @@ class Baseline:
         try:
             document = json.loads(text, object_pairs_hook=_ExampleSpooler().decode, parse_int=_parse_integer)
         except (ValueError, RecursionError) as error:
-            reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+            reason = parse_failure(error)
             reason = "it contains the marks of a merge conflict" if "<<<<<<<" in text else reason
             raise InputError(f"The baseline {path} is not JSON: {reason}.\n{REMEDY}") from None
         schema = document.get("schema") if isinstance(document, dict) else None

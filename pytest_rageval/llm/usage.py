@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, parse_failure
 from pytest_rageval.files import refuse_special
 
 __all__ = ["Price", "Prices", "Tier", "Usage"]
@@ -104,8 +104,10 @@ def _read(file: Path) -> Table:
             f"{OPTION} names {str(file)!r}, which cannot be read: {error.strerror or error}.\n"
             "Name a TOML file of prices, or leave the option out for the shipped ones."
         ) from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deeply
-        raise InputError(f"{OPTION} names {str(file)!r}, which is not TOML: {error}.\n{TABLE_HELP}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{OPTION} names {str(file)!r}, which is not TOML: {parse_failure(error)}.\n{TABLE_HELP}"
+        ) from None
     table = {}
     for name, value in content.items():
         if not name.startswith(("http://", "https://")):

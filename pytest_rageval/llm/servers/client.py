@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin
 
 from pytest_rageval.config import Api, Role
-from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
+from pytest_rageval.errors import ContextOverflow, ServerError, Unscored, parse_failure
 from pytest_rageval.lazy import lazy_pattern
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.messages import (
@@ -361,7 +361,7 @@ class Client:
                 f"the server reports an error: {self._shorten(str(error))}", "failed"
             ) from error
         except (ValueError, RecursionError) as error:
-            why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            why = parse_failure(error)
             reason = f"the server's reply was not understood ({why}): {self._shorten(self._decode_beginning(body))!r}"
             raise RetryableError(reason, "garbled") from error
         size = len(reply.text) + len(reply.refusal) + len(reply.tool_calls)

@@ -114,7 +114,7 @@ def test_elements_are_what_json_reads(
         ('{"version": 1}', "data", 'line 1 is not JSON as expected: its object has no key "data".'),
         ('{"data": {}}', "data", "line 1 is not JSON as expected: expected '[', found '{'."),
         ("{data: []}", "data", "line 1 is not JSON as expected: a key in double quotes is missing."),
-        ("[" * 100_000, None, "line 1 is not JSON as expected: maximum recursion depth"),
+        ("[" * 100_000, None, "line 1 is not JSON as expected: it is nested too deeply."),
     ],
 )
 def test_a_line_that_is_not_such_a_document_is_an_error(
