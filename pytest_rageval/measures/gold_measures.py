@@ -94,11 +94,12 @@ def compute_measure(name: str, rankings: Sequence[GoldRanks]) -> list[float]:
 
 
 def _dcg(labels: "Sequence[tuple[int, int]] | enumerate[int]", n: int) -> float:
-    return _sum([(position, label / _discount(position)) for position, label in labels], n)
+    return _sum([(position, label / discount(position)) for position, label in labels], n)
 
 
 @cache
-def _discount(position: int) -> float:
+def discount(position: int) -> float:
+    """Return the logarithm by which a gain at a position, from 0 on, is divided; NumPy's differs by release."""
     return log2(position + 2)
 
 

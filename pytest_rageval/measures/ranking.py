@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.measures.gold_measures import discount
 
 __all__ = ["BINARY_ONLY_MEASURES", "LABEL_MEASURES", "MEASURES", "usefulness"]
 
@@ -118,7 +119,7 @@ def _total_relevance(ideal: Labels) -> Scores:
 
 def _dcg(labels: Labels, k: int) -> Scores:
     top = labels[:, :k]
-    gain: Scores = (top / np.log2(np.arange(2, top.shape[1] + 2))).sum(axis=1)
+    gain: Scores = (top / [discount(position) for position in range(top.shape[1])]).sum(axis=1)
     return gain
 
 
