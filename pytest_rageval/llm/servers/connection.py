@@ -282,8 +282,10 @@ class _RedactingFilter(logging.Filter):
         if redacted != message:
             record.msg, record.args = redacted, ()
         if record.exc_info:
-            record.exc_text = self._redact(logging.Formatter().formatException(record.exc_info))
-            record.exc_info = None
+            record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
+        if record.exc_text:
+            # Formatted here, or by the filter of another connection, which has other secrets.
+            record.exc_text = self._redact(record.exc_text)
         return True
 
     def _redact(self, text: str) -> str:

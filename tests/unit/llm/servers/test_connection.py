@@ -115,7 +115,7 @@ def test_the_openai_client_sends_over_the_connection(library: Any, monkeypatch: 
 
     async def main() -> None:
         connection = Connection(server.url, Credentials(Secret(KEY)), timeout_s=30, max_body_bytes=2**20)
-        http = connection.client._client
+        http = connection_module._openai_http_client(connection._http)
         for _ in range(len(script)):
             try:
                 response = await http.post(f"{server.url}/chat/completions", json={"messages": []})
@@ -283,6 +283,23 @@ def test_logs_of_others_stay_as_they_are(records: pytest.LogCaptureFixture) -> N
     assert records.records[0].args == ("http://me:word@there/v1?a=b", 3)
     broken: Any = logging.LogRecord("httpx2", 20, "f", 1, "%d", ("x",), None)
     assert redacting.filter(broken)
+
+
+def test_each_connection_redacts_its_secrets_in_a_traceback(records: pytest.LogCaptureFixture) -> None:
+    """Two connections share the loggers of the library: a traceback has the secrets of neither."""
+    logger = logging.getLogger("httpx2")
+    filters = [
+        connection_module._RedactingFilter(RemoteServer("http://here/v1", key).credentials)
+        for key in ("planted-first", "planted-second")
+    ]
+    for each in filters:
+        logger.addFilter(each)
+    try:
+        logger.error("failed", exc_info=ValueError("planted-first planted-second"))
+    finally:
+        for each in filters:
+            logger.removeFilter(each)
+    assert logging.Formatter().format(records.records[0]).endswith("ValueError: *** ***")
 
 
 def test_secrets_are_revealed_in_one_place() -> None:
