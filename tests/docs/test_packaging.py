@@ -1,5 +1,6 @@
 """Metadata, workflows and templates of the package."""
 
+import email
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -46,6 +48,26 @@ def copied(page):
 def test_the_dependency_group_is_the_extra():
     """The dependency group and the extra `test` list the same packages."""
     assert PROJECT["dependency-groups"]["test"] == PROJECT["project"]["optional-dependencies"]["test"]
+
+
+def test_the_wheel_has_the_schema_an_author_and_extras_for_users(tmp_path):
+    """The wheel contains the schema of reports; its metadata names authors and licence, and no tools of the build."""
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]
+    process = subprocess.run(build, capture_output=True, text=True, check=False)
+    if "No matching distribution found" in process.stderr or "ConnectionError" in process.stderr:
+        pytest.skip("no package index can be reached")
+    assert process.returncode == 0, process.stderr
+    (file,) = tmp_path.glob("*.whl")
+    with ZipFile(file) as wheel:
+        assert {"pytest_rageval/report.schema.json", "pytest_rageval/py.typed"} <= set(wheel.namelist())
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(wheel.read(name))
+    assert metadata["Author"] == "The pytest-rageval maintainers"
+    assert metadata["License-Expression"] == "MIT"
+    assert "handbook" in next(line for line in metadata.get_payload().splitlines() if "MIT licence" in line)
+    extras = PROJECT["project"]["optional-dependencies"].keys()
+    assert set(metadata.get_all("Provides-Extra")) == extras
+    assert not extras & PROJECT["dependency-groups"].keys() - {"test"}
 
 
 @pytest.mark.parametrize(("files", "schema"), SCHEMAS.items(), ids=SCHEMAS.values())

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from importlib.resources import files
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,7 +14,7 @@ from tests.llm_server import clerk
 
 pytestmark = pytest.mark.slow
 
-SCHEMA = json.loads((ROOT / "docs" / "reference" / "report.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((files("pytest_rageval") / "report.schema.json").read_text(encoding="utf-8"))
 GOOD, WORSE = "index.get_scores(tokenize(query))", "index.get_scores(query.split())"
 
 CONFTEST = """
