@@ -317,7 +317,7 @@ class BaselineWriterPlugin:
                 self._errors.append(str(error))
                 fail_run(session)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if self._config.option.no_summary and reporter is not None:
+        if reporter is not None and self._config.option.no_summary:
             # Lowered scores must be printed with --no-summary too, with which older versions of pytest do not call
             # `pytest_terminal_summary`.
             reporter.ensure_newline()

@@ -76,7 +76,8 @@ def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseExcep
         return
     crash.message = summary
     crash.path, crash.lineno = _failure_location(item, error)
-    if item.config.option.tbstyle != "line":
+    # The option belongs to pytest's terminal plugin, which can be switched off.
+    if item.config.getoption("tbstyle", "auto") != "line":
         # Add the last line of pytest's tracebacks: "FILE:LINE: Failed".
         path = Path(crash.path)
         folder = item.config.invocation_params.dir
