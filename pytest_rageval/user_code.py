@@ -185,12 +185,13 @@ class UserCallable:
             return result
         try:
             await require_loop()
+            # A task of its own, since the user's code may use `asyncio.timeout`, which cancels the current task.
+            return await asyncio.ensure_future(self._await(result, args, kwargs))
         except BaseException:
-            if inspect.iscoroutine(result):
+            # It was not started if this run, or the task before its first step, was cancelled.
+            if inspect.iscoroutine(result) and inspect.getcoroutinestate(result) == inspect.CORO_CREATED:
                 result.close()
             raise
-        # A task of its own, since the user's code may use `asyncio.timeout`, which cancels the current task.
-        return await asyncio.ensure_future(self._await(result, args, kwargs))
 
     async def _await(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
         try:

@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +42,9 @@ TO_THREAD_WORKERS: Final = 32  # number of threads for `asyncio.to_thread`
 class BackgroundEventLoop:
     """Runs coroutines in an event loop in a thread of its own, which starts with the first coroutine.
 
+    Whatever the user's code does in the loop, a caller does not wait for ever: a KeyboardInterrupt is raised in the
+    caller, a loop that was stopped goes on, and a caller whose coroutine was cancelled gets CallableError.
+
     Args:
         threads: number of threads that call the user's sync functions. 1 means the thread that called `run`, one call
             at a time.
@@ -65,6 +68,9 @@ class BackgroundEventLoop:
         self._new_calls: list[_PendingCall] = []
         self._cancel_callbacks: list[Callable[[], None]] = []
         self._last_tick = 0.0
+        # A KeyboardInterrupt that was raised in the loop, until a caller has raised it; and what has broken the loop.
+        self._interruption: KeyboardInterrupt | None = None
+        self._fault: BaseException | None = None
         self.user_callables: list[object] = []
         self.runs: int = 0
 
@@ -107,16 +113,16 @@ class BackgroundEventLoop:
             while not future.done():
                 with contextlib.suppress(queue.Empty):
                     self._run_calls(self._calls.get(timeout=TICK_INTERVAL_S))
+                self._check_loop()
                 self._tick_if_due()
         except BaseException:
-            future.cancel()
-            loop = self._loop
-            if loop is not None:
+            if (loop := self._loop) is not None:
+                future.cancel()
                 for callback in self._cancel_callbacks:
                     loop.call_soon_threadsafe(callback)
             self._cancel_calls()
             raise
-        return future.result()
+        return self._result(future)
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine and return its future without waiting.
@@ -130,11 +136,13 @@ class BackgroundEventLoop:
         future = self.submit(coroutine)
         try:
             while not wait([future], TICK_INTERVAL_S).done:
+                self._check_loop()
                 self._tick()
         except BaseException:
-            future.cancel()
+            if self._loop is not None:
+                future.cancel()
             raise
-        return future.result()
+        return self._result(future)
 
     async def await_result(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in this loop and await its result in another one, of asyncio or trio.
@@ -146,14 +154,30 @@ class BackgroundEventLoop:
             import anyio  # noqa: PLC0415 - for trio alone
 
             await anyio.to_thread.run_sync(wait, [future], abandon_on_cancel=True)
-            return future.result()
+            return self._result(future)
         result = asyncio.wrap_future(future)
-        while not self.in_loop_thread:
-            done, _ = await asyncio.wait([result], timeout=AWAITED_TICK_INTERVAL_S)
-            if done:
-                break
+        if self.in_loop_thread:
+            return await asyncio.shield(result)
+        while not (await asyncio.wait([result], timeout=AWAITED_TICK_INTERVAL_S))[0]:
+            self._check_loop()
             self._tick()
-        return await asyncio.shield(result)
+        return self._result(future)
+
+    def _check_loop(self) -> None:
+        """Raise the KeyboardInterrupt that was raised in the loop, if any; CallableError if the loop has failed."""
+        if self._interruption is not None:
+            error, self._interruption = self._interruption, None
+            raise error
+        if self._fault is not None:
+            raise CallableError.from_exception(ENDED_MESSAGE, self._fault)
+
+    def _result(self, future: Future[T]) -> T:
+        """Return the result of a future that is done; raise as `_check_loop`, and CallableError if it was cancelled."""
+        self._check_loop()
+        try:
+            return future.result()
+        except CancelledError:
+            raise CallableError(CANCELLED_MESSAGE) from None
 
     @property
     def in_loop_thread(self) -> bool:
@@ -288,15 +312,45 @@ class BackgroundEventLoop:
         If this process cannot have a loop, the coroutine is closed and CallableError is raised.
         """
         self._refuse_process(coroutine)
+        if self._fault is not None:
+            # Coroutines of this loop were lost, and others would wait for them in another loop.
+            coroutine.close()
+            self._check_loop()
         with self._start_lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                from pytest_rageval.concurrency.pipe_loop import new_event_loop  # noqa: PLC0415 - few ranking tests need it
+
+                self._loop = new_event_loop()
                 self._loop.set_default_executor(DaemonThreadPool(TO_THREAD_WORKERS))
                 self._pool = DaemonThreadPool(self._threads) if self._threads > 1 else None
-                run = partial(_run_loop, self._loop)
+                run = partial(self._run_loop, self._loop)
                 self._thread = threading.Thread(target=run, name="rageval", daemon=True)
                 self._thread.start()
             return self._loop
+
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run the loop until `close` ends it, cancel its tasks and close it; the target of the thread."""
+        asyncio.set_event_loop(loop)
+        try:
+            # The user's code may stop the loop, but other coroutines wait for it.
+            while self._loop is loop:
+                # asyncio lets these two exceptions leave the loop, after it has stored them in their task.
+                try:
+                    loop.run_forever()
+                except KeyboardInterrupt as error:
+                    self._interruption = error
+                    self._calls.put([])
+                except SystemExit:
+                    pass
+            loop.run_until_complete(_cancel_others())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        except BaseException as error:  # noqa: BLE001 - raised in the threads that wait
+            if self._loop is loop:
+                self._loop, self._thread, self._fault = None, None, error
+                self._calls.put([])
+        finally:
+            with contextlib.suppress(Exception):
+                loop.close()
 
 
 FORKED_MESSAGE: Final = (
@@ -309,6 +363,16 @@ PATCHED_MESSAGE: Final = (
     "rageval cannot work in this process: {0} has monkey-patched Python's threads, and the background event loop "
     "would hang.\nRun these tests in a process without it."
 )
+
+
+CANCELLED_MESSAGE: Final = (
+    "The evaluation was cancelled by code that it called in its event loop, such as\n"
+    "  for task in asyncio.all_tasks(): task.cancel()\n"
+    "in an async retriever, generator or judge. The loop also runs the tasks of this package: cancel only the tasks "
+    "that your code has created."
+)
+
+ENDED_MESSAGE: Final = "The event loop in which async retrievers, generators and judges are called has ended"
 
 
 def _find_thread_patcher() -> str | None:
@@ -438,14 +502,3 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped, cancel its tasks and close it; the target of the thread."""
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        loop.run_until_complete(_cancel_others())
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()

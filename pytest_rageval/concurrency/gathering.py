@@ -190,6 +190,7 @@ class _GatherCall:
                 loop = asyncio.get_running_loop()
                 task = loop.create_task(_continue_in_task(work, awaited), context=context)
                 self._track_task(index, task, awaited)
+                task.add_done_callback(partial(_cancel_abandoned, work, context))
 
     def _track_task(self, index: int, task: asyncio.Future[Any], awaited: Any) -> None:
         self._tasks[index] = task, awaited
@@ -261,6 +262,12 @@ def _cancel_started(work: Coroutine[Any, Any, Any], context: Context) -> None:
             context.run(work.close)
     else:
         asyncio.get_running_loop().create_task(_continue_in_task(work, awaited), context=context)
+
+
+def _cancel_abandoned(work: Coroutine[Any, Any, Any], context: Context, task: asyncio.Future[Any]) -> None:
+    """Cancel a coroutine whose task was cancelled before its first step; without effect if the coroutine has ended."""
+    if task.cancelled():
+        _cancel_started(work, context)
 
 
 async def _continue_in_task(work: Coroutine[Any, Any, T], awaited: Any) -> T:

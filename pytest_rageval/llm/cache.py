@@ -348,11 +348,12 @@ class _Batcher(Generic[K, V]):
 
     async def result(self, item: K) -> V:
         """Return the result of an item."""
+        loop = asyncio.get_running_loop()
         if item not in self._pending:
-            loop = asyncio.get_running_loop()
             self._pending[item] = loop.create_future()
-            if self._working is None or self._working.done():
-                self._working = loop.create_task(self._work())
+        # A task that was cancelled before its first step has left its items pending.
+        if self._working is None or self._working.done():
+            self._working = loop.create_task(self._work())
         return await asyncio.shield(self._pending[item])
 
     async def drain(self) -> None:
@@ -370,7 +371,7 @@ class _Batcher(Generic[K, V]):
                 for future in pending.values():
                     future.cancel()
                 raise
-            except Exception as error:  # noqa: BLE001 - raised to the callers
+            except BaseException as error:  # noqa: BLE001 - raised to the callers
                 for future in pending.values():
                     future.set_exception(error)
                     # Mark the exception as retrieved: if its caller was cancelled, asyncio would log it.

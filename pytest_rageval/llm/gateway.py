@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pytest_rageval.concurrency.gathering import CallbackFuture
 from pytest_rageval.concurrency.inline import require_loop
-from pytest_rageval.errors import RagevalError, ReplyPending, Unscored
+from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.llm.budget import Budget
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request, request_summary
@@ -124,7 +124,7 @@ class Gateway:
         future: CallbackFuture[Reply] = CallbackFuture()
         if request.key not in self._callers:
             if not self._queue:
-                self._start_task(self._process_queue())
+                asyncio.get_running_loop().call_soon(self._start_queue)
             self._queue.append((server, request, counts()))
         self._callers[request.key].append(future)
         return await future
@@ -191,21 +191,31 @@ class Gateway:
         # A shared store may take seconds to close, and the loop must not seem to be blocked.
         await asyncio.to_thread(self.cache.close)
 
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None], requests: Sequence[Request]) -> None:
+        """Start a task that resolves these requests."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._end_task, requests))
 
-    async def _process_queue(self) -> None:
-        """Resolve all queued requests whose replies are cached, and start a task for each of the others."""
+    def _end_task(self, requests: Sequence[Request], task: asyncio.Task[None]) -> None:
+        """Forget a task; if it was cancelled, even before its first step, cancel the callers of its requests."""
+        self._tasks.discard(task)
+        if task.cancelled():
+            for request in requests:
+                for future in self._callers.pop(request.key, ()):
+                    future.cancel()
+
+    def _start_queue(self) -> None:
         queue, self._queue = self._queue, []
+        self._start_task(self._process_queue(queue), [request for _, request, _ in queue])
+
+    async def _process_queue(self, queue: Sequence[tuple[Server, Request, bool]]) -> None:
+        """Resolve all queued requests whose replies are cached, and start a task for each of the others."""
         try:
             replies = await self.cache.look_up([request.key for _, request, _ in queue])
         except asyncio.CancelledError:
-            for _, request, _ in queue:
-                self._cancel(request)
             raise
-        except Exception as error:  # noqa: BLE001 - raised to the callers
+        except BaseException as error:  # noqa: BLE001 - raised to the callers
             self.usage.requests += len(queue)
             self.usage.failed += len(queue)
             for _, request, _ in queue:
@@ -222,19 +232,14 @@ class Gateway:
                 self._resolve(request, reply, recorded)
             else:
                 self.usage.requests += 1
-                self._start_task(self._obtain(server, request))
-
-    def _cancel(self, request: Request) -> None:
-        for future in self._callers.pop(request.key):
-            future.cancel()
+                self._start_task(self._obtain(server, request), [request])
 
     async def _obtain(self, server: Server, request: Request) -> None:
         try:
             reply = await self._source.obtain(server, request)
         except asyncio.CancelledError:
-            self._cancel(request)
             raise
-        except (Exception, ReplyPending) as error:  # noqa: BLE001 - raised to the callers
+        except BaseException as error:  # noqa: BLE001 - raised to the callers
             self.usage.failed += isinstance(error, RagevalError | Unscored)
             self._resolve(request, error)
         else:

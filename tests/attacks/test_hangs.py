@@ -222,6 +222,92 @@ def test_a_generator_that_blocks_is_ended_too(project):
     result.assert_outcomes(passed=1, errors=1)
 
 
+# User code that ends, stops or cancels what it runs in.
+
+DISTURBANCES = {
+    "interrupt": "raise KeyboardInterrupt",
+    "exception": "raise Stop('now')",
+    "skip": "pytest.skip('not today')",
+    "cancel": "[task.cancel() for task in asyncio.all_tasks()]",
+    "stop": "asyncio.get_running_loop().stop()",
+    "exit": "asyncio.ensure_future(leave()).add_done_callback(lambda task: task.exception()); await asyncio.sleep(0)",
+}
+
+DISTURBED = """
+import asyncio
+
+class Stop(BaseException): pass
+
+async def leave(): raise SystemExit(3)
+
+async def disturb(text):
+    if "item-3" in text:
+        {code}
+
+async def search_async(query, k):
+    {retriever}
+    return search(query, k)
+
+async def complete(model, messages, **parameters):
+    {client}
+    return {{"choices": [{{"message": {{"content": "c1x"}}}}]}}
+
+@pytest.fixture(scope="session")
+def rageval_retriever(): return search_async
+
+@pytest.fixture(scope="session")
+def rageval_client(): return complete
+"""
+
+
+def _disturb(project, kind, part):
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    places = {"retriever": "pass", "client": "pass"}
+    places[part] = f"await disturb({'query' if part == 'retriever' else 'str(messages)'})"
+    project.pytester.makeconftest(source + DISTURBED.format(code=DISTURBANCES[kind], **places))
+    project.ini(rageval_model="m1")
+    project.test(
+        "".join(
+            f'@pytest.mark.rageval_threshold("answer.f1@1", min=0.0)\ndef test_{name}(): pass\n'
+            for name in ("first", "second")
+        )
+        + "def test_other(): pass\n"
+    )
+    return _ends(project)
+
+
+@pytest.mark.parametrize("part", ["retriever", "client"])
+def test_a_keyboard_interrupt_of_async_code_ends_the_run(project, part):
+    """A KeyboardInterrupt in the event loop is Ctrl-C: the run ends and names the line that raised it."""
+    result = _disturb(project, "interrupt", part)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*! KeyboardInterrupt !*", "*conftest.py:*: KeyboardInterrupt"])
+    assert not re.search("Traceback|never retrieved", f"{result.stdout}{result.stderr}")
+
+
+@pytest.mark.parametrize("part", ["retriever", "client"])
+@pytest.mark.parametrize(
+    ("kind", "outcomes", "line"),
+    [
+        ("exception", {"errors": 2}, "*Stop: now"),
+        ("skip", {"skipped": 2}, "*"),
+        (
+            "cancel",
+            {"errors": 2},
+            "The evaluation was cancelled by code that it called in its event loop, such as",
+        ),
+        ("stop", {"passed": 2}, "*"),
+        ("exit", {"passed": 2}, "*"),
+    ],
+)
+def test_async_code_that_disturbs_the_loop_ends_in_a_report(project, part, kind, outcomes, line):
+    """Each kind of disturbance is one error of its test, or none at all, and the tests after it run."""
+    result = _disturb(project, kind, part)
+    result.assert_outcomes(**{**outcomes, "passed": outcomes.get("passed", 0) + 1})
+    result.stdout.fnmatch_lines([line])
+    assert not re.search("Traceback|never retrieved|never awaited", f"{result.stdout}{result.stderr}")
+
+
 # Forked processes, and processes that gevent or eventlet has patched.
 
 FORKS = {

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from pytest_rageval.concurrency import event_loop as loop_module
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.errors import CallableError
 
 Loops = Callable[..., BackgroundEventLoop]
 
@@ -364,3 +366,129 @@ def test_garbage_is_searched_less_often_during_a_run(loop, threshold: int, durin
         assert gc.get_threshold() == (threshold, 7, 8)
     finally:
         gc.set_threshold(*before)
+
+
+# Code of the user that disturbs the loop.
+
+
+def test_no_socket_is_opened(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop starts, is woken by other threads and ends where a test may not open sockets."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("blocked")
+
+    monkeypatch.setattr(socket.socket, "__init__", refuse)
+    loop = loops()
+    assert loop.run(asyncio.to_thread(lambda: "done")) == "done"
+    assert loop.wait(_result("waited")) == "waited"
+    assert loop.close() is None
+
+
+def test_a_full_pipe_wakes_the_loop_too(loop: BackgroundEventLoop) -> None:
+    """More wake-ups than a pipe holds, while the loop is busy, lose no callback."""
+    called: list[int] = []
+
+    async def busy() -> None:
+        running = asyncio.get_running_loop()
+
+        def wake() -> None:
+            for n in range(100_000):
+                running.call_soon_threadsafe(called.append, n)
+
+        thread = threading.Thread(target=wake)
+        thread.start()
+        thread.join()
+
+    loop.run(busy())
+    loop.run(_result(None))
+    assert called == list(range(100_000))
+
+
+async def _raise(error: BaseException) -> None:
+    await asyncio.sleep(0)
+    raise error
+
+
+@pytest.mark.parametrize("call", ["run", "wait"])
+def test_a_keyboard_interrupt_in_the_loop_is_raised_in_the_caller(
+    loop: BackgroundEventLoop, call: str
+) -> None:
+    """A KeyboardInterrupt, here of a task that nobody awaits, ends the call at once, and the loop works on."""
+
+    async def interrupted() -> None:
+        task = asyncio.ensure_future(_raise(KeyboardInterrupt("mine")))
+        await asyncio.Event().wait()
+        await task
+
+    with pytest.raises(KeyboardInterrupt, match="mine"):
+        getattr(loop, call)(interrupted())
+    assert loop.run(_result("next")) == "next"
+
+
+def test_a_keyboard_interrupt_reaches_a_caller_in_another_loop(loop: BackgroundEventLoop) -> None:
+    """`await_result` raises it too."""
+    with pytest.raises(KeyboardInterrupt, match="mine"):
+        asyncio.run(loop.await_result(_raise(KeyboardInterrupt("mine"))))
+
+
+def test_a_system_exit_of_a_task_ends_no_other_coroutine(loop: BackgroundEventLoop) -> None:
+    """SystemExit in a task that the user's code has created does not end the loop."""
+
+    async def go_on() -> str:
+        task = asyncio.ensure_future(_raise(SystemExit(3)))
+        with pytest.raises(SystemExit):
+            await task
+        return "done"
+
+    assert loop.run(go_on()) == "done"
+
+
+def test_a_stopped_loop_goes_on(loop: BackgroundEventLoop) -> None:
+    """`loop.stop()` in the user's code does not keep a coroutine from ending."""
+
+    async def stop() -> str:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0.01)
+        return "done"
+
+    assert loop.run(stop()) == "done"
+
+
+@pytest.mark.parametrize("call", ["run", "wait"])
+def test_a_caller_whose_coroutine_was_cancelled_gets_an_error(loop: BackgroundEventLoop, call: str) -> None:
+    """Code that cancels all tasks of the loop is an error of this call, and the loop works on."""
+
+    async def cancel_all() -> None:
+        for task in asyncio.all_tasks():
+            task.cancel()
+        await asyncio.sleep(0)
+
+    with pytest.raises(
+        CallableError, match=r"cancelled by code(.|\n)*only the tasks that your code has created"
+    ):
+        getattr(loop, call)(cancel_all())
+    assert loop.run(_result("next")) == "next"
+
+
+def test_a_caller_in_another_loop_gets_the_error_of_a_cancelled_coroutine(loop: BackgroundEventLoop) -> None:
+    """`await_result` raises the error, and not a CancelledError that its own task would be blamed for."""
+    with pytest.raises(CallableError, match="cancelled by code"):
+        asyncio.run(loop.await_result(_raise(asyncio.CancelledError())))
+
+
+def test_a_broken_loop_is_an_error_of_each_call(loops: Loops) -> None:
+    """If the loop itself fails, this call and each later one says so, and none waits."""
+    loop = loops()
+
+    def fail() -> None:
+        raise OSError("broken")
+
+    async def break_loop() -> None:
+        asyncio.get_running_loop()._run_once = fail  # type: ignore[attr-defined]
+        await asyncio.Event().wait()
+
+    for _ in range(2):
+        with pytest.raises(CallableError, match=r"event loop .* has ended: OSError: broken"):
+            loop.run(break_loop())
+    with pytest.raises(CallableError, match="has ended"):
+        loop.wait(_result(None))

@@ -3,13 +3,13 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Coroutine
-from concurrent.futures import CancelledError
 from contextvars import ContextVar
 from time import monotonic
 
 import pytest
 
 from pytest_rageval.concurrency.gathering import CallbackFuture, gather_all, gather_two
+from pytest_rageval.errors import CallableError
 
 
 def test_an_error_is_raised_when_all_have_ended(loop) -> None:
@@ -110,7 +110,7 @@ def test_a_cancelled_one_ends_the_rest_only_where_all_are_cancelled(loop) -> Non
     async def all_of_them() -> list[int]:
         return await gather_all(map(work, range(20)), max_concurrency=2)
 
-    with pytest.raises(CancelledError):
+    with pytest.raises(CallableError, match="cancelled by code"):
         loop.run(all_of_them())
     assert began == list(range(20))
 
