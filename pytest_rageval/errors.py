@@ -6,7 +6,7 @@ this package.
 
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -34,6 +34,7 @@ __all__ = [
     "Unscored",
     "UnusableRanking",
     "did_you_mean",
+    "exception_chain",
     "has_placeholder",
     "innermost_user_frame",
     "is_placeholder",
@@ -220,6 +221,19 @@ def innermost_user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.
     foreign = [frame for frame in frames if not Path(frame.filename).is_relative_to(PACKAGE_FOLDER)]
     users = [frame for frame in foreign if not any(map(Path(frame.filename).is_relative_to, libraries))]
     return next(reversed(users or foreign), None)
+
+
+def exception_chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, its causes and contexts, and the members of exception groups."""
+    stack, seen = [error], set[int]()
+    while stack:
+        current = stack.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        stack += [cause for cause in (current.__cause__, current.__context__) if cause is not None]
+        stack += current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+        yield current
 
 
 def raised_in_package(error: BaseException) -> bool:

@@ -13,6 +13,9 @@ WITHOUT: Final = tuple(
         "hypothesispytest",
         "langsmith_plugin",
         "platformdirs",
+        "pytest-testmon",
+        "recording",
+        "repeat",
         "socket",
     )
 )

@@ -215,13 +215,16 @@ class Baseline:
         """The node ids of the tests whose thresholds share the error rate of a run."""
         return {nodeid for nodeid, test in self.tests.items() if test.get("shares_alpha", True)}
 
-    def missing_reason(self, nodeid: str, name: str, present: Collection[str]) -> str:
+    def missing_reason(
+        self, nodeid: str, name: str, present: Collection[str], *, repeated: bool = False
+    ) -> str:
         """Return why a test's score is missing, with the remedy; empty if there is no file.
 
         Args:
             nodeid: the node id of the test.
             name: the name of the score.
             present: the node ids of the tests of this run, which cannot be old names of the test.
+            repeated: whether pytest-repeat has added the number of the repetition to the node id.
         """
         if self.path is None:
             return ""
@@ -233,6 +236,11 @@ class Baseline:
             existing = f"it has {', '.join(scores)}" if scores else "it has none"
             return f"{self.path} has no {name} of {nodeid}; {existing}.{did_you_mean(name, scores)}\n{remedy}"
         text = f"{self.path} has no entry for {nodeid}"
+        if repeated:
+            return (
+                f"{text}: pytest-repeat runs a test again under other names, and with the same cached replies.\n"
+                "Run without --count and the marker repeat; --rageval-repeat N scores each question N times."
+            )
         candidates = _old_names(nodeid, self.tests.keys() - set(present))
         if not candidates:
             return f"{text}.\n{remedy}"

@@ -28,6 +28,14 @@ __all__ = [
 SELECTING_OPTIONS: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """The options of pytest that cause tests to be left out or not to run."""
 
+TESTMON: Final = "--testmon"
+"""The reason for the tests that pytest-testmon left out. It does not collect files whose tests are all left out."""
+
+TESTMON_REMEDY: Final = (
+    "pytest-testmon left them out: it sees changes of Python code, and not of data, an index or a model. Run the tests "
+    "with thresholds without it: pytest --no-testmon"
+)
+
 
 class _SelectionPlugin:
     """Counts the tests that were collected and then deselected.
@@ -162,6 +170,8 @@ class CompletenessPlugin(_SelectionPlugin):
         reasons += [
             f"--{name.replace('_', '-')}" for name in SELECTING_OPTIONS if getattr(config.option, name, None)
         ]
+        if getattr(getattr(config, "testmon_config", None), "select", False):
+            reasons.append(TESTMON)
         complete = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
         if not complete or session.shouldstop or session.shouldfail or self._crashed:
             reasons.append("it was interrupted")
@@ -176,13 +186,21 @@ class CompletenessPlugin(_SelectionPlugin):
         # Most projects have no baseline and need not import the modules that read it.
         if self._config.option.collectonly or not os.path.exists(self._settings.baseline):  # noqa: PTH110 - never raises
             return
-        if not self.why_tests_left_out(session):
-            from pytest_rageval.session.file_updates import uncompared_lines  # noqa: PLC0415 - see above
+        left_out = self.why_tests_left_out(session)
+        # pytest-testmon selects by Python code. Where a baseline is required, changed data must not pass unseen.
+        by_testmon = TESTMON in left_out and self._settings.require_baseline
+        if not left_out or by_testmon:
+            from pytest_rageval.session.file_updates import REMOVAL_REMEDY, uncompared_lines  # noqa: PLC0415 - see above
 
             path, required = self._settings.baseline, self._settings.require_baseline
             known = EvaluationPlugin.get(self._config).baseline
             lines = uncompared_lines(
-                path, self._compared, excused=self._excused, required=required, known=known
+                path,
+                self._compared,
+                excused=self._excused,
+                required=required,
+                known=known,
+                remedy=TESTMON_REMEDY if by_testmon else REMOVAL_REMEDY,
             )
             self._lines = list(lines)
             if self._lines and required:

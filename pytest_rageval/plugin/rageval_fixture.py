@@ -24,6 +24,9 @@ __all__ = ["Rageval", "marked_test", "parametrization"]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+REPETITION: Final = "__pytest_repeat_step_number"
+"""The parameter of the tests that pytest-repeat runs several times."""
+
 COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageval_judge"})
 """The fixtures whose parameters are part of the system under test."""
 
@@ -183,6 +186,7 @@ def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTes
         record_property=lambda name, value: item.user_properties.append((_escape_unprintable(name), value)),
         argument=argument_of(item.config, plain_nodeid(item.nodeid)),
         reference=reference,
+        repeated=REPETITION in getattr(getattr(item, "callspec", None), "params", ()),
         siblings=lambda: {
             plain_nodeid(other.nodeid): list(other.iter_markers("rageval_threshold"))
             for other in item.session.items

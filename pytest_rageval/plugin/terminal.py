@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_rageval.errors import RagevalError, Unscored
+from pytest_rageval.errors import RagevalError, Unscored, exception_chain
 from pytest_rageval.printable import one_line, printable
 
 __all__ = [
@@ -220,25 +220,12 @@ def cut_traceback(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
     """
     if excinfo is None:
         return
-    for error in _exception_chain(excinfo.value):
+    for error in exception_chain(excinfo.value):
         if isinstance(error, RagevalError | Unscored):
             error.__cause__, error.__suppress_context__ = None, True
             _remove_own_frames(error)
     # If the exception was printed before, as by `--debug`, pytest has cached the list of frames.
     excinfo.traceback = type(excinfo.traceback)(excinfo.tb)
-
-
-def _exception_chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, its causes and contexts, and the members of exception groups."""
-    stack, seen = [error], set[int]()
-    while stack:
-        current = stack.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        stack += [cause for cause in (current.__cause__, current.__context__) if cause is not None]
-        stack += current.exceptions if isinstance(current, BaseExceptionGroup) else ()
-        yield current
 
 
 def _remove_own_frames(error: BaseException) -> None:

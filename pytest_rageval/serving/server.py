@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from pytest_rageval.errors import InputError, RagevalError, ServerError, require
+from pytest_rageval.llm.servers.blocked_sockets import blocked_error
 from pytest_rageval.llm.servers.server import Server
 from pytest_rageval.serving.application import LOCAL_HOSTS, Application, Backend
 
@@ -37,6 +38,7 @@ class GatewayServer:
 
     Raises:
         InputError: the packages of the extra `gateway` are not installed.
+        ServerError: another plugin forbids this test to open sockets.
     """
 
     def __init__(self) -> None:
@@ -45,7 +47,10 @@ class GatewayServer:
         self.token: str = secrets.token_urlsafe(TOKEN_BYTES)
         self._get_backend: Callable[[], Backend] = _raise(InputError(NOT_YET))
         # With an explicit protocol, asyncio disables Nagle's algorithm, which would delay each response by 40 ms.
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        except Exception as error:  # noqa: BLE001 - raised again
+            raise blocked_error("The gateway cannot listen", LOOPBACK, error) or error from None
         self._socket.bind((LOOPBACK, 0))
         self._socket.listen(BACKLOG)
         self.port: int = self._socket.getsockname()[1]

@@ -105,7 +105,9 @@ class BaseSession(ABC):
             restrict(before),
             updating=updating,
             required=settings.require_baseline,
-            missing=baseline.missing_reason(test.nodeid, threshold.name, test.collected())
+            missing=baseline.missing_reason(
+                test.nodeid, threshold.name, test.collected(), repeated=test.repeated
+            )
             if is_missing
             else "",
             tolerance=EMBEDDING_TOLERANCE if "encoder" in fingerprint else SCORE_TOLERANCE,

@@ -15,7 +15,7 @@ from pytest_rageval.reports.notes import baseline_update_text
 if TYPE_CHECKING:
     from pytest_rageval.llm.stores.interface import Entry
 
-__all__ = ["BaselineChanges", "uncompared_lines", "update_baseline", "update_cassette"]
+__all__ = ["REMOVAL_REMEDY", "BaselineChanges", "uncompared_lines", "update_baseline", "update_cassette"]
 
 MAX_UNUSED_KEYS: Final = 3
 """Number of unused replies whose keys are listed without -v."""
@@ -89,13 +89,20 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     )
 
 
-def uncompared_lines(
+REMOVAL_REMEDY: Final = (
+    "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes the entries from "
+    "the baseline."
+)
+
+
+def uncompared_lines(  # noqa: PLR0913 - what the lines depend on
     path: Path,
     compared: Mapping[str, Collection[str]],
     *,
     excused: Collection[str] = (),
     required: bool,
     known: Baseline | None = None,
+    remedy: str = REMOVAL_REMEDY,
 ) -> Iterator[str]:
     """Yield lines that list the entries of the baseline that a full run did not compare with any score.
 
@@ -105,6 +112,7 @@ def uncompared_lines(
         excused: node ids of tests, modules and folders whose scores may be missing.
         required: True if a missing comparison fails the run.
         known: the baseline, if the run has read it.
+        remedy: the last line, with what to do.
     """
     try:
         tests = (known or Baseline.read(path)).tests
@@ -125,10 +133,7 @@ def uncompared_lines(
         why = ", which --rageval-require-baseline forbids (the default under CI=true)" if required else ""
         yield f"{path} has entries that no score of this run was compared with{why}:"
         yield from missing
-        yield (
-            "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes the "
-            "entries from the baseline."
-        )
+        yield remedy
 
 
 def update_cassette(

@@ -71,6 +71,7 @@ class MarkedTest:
         argument: command-line argument that runs the test from the folder of this run; default: the node id.
         merge: the `rageval merge` command, if the test was merged from shards; empty in a run.
         reference: function that returns the reference retriever, which `max_ratio` compares times with.
+        repeated: whether pytest-repeat runs the test several times, under different node ids.
         siblings: function that returns the markers `rageval_threshold` by node id, of the selected tests with the same
             function and eval set.
     """
@@ -84,6 +85,7 @@ class MarkedTest:
     argument: str = ""
     merge: str = ""
     reference: Callable[[], object] = lambda: None
+    repeated: bool = False
     siblings: Callable[[], Mapping[str, Sequence[Marker]]] = dict
 
     @property

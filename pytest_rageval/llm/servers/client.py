@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored, parse_failure
@@ -31,6 +31,7 @@ from pytest_rageval.llm.proxied_request import (
     send_raw,
 )
 from pytest_rageval.llm.servers import completions, responses
+from pytest_rageval.llm.servers.blocked_sockets import blocked_error
 from pytest_rageval.llm.servers.rate_limits import retry_after, until_reset
 from pytest_rageval.options import (
     DEFAULT_CONCURRENCY,
@@ -339,7 +340,9 @@ class Client:
             refused = isinstance(answer, Answer) and answer.status in AUTH_STATUSES
             return _AuthFailure(answer, credentials) if refused else answer
         except Exception as error:  # noqa: BLE001 - raised without its frames
-            return self._map_error(request, error, credentials)
+            host = urlsplit(address).hostname or ""
+            blocked = blocked_error(f"{self._server_text} cannot be reached", host, error)
+            return blocked or self._map_error(request, error, credentials)
 
     async def close(self) -> None:
         """Close the connections."""

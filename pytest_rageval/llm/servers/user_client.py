@@ -13,12 +13,14 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from pytest_rageval.config import ROLES, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.proxied_request import CHAT, Answer, ProxiedRequest
+from pytest_rageval.llm.servers.blocked_sockets import blocked_error
 from pytest_rageval.llm.servers.client import (
     NO_LIMITS,
     Client,
@@ -233,6 +235,9 @@ class UserClient(Client):
 
     def _map_exception(self, request: Request, error: BaseException) -> Exception:
         """Return the package's error for an exception of the user's client, by its HTTP status."""
+        host = urlsplit(self._server.base_url).hostname or "HOST"
+        if blocked := blocked_error(f"{self._server_text} reaches no server", host, error):
+            return blocked
         status, text = _status(error), self._shorten(summary_line(error))
         if status is not None and status >= 400:  # noqa: PLR2004 - HTTP numbers errors from 400 on
             answer = error_body(getattr(error, "body", None)) or {"message": str(error)}
