@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pytest_rageval.printable import printable
+from pytest_rageval.printable import MAX_TEXT, printable, text_of
 
 __all__ = [
     "REPLY_PLACEHOLDER",
@@ -35,6 +35,7 @@ __all__ = [
     "UnusableRanking",
     "did_you_mean",
     "exception_chain",
+    "exception_text",
     "has_placeholder",
     "innermost_user_frame",
     "is_placeholder",
@@ -54,12 +55,16 @@ PACKAGE_FOLDER: Final = Path(__file__).parent
 MAX_FRAMES: Final = 5
 """The number of frames of the user's code that a message shows, counted from the innermost frame."""
 
+MAX_EXCEPTION_TEXT: Final = 2000  # characters of an exception's message that a message of this package quotes
+
 
 class _PrintableMessage(Exception):  # noqa: N818 - a base class
-    """An exception whose message may quote untrusted text. `str()` escapes it with `printable`."""
+    """An exception whose message may quote untrusted text. `str()` escapes it with `printable`, and shortens it."""
+
+    max_length: int = MAX_TEXT
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return printable(text_of(self.args[0] if len(self.args) == 1 else super().__str__(), self.max_length))
 
 
 class RagevalError(_PrintableMessage):
@@ -82,7 +87,7 @@ class CallableError(RagevalError):
     def from_exception(cls, what: str, error: BaseException) -> "CallableError":
         """Return the error for an exception in the user's code; `what` is the beginning of the message."""
         frames = [f"\n  {frame}" for frame in user_frames(error)[-MAX_FRAMES:]]
-        return cls(f"{what}: {type(error).__name__}: {error}{''.join(frames)}")
+        return cls(f"{what}: {exception_text(error)}{''.join(frames)}")
 
 
 class ServerError(RagevalError):
@@ -125,6 +130,7 @@ class Unscored(_PrintableMessage):
     are still scored. `cause` names the part that failed: bounds count an example as lost if its retriever failed.
     """
 
+    max_length = MAX_EXCEPTION_TEXT  # several reasons are parts of one message
     cause: Cause = "run"
 
 
@@ -158,6 +164,8 @@ class QueryError(CallableError, Unscored):
         part: the part that failed, such as "rageval_judge.compare".
         cause: see `Unscored`.
     """
+
+    max_length = MAX_TEXT
 
     def __init__(self, message: str, reason: str = "", *, part: str = "", cause: Cause = "run") -> None:
         super().__init__(message)
@@ -205,9 +213,14 @@ def user_frames(error: BaseException) -> list[str]:
     ]
 
 
+def exception_text(error: BaseException) -> str:
+    """Return type and message of any exception; a long message is cut, and one that raises is named."""
+    return f"{type(error).__name__}: {text_of(error, MAX_EXCEPTION_TEXT)}"
+
+
 def summary_line(error: BaseException) -> str:
     """Return type, message and innermost frame of the user's code of an exception, in one line."""
-    first, *_ = f"{type(error).__name__}: {error}".splitlines()
+    first, *_ = exception_text(error).splitlines()
     frame = innermost_user_frame(traceback.extract_tb(error.__traceback__))
     return first if frame is None else f"{first} ({Path(frame.filename).name}:{frame.lineno})"
 

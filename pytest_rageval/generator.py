@@ -28,7 +28,7 @@ from pytest_rageval.prompts.rendering import (
     few_shot_long_answer_prompt,
     few_shot_prompt,
 )
-from pytest_rageval.user_code import InvalidResult, UserCallable, has_parameter
+from pytest_rageval.user_code import InvalidResult, UserCallable, bounded_text, has_parameter
 
 __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
 
@@ -333,7 +333,7 @@ def _parse_answer(answer: object) -> str:
         what = f"returned {type(answer).__name__}"
         raise InvalidResult(what, f"{what} for {{question}}.\nReturn the answer as a string.")
     # The text may come from a model and begin with its reasoning, which `Reply.answer` removes.
-    return _require_answer(Reply(answer))
+    return _require_answer(Reply(bounded_text(answer, "an answer")))
 
 
 def _require_answer(reply: Reply) -> str:

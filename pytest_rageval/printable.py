@@ -1,9 +1,11 @@
-"""Escapes untrusted text, so that it is safe to print on a terminal and in the log of a CI job."""
+"""Makes untrusted text safe to print on a terminal and in the log of a CI job: escapes and shortens it."""
 
 import re
 from typing import Final
 
-__all__ = ["one_line", "printable"]
+__all__ = ["MAX_TEXT", "one_line", "printable", "text_of"]
+
+MAX_TEXT: Final = 20_000  # characters of a message
 
 CONTROL: Final = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 """Characters that control a terminal or cannot be printed: control characters except line feed and tab (escape
@@ -41,6 +43,24 @@ def printable(text: str) -> str:
     if text.count(":") > 1:
         text = re.sub(LINE_COMMAND, r"\1\\u003a", text)
     return re.sub(INNER_COMMAND, r"\\u0023", text) if text.count("#") > 1 else text
+
+
+def text_of(value: object, limit: int = MAX_TEXT) -> str:
+    """Return `str(value)` of an object of the user's, cut to `limit` characters; if it raises, a text that says so.
+
+    >>> text_of("x" * 1000, 3)
+    'xxx… (the first 3 of 1,000 characters)'
+    """
+    try:
+        # A method of a subclass of str may raise too.
+        text = str.__str__(str(value))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises
+        return f"({type(value).__name__}, whose __str__ raises {type(error).__name__})"
+    return (
+        text if len(text) <= limit else f"{text[:limit]}… (the first {limit:,} of {len(text):,} characters)"
+    )
 
 
 def one_line(text: str) -> str:

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Ma
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from time import perf_counter
-from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard
+from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.inline import require_loop
@@ -31,6 +32,8 @@ __all__ = [
     "CACHED",
     "CALL_ERRORS",
     "MAX_FAILURES",
+    "MAX_ITEMS",
+    "MAX_TEXT_LENGTH",
     "InvalidResult",
     "PlanStub",
     "RemoteResult",
@@ -39,6 +42,8 @@ __all__ = [
     "accepts_arguments",
     "as_number",
     "as_share",
+    "bounded_list",
+    "bounded_text",
     "count_completion",
     "error_result",
     "format_signature",
@@ -53,8 +58,13 @@ __all__ = [
     "unwrap_stub",
 ]
 
+T = TypeVar("T")
+
 MAX_FAILURES: Final = 5
 """After this many equal failures before its first success a callable is not called again in the run."""
+
+MAX_ITEMS: Final = 10_000  # the most items in one result, such as documents
+MAX_TEXT_LENGTH: Final = 1_000_000  # the most characters of one passage or answer
 
 CALL_ERRORS: Final = (Exception, SystemExit, asyncio.CancelledError, GeneratorExit)
 """The exceptions of the user's code that concern one call.
@@ -258,7 +268,7 @@ class UserCallable:
         self, kind: str, args: Sequence[Any], kwargs: object, message: str, found: str
     ) -> QueryError:
         error = QueryError(message, f"{self.name} {found}", part=self.name, cause=self._cause)
-        self._run_outcomes.record_failure(error, repr((args, kwargs)), kind, repr(args[self._question]))
+        self._run_outcomes.record_failure(error, _call_key(args, kwargs), kind, repr(args[self._question]))
         return error
 
     @property
@@ -377,7 +387,7 @@ class _CallOutcomes:
     def failure_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> QueryError | None:
         """Return the error of an earlier call with these arguments, or the error that ended all calls, or None."""
         # The repr is computed only after a failure: most runs have none, and the text of ten passages is long.
-        return self._final or (self._failed.get(repr((args, kwargs))) if self._failed else None)
+        return self._final or (self._failed.get(_call_key(args, kwargs)) if self._failed else None)
 
     def record_failure(self, error: QueryError, key: str, kind: str, question: str) -> None:
         """Record a failure by call, kind and question; enough failures of one kind end the calls of this run."""
@@ -441,11 +451,50 @@ def read_to_end(result: Any) -> Any:
         return result
     if is_data_frame(result) or is_record(result) or hasattr(result, "fetchall"):
         return result
-    return list(result)
+    return bounded_list(result)
+
+
+def bounded_list(items: Iterable[T]) -> list[T]:
+    """Return the items of a result as a list; `InvalidResult` if there are more than `MAX_ITEMS`, or without end."""
+    listed = list(islice(items, MAX_ITEMS + 1))
+    if len(listed) > MAX_ITEMS:
+        what = f"returned more than {MAX_ITEMS:,} items"
+        raise InvalidResult(what, f"{what} for {{question}}.\nReturn at most {MAX_ITEMS:,}, the best first.")
+    return listed
+
+
+def bounded_text(text: str, what: str) -> str:
+    """Return a text of a result as a plain `str`; `InvalidResult` if it is longer than `MAX_TEXT_LENGTH` characters.
+
+    Args:
+        text: the text. A subclass of `str` may have methods that raise.
+        what: what the text is, for the message: "a document".
+    """
+    plain = str.__str__(text)
+    if len(plain) > MAX_TEXT_LENGTH:
+        found = f"returned {what} of {len(plain):,} characters"
+        raise InvalidResult(
+            found, f"{found} for {{question}}.\nReturn at most {MAX_TEXT_LENGTH:,} characters."
+        )
+    return plain
+
+
+def _call_key(args: Sequence[Any], kwargs: object) -> str:
+    """Return the text that identifies a call of a function in a run."""
+    try:
+        return repr((args, kwargs))
+    except Exception:  # noqa: BLE001 - the repr of a passage's metadata is the user's code
+        return repr([arg if isinstance(arg, str) else id(arg) for arg in args])
 
 
 async def _read_async(items: AsyncIterable[Any]) -> list[Any]:
-    return [item async for item in items]
+    """Return the items as a list, at most one more than `MAX_ITEMS`: that many are an error."""
+    listed: list[Any] = []
+    async for item in items:
+        listed.append(item)
+        if len(listed) > MAX_ITEMS:
+            break
+    return listed
 
 
 def _is_async_iterable(result: Any) -> TypeGuard[AsyncIterable[Any]]:

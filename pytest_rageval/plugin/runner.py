@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 import pytest
 
 from pytest_rageval.config import ROLES, Settings, destination_kind
-from pytest_rageval.errors import CallableError, RagevalError, ReplyPending, Unscored, user_frames
+from pytest_rageval.errors import (
+    CallableError,
+    RagevalError,
+    ReplyPending,
+    Unscored,
+    exception_text,
+    user_frames,
+)
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS, timeout_mark_error, unknown_marker_error
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -600,7 +607,7 @@ class PlanningPlugin:
         innermost = call.excinfo.traceback[-1]
         frames = reversed(call.excinfo.traceback)
         frame = next((frame for frame in frames if frame.path == item.path), innermost)
-        first_line, *_ = f"{type(error).__name__}: {error}".splitlines()
+        first_line, *_ = exception_text(error).splitlines()
         return f"line {frame.lineno + 1}, {first_line}"
 
     @pytest.hookimpl(trylast=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.config import Address, Settings, destination_kind
-from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.errors import InputError, RagevalError, exception_text
 from pytest_rageval.plugin.artifacts import CassetteWriterPlugin, CompletenessPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
@@ -350,7 +350,7 @@ def _delivery_error(destination: Path | Address, error: Exception) -> str:
     if isinstance(error, OSError):
         problem = error.strerror or str(error)
     else:
-        problem = str(error) if isinstance(error, RagevalError) else f"{type(error).__name__}: {error}"
+        problem = str(error) if isinstance(error, RagevalError) else exception_text(error)
     effect = "cannot be written" if isinstance(destination, Path) else "was not sent"
     return f"The report {destination} {effect}: {problem.removesuffix('.')}."
 

@@ -20,6 +20,7 @@ from pytest_rageval.foreign_values import (
     is_identifier,
     is_missing,
 )
+from pytest_rageval.printable import text_of
 from pytest_rageval.retrievers.fields import FieldSample, flat_fields, value_at
 from pytest_rageval.retrievers.result_shapes import (
     ID_NAMES,
@@ -28,7 +29,7 @@ from pytest_rageval.retrievers.result_shapes import (
     TEXT_NAMES,
     documents_in,
 )
-from pytest_rageval.user_code import InvalidResult, as_number
+from pytest_rageval.user_code import InvalidResult, as_number, bounded_list, bounded_text
 
 __all__ = ["corpus_from", "document_from", "document_list", "is_document_list", "retrieval_from"]
 
@@ -44,6 +45,7 @@ OFFSET_NAMES: Final = (
 )
 """The names of a passage's offsets, and whether they are offsets in a page if the passage has a page."""
 
+MAX_KEYS_TEXT: Final = 500  # characters of a dict's keys in a message
 CONTENT_METHOD: Final = "get_content"  # the method of LlamaIndex's nodes
 PARENT_ID: Final = "ref_doc_id"  # the id of the document that such a node was cut from
 NESTED_NAMES: Final = (
@@ -273,7 +275,7 @@ def _text_of(item: object, text: object, identifier: object) -> str:
         return text
     what = type(item).__name__
     if isinstance(item, Mapping):
-        what += f" with the keys {', '.join(map(str, item)) or '(none)'}"
+        what += f" with the keys {text_of(', '.join(map(str, item)), MAX_KEYS_TEXT) or '(none)'}"
     hint = ""
     if isinstance(item, Retrieval):
         hint = " Return the Retrieval itself, not a list with it."
@@ -415,15 +417,24 @@ def _invalid_steps(found: str) -> InvalidResult:
     )
 
 
+def _bounded(document: Document) -> Document:
+    """Return a retrieved document with text and id as plain `str`; `InvalidResult` if one of them is too long."""
+    text = bounded_text(document.text, "a document")
+    identifier = None if document.id is None else bounded_text(document.id, "an id")
+    # Of a plain `str` it is the same object.
+    same = text is document.text and identifier is document.id
+    return document if same else replace(document, text=text, id=identifier)
+
+
 def _read_documents(
     returned: object, where: str, id_path: str = "", sample: FieldSample | None = None
 ) -> list[Document]:
     items = documents_in(returned, where)
-    items = items if type(items) is list else list(items)
+    items = bounded_list(items)
     documents = []
     for rank, item in enumerate(items, 1):
         try:
-            documents.append(document_from(item, id_path))
+            documents.append(_bounded(document_from(item, id_path)))
         except CallableError as error:
             message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
             problem = str(error).partition(":")[0]

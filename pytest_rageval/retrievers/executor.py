@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.datatypes import Retrieval
-from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError, Unscored
+from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError, Unscored, exception_text
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
@@ -212,7 +212,7 @@ def _fail(chunk: Sequence[_PendingCall], message: str) -> None:
 
 
 def _executor_error(executor: Executor, name: str, when: str, error: BaseException) -> CallableError:
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    text = exception_text(error).rstrip(": ")
     return CallableError(
         f"rageval_executor, {type(executor).__name__}, failed while {name} {when}: {text}\n"
         "One of its processes may have been killed, for instance because memory ran out. Model replies that arrived "
@@ -227,7 +227,7 @@ def _pickle(parts: tuple[object, Sequence[Adapter]], name: str) -> bytes:
         where = _find_unpicklable(parts[0], name) or "an adapter of another plugin"
         raise InputError(
             f"{where} cannot be pickled, so that {name} cannot be sent to the processes of rageval_executor: "
-            f"{type(error).__name__}: {error}\n"
+            f"{exception_text(error)}\n"
             f"{FACTORY_HINT}"
         ) from None
     if len(pickled) > MAX_PICKLE_BYTES:

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, raised_in_package
+from pytest_rageval.errors import (
+    CallableError,
+    Cause,
+    RagevalError,
+    Unscored,
+    exception_text,
+    raised_in_package,
+)
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
@@ -156,6 +163,6 @@ def _pickle(result: RemoteResult) -> bytes:
         return pickle.dumps(result)
     except Exception as error:  # noqa: BLE001 - the user's classes may raise anything
         found = "returned what cannot be pickled"
-        message = f"returned for {{question}} what cannot be pickled: {type(error).__name__}: {error}"
+        message = f"returned for {{question}} what cannot be pickled: {exception_text(error)}"
         advice = "Return texts and plain metadata: they are sent from a process of rageval_executor."
         return pickle.dumps(RemoteResult(InvalidResult(found, f"{message}\n{advice}"), None))

@@ -90,8 +90,8 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
 
 
 REMOVAL_REMEDY: Final = (
-    "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes the entries from "
-    "the baseline."
+    "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes "
+    "the entries from the baseline."
 )
 
 

@@ -5,6 +5,7 @@ is reported after the first few.
 """
 
 import json
+from fnmatch import fnmatch
 
 import pytest
 
@@ -243,3 +244,130 @@ def test_two_scores_call_a_failing_generator_once_for_a_question(project):
     )
     project.run().assert_outcomes(passed=1)
     assert len(_asked(project)) == N
+
+
+# Values without bounds, and objects whose methods raise.
+
+HOSTILE = """
+import pytest, pytest_rageval
+
+def r(error): raise error
+
+def hostile(*methods, base=object, error=ValueError):
+    def boom(self, *_): r(error("boom"))
+    return type("Hostile", (base,), dict.fromkeys(methods, boom))
+
+def endless():
+    while True: yield "x"
+
+async def endless_async():
+    while True: yield "x"
+
+class Broken:
+    def __iter__(self):
+        yield "a"
+        r(ValueError("boom"))
+
+SHOWN = ["__str__", "__repr__"]
+COMPARED = ["__eq__", "__hash__", "__bool__", "__len__", "__contains__", "__str__", "__repr__", "__lt__"]
+
+KINDS = {
+    "long exception": lambda: r(ValueError("x" * 50_000_000)),
+    "exception without a text": lambda: r(hostile(*SHOWN, base=Exception)()),
+    "exception that exits": lambda: r(hostile(*SHOWN, base=Exception, error=SystemExit)()),
+    "unscored": lambda: r(pytest_rageval.Unscored("x" * 50_000_000)),
+    "unscored without a text": lambda: r(pytest_rageval.Unscored(hostile(*SHOWN)())),
+    "endless": endless,
+    "endless async": endless_async,
+    "many": lambda: ["x"] * 100_000,
+    "long text": lambda: ["x" * 10_000_000] * 30,
+    "long id": lambda: [{"id": "x" * 10_000_000, "text": "t"}],
+    "many keys": lambda: [dict.fromkeys(range(1_000_000))],
+    "attributes": lambda: [hostile("__getattribute__")()],
+    "id": lambda: [{"id": hostile(*SHOWN)(), "text": "t"}],
+    "id that exits": lambda: [{"id": hostile(*SHOWN, error=SystemExit)(), "text": "t"}],
+    "get": lambda: [hostile("get", base=dict)(id="1", text="t")],
+    "iterator": lambda: hostile("__iter__")(),
+    "iterator in the middle": lambda: Broken(),
+    "nested": lambda: [nested()],
+    "passes: id": lambda: [{"id": hostile(*COMPARED, base=str)("doc-1"), "text": "t"}],
+    "passes: text": lambda: [{"id": "doc-1", "text": hostile(*COMPARED, base=str)("t")}],
+    "passes: string": lambda: [hostile(*COMPARED, base=str)("t")],
+    "passes: metadata": lambda: [{"text": "t", "metadata": {"a": hostile(*COMPARED)()}}],
+    "list": lambda: hostile("__len__", "__bool__", "__eq__", base=list)(["t"]),
+}
+
+def nested():
+    pair = "x"
+    for _ in range(100_000): pair = (pair, 1.0)
+    return pair
+
+@pytest.fixture(scope="session", params=KINDS)
+def rageval_retriever(request):
+    return lambda query, k: KINDS[request.param]()
+"""
+
+PROBLEMS = {
+    "long exception": "ValueError: xxx*… (the first 2,000 of 50,000,000 characters)",
+    "exception without a text": "Hostile: (Hostile, whose __str__ raises ValueError)",
+    "exception that exits": "Hostile: (Hostile, whose __str__ raises SystemExit)",
+    "unscored": "xxx*… (the first 2,000 of 50,000,000 characters)",
+    "unscored without a text": "(Hostile, whose __str__ raises ValueError)",
+    "endless async": "returned more than 10,000 items for *",
+    "endless": "returned more than 10,000 items for *",
+    "many": "returned more than 10,000 items for *",
+    "long text": "returned a document of 10,000,000 characters *at most 1,000,000 characters.",
+    "long id": "returned an id of 10,000,000 characters *at most 1,000,000 characters.",
+    "many keys": "a document that has no text: dict with the keys 0, 1, *… (the first 500 of *Return strings*",
+    "id that exits": "SystemExit: boom",
+    "nested": "RecursionError: *",
+}
+"""What the error of a kind says; by default `ValueError: boom`."""
+
+
+def test_no_value_of_a_retriever_is_too_large_or_too_hostile_for_a_report(project):
+    """Each kind of value is an error of its own that names the limit or the exception, or is read as usual."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(f"{source}\n{HOSTILE}")
+    project.test('@pytest.mark.rageval_threshold("recall@2", min=0.0)\ndef test_gate(): pass\n')
+    result = project.run("--rageval-report=out.json", "-q")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    tests = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]
+    messages = {test["nodeid"].partition("[")[2].rstrip("]"): test.get("message", "") for test in tests}
+    assert len(messages) == 23
+    for kind, message in messages.items():
+        wanted = "" if kind.startswith("passes") else f"*{PROBLEMS.get(kind, 'ValueError: boom')}*"
+        assert fnmatch(" ".join(message.split()), wanted), (kind, message[:500])
+        assert len(message) < 25_000
+    assert PROBLEMS.keys() <= messages.keys()
+
+
+def test_hostile_passages_and_answers_reach_no_report(project):
+    """A generator that raises for passages with hostile metadata, and one whose answers are hostile or too long."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        f"{source}\n{HOSTILE.partition('KINDS =')[0]}"
+        "def find(query, k):\n"
+        '    return [{**search(query, 1)[0], "metadata": {"a": hostile(*COMPARED)()}}]\n'
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_retriever(): return find\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_generator():\n"
+        "    def answer(question, passages):\n"
+        "        if '1?' in question: return 'x' * 2_000_000\n"
+        "        if '2?' in question: r(hostile(*SHOWN, base=Exception)())\n"
+        "        return hostile(*COMPARED, base=str)(passages[0].text.split()[-1].rstrip('.'))\n"
+        "    return answer\n"
+    )
+    project.test('@pytest.mark.rageval_threshold("answer.em@1", min=1.0)\ndef test_gate(): pass\n')
+    result = project.run(
+        "--rageval-max-unscored=0.5", "--rageval-report=out.json", "--rageval-report=out.html"
+    )
+    result.assert_outcomes(passed=1)
+    (score,) = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"][0]["scores"]
+    reasons = [example["unscored"] for example in score["examples"]]
+    assert reasons[0] == "rageval_generator returned an answer of 2,000,000 characters"
+    assert reasons[1].startswith(
+        "rageval_generator raised Hostile: (Hostile, whose __str__ raises ValueError)"
+    )
+    assert reasons[2:] == [None, None]

@@ -1,10 +1,11 @@
 """The user's own callables, and their stubs in a plan."""
 
 import asyncio
+import itertools
 import re
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,16 @@ import pytest
 from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.concurrency.gathering import gather_results
 from pytest_rageval.errors import CallableError, InputError, Planned, QueryError, Unscored
-from pytest_rageval.user_code import MAX_FAILURES, InvalidResult, PlanStub, UserCallable, has_parameter
+from pytest_rageval.user_code import (
+    MAX_FAILURES,
+    MAX_ITEMS,
+    MAX_TEXT_LENGTH,
+    InvalidResult,
+    PlanStub,
+    UserCallable,
+    bounded_text,
+    has_parameter,
+)
 
 
 def _sync(question: str) -> str:
@@ -404,3 +414,27 @@ def test_a_function_may_say_what_it_is(loop: BackgroundEventLoop) -> None:
     """An attribute `fingerprint` identifies settings, weights or a prompt that no name can tell."""
     assert _user(loop, _Set("m1, temperature 0")).identity == "m1, temperature 0"
     assert _user(loop, _Set("m1, temperature 0").compare).identity == "m1, temperature 0"
+
+
+@pytest.mark.parametrize("items", [itertools.count(), range(MAX_ITEMS + 1)])
+def test_a_result_without_bounds_is_an_error_that_names_the_limit(
+    loop: BackgroundEventLoop, items: Iterable[int]
+) -> None:
+    """A lazy result is read up to the limit; one more item is an error."""
+    with pytest.raises(QueryError, match=rf"returned more than {MAX_ITEMS:,} items for 'a'"):
+        loop.run(_user(loop, lambda _: iter(items)).call("a"))
+    assert len(loop.run(_user(loop, lambda _: iter(range(MAX_ITEMS))).call("a"))) == MAX_ITEMS
+
+
+def test_a_text_without_bounds_is_an_error_that_names_the_limit() -> None:
+    """A text of exactly the limit is read; a subclass of str becomes a str."""
+
+    class Text(str):
+        __slots__ = ()
+
+    assert type(bounded_text(Text("a"), "a text")) is str
+    assert bounded_text("a" * MAX_TEXT_LENGTH, "a text")
+    with pytest.raises(InvalidResult) as raised:
+        bounded_text("a" * (MAX_TEXT_LENGTH + 1), "a text")
+    assert raised.value.found == f"returned a text of {MAX_TEXT_LENGTH + 1:,} characters"
+    assert f"at most {MAX_TEXT_LENGTH:,} characters" in raised.value.message
