@@ -24,7 +24,7 @@ LAYERS = {
     6: {"evaluations", "reports"},
     5: {"answers", "calibration", "gate", "generator", "retrievers", "serving"},
     4: {"embeddings", "evalsets", "llm", "measures", "scores"},
-    3: {"config", "datatypes", "prompts", "user_code"},
+    3: {"config", "datatypes", "prompts", "shape", "user_code"},
     2: {
         "concurrency",
         "conversation",

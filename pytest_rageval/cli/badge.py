@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.cli.console import echo
-from pytest_rageval.cli.report_reading import is_report
+from pytest_rageval.cli.report_reading import check_report, is_report
 from pytest_rageval.errors import InputError
-from pytest_rageval.files import write_atomically
+from pytest_rageval.files import refuse_special, write_atomically
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.history import Run, filter_runs, history_entry, read_history
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, number_text
+from pytest_rageval.shape import parse_json
 
 __all__ = ["badge_command"]
 
@@ -49,28 +50,29 @@ def _last_run(path: Path) -> Run:
         InputError: the file is neither, or has no scores.
     """
     document = _parse_json(path)
-    if not is_report(document):
-        runs = read_history(path)
-        if runs:
-            return runs[-1]
-    else:
+    if is_report(document):
+        remedy = f"Write one with: pytest --rageval-report {path.name}"
+        check_report(path, document, remedy)
         try:
             entry = history_entry(document)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise InputError(
-                f"{path} is not a JSON report of pytest-rageval: {type(error).__name__}: {error}.\n"
-                f"Write one with: pytest --rageval-report {path.name}"
-            ) from None
-        if entry:
-            return Run.from_line(entry)
+            if entry:
+                return Run.from_line(entry)
+        except (KeyError, ValueError) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise InputError(f"{path} is not a JSON report of pytest-rageval: {reason}.\n{remedy}") from None
+    elif runs := read_history(path):
+        return runs[-1]
     raise InputError(f"{path} has no scores to make a badge of.")
 
 
 def _parse_json(path: Path) -> Any:
     """Return the JSON document in a file; None if the file is not JSON, as a history, which is JSON lines."""
     try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        refuse_special(path)
+        return parse_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except ValueError:
         return None
 
 

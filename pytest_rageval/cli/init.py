@@ -337,7 +337,7 @@ def _settings_file() -> Path:
         if os.path.lexists(name):
             return Path(name)
     with suppress(OSError, ValueError):
-        if "pytest" in tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("tool", {}):
+        if "pytest" in tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig")).get("tool", {}):
             return Path("pyproject.toml")
     for name, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
         with suppress(OSError, ValueError, configparser.Error):
@@ -353,7 +353,7 @@ def _pythonpath() -> list[str]:
     path, value = _settings_file(), None
     with suppress(OSError, ValueError, configparser.Error):
         if path.suffix == ".toml":
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
+            content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
             parents = [content, content.get("tool", {})]
             pytest_tables = [parent["pytest"] for parent in parents if "pytest" in parent]
             tables = [inner for table in pytest_tables for inner in (table.get("ini_options", {}), table)]
@@ -404,7 +404,7 @@ def _install_arguments(folder: str) -> list[str]:
     arguments = ["-r", shlex.quote(f"{prefix}requirements.txt")] if has_requirements else []
     tables: Mapping[str, object] = {}
     with suppress(OSError, ValueError):
-        tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+        tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig"))
     # If there is a requirements file, a table `project` alone often belongs to an application that cannot be built.
     if (
         Path("setup.py").exists()

@@ -107,7 +107,7 @@ def _command(options: argparse.Namespace) -> str:
 def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
     """Return the settings of the shards on which verdicts depend, with the files that the command line names."""
     first = run.first.entry
-    values = {name: first["settings"][name] for name in VERDICT_SETTINGS}
+    values = {name: first["settings"][name] for name in VERDICT_SETTINGS if name in first["settings"]}
     if options.require_baseline:
         values["require_baseline"] = True
     settings = Settings(

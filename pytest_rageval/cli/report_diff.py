@@ -249,11 +249,11 @@ def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping
     tests: list[Mapping[str, Any]] = []
     systems: list[Any] = []
     for test in document["tests"]:
-        system = _as_mapping(_as_mapping(test).get("system"))
+        system = test.get("system", {})
         systems += system.values()
         if name in system.values():
             others = [value for value in system.values() if value != name]
-            others += _as_mapping(test.get("parameters")).values()
+            others += test.get("parameters", {}).values()
             nodeid = (
                 f"{test.get('function')}[{'-'.join(map(str, others))}]" if others else test.get("function")
             )
@@ -270,38 +270,23 @@ def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping
 
 
 def _reported_scores(report: Report) -> dict[ScoreKey, ReportedScore]:
-    """Return the scores of a report; of scores with equal keys, the first.
-
-    Raises:
-        InputError: an entry has another form.
-    """
+    """Return the scores of a report; of scores with equal keys, the first."""
     scores: dict[ScoreKey, ReportedScore] = {}
-    path = report.path
-    for number, test in enumerate(report.document["tests"]):
-        place = f"tests[{number}]"
-        try:
-            for index, entry in enumerate(test["scores"]):
-                place = f"tests[{number}].scores[{index}]"
-                key, score = _reported_score(test, entry)
-                scores.setdefault(key, score)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            message = f"{path} is not a JSON report of pytest-rageval: {place}: {reason}."
-            raise InputError(f"{message}\nWrite it again with: pytest --rageval-report {path.name}") from None
+    for test in report.document["tests"]:
+        for entry in test["scores"]:
+            key, score = _reported_score(test, entry)
+            scores.setdefault(key, score)
     return scores
 
 
 def _reported_score(test: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[ScoreKey, ReportedScore]:
-    nodeid = test["nodeid"]
     where = ", ".join(f"{name}={value!r}" for name, value in sorted(entry["where"].items()))
     settings = tuple(
         f"{keyword}={entry[keyword]}" for keyword in SCORE_KEYWORDS if entry.get(keyword) is not None
     )
-    if not isinstance(nodeid, str) or not isinstance(entry["spec"], str):
-        raise TypeError("nodeid and spec must be strings")
-    values = {str(example["id"]): _number(example["score"]) for example in entry["examples"]}
-    score = ReportedScore(_number(entry["mean"]), values, _question_data(test, entry), test, entry)
-    return ScoreKey(nodeid, entry["spec"], where, settings), score
+    values = {example["id"]: example["score"] for example in entry["examples"]}
+    score = ReportedScore(entry["mean"], values, _question_data(test, entry), test, entry)
+    return ScoreKey(test["nodeid"], entry["spec"], where, settings), score
 
 
 def _question_data(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -309,14 +294,14 @@ def _question_data(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
 
     Reports of earlier versions have data only of the questions that explain a verdict.
     """
-    questions = {str(question["id"]): question for question in test.get("questions", ())}
+    questions = {question["id"]: question for question in test.get("questions", ())}
     explained_in_test = {
-        str(question["id"]): question for score in test["scores"] for question in _explained_questions(score)
+        question["id"]: question for score in test["scores"] for question in _explained_questions(score)
     }
-    explained = {str(question["id"]): question for question in _explained_questions(entry)}
+    explained = {question["id"]: question for question in _explained_questions(entry)}
     result = {}
     for example in entry["examples"]:
-        identifier = str(example["id"])
+        identifier = example["id"]
         question = questions.get(identifier, explained_in_test.get(identifier, {}))
         own = explained.get(identifier, {})
         retrieved = (
@@ -336,16 +321,8 @@ def _question_data(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
 
 def _explained_questions(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the questions that explain the verdict on a score, from the score's entry in a report."""
-    questions: Sequence[Mapping[str, Any]] = _as_mapping(entry.get("questions")).get("listed", ())
+    questions: Sequence[Mapping[str, Any]] = entry.get("questions", {}).get("listed", ())
     return questions
-
-
-def _number(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise ValueError(f"a score must be a number or null, found {value!r}")
-    return float(value)
 
 
 def _compare_scores(key: ScoreKey, before: ReportedScore, after: ReportedScore) -> ScoreComparison:
@@ -422,18 +399,12 @@ def _reworded_notes(comparisons: Sequence[ScoreComparison]) -> Iterator[str]:
 def _settings_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """Yield a note for each setting and each eval set that differs between the two reports."""
     then, now = (
-        {**_as_mapping(document.get("settings")), **_evalset_digests(document)}
-        for document in (before, after)
+        {**document.get("settings", {}), **_evalset_digests(document)} for document in (before, after)
     )
     for name in sorted(then.keys() & now.keys()):
         if then[name] != now[name]:
             old, new = to_one_line(str(then[name])), to_one_line(str(now[name]))
             yield f"{to_one_line(name)} differs: {old} before, {new} after"
-
-
-def _as_mapping(value: object) -> Mapping[str, Any]:
-    """Return a dict unchanged, and an empty dict for any other value."""
-    return value if isinstance(value, dict) else {}
 
 
 def _evalset_digests(document: Mapping[str, Any]) -> dict[str, str]:
@@ -442,7 +413,7 @@ def _evalset_digests(document: Mapping[str, Any]) -> dict[str, str]:
     Questions are matched by id, even if their texts differ.
     """
     return {
-        f"eval set of {test['nodeid']}": str(_as_mapping(test.get("evalset")).get("digest"))[:12]
+        f"eval set of {test['nodeid']}": str((test.get("evalset") or {}).get("digest"))[:12]
         for test in document["tests"]
     }
 

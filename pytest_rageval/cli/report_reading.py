@@ -1,19 +1,19 @@
 """Reads JSON reports for the commands `diff`, `merge` and `badge`."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from pytest_rageval.errors import InputError, parse_failure
-from pytest_rageval.files import refuse_special
+from pytest_rageval.errors import InputError
+from pytest_rageval.reports.document import ReportDocument
 from pytest_rageval.reports.results import SCHEMA
+from pytest_rageval.shape import check_shape, read_json
 
-__all__ = ["is_report", "read_report"]
+__all__ = ["check_report", "is_report", "read_report"]
 
 
 def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
-    """Return the document of a JSON report; only its list `tests` and its schema are checked.
+    """Return the document of a JSON report, whose content is checked against `ReportDocument`.
 
     Args:
         path: path of the report.
@@ -24,16 +24,7 @@ def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
     """
     if remedy is None:
         remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
-    try:
-        refuse_special(path)
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"The report {path} cannot be read: {error.strerror or error}.\n{remedy}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"The report {path} is not UTF-8: {error.reason}.\n{remedy}") from None
-    except (ValueError, RecursionError) as error:
-        reason = parse_failure(error)
-        raise InputError(f"The report {path} is not JSON: {reason}.\n{remedy}") from None
+    document = read_json(path, "report", remedy)
     if isinstance(document, dict) and isinstance(document.get("tests"), dict):
         # A command that writes a report to this path would destroy the baseline.
         raise InputError(
@@ -44,9 +35,18 @@ def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
         raise InputError(f"{path} is not a JSON report of pytest-rageval: it has no list `tests`.\n{remedy}")
     if document.get("schema") != SCHEMA:
         raise InputError(
-            f"The report {path} has schema {document.get('schema')!r}; this version reads {SCHEMA}.\n{remedy}"
+            f"The report {path} has schema {document.get('schema')!r:.40}; this version reads {SCHEMA}.\n{remedy}"
         )
+    check_report(path, document, remedy)
     return document
+
+
+def check_report(path: Path, document: object, remedy: str, kind: Any = ReportDocument) -> None:
+    """Raise InputError if a document is not of a type of reports; the message has the place of the first difference."""
+    try:
+        check_shape(document, kind)
+    except ValueError as error:
+        raise InputError(f"{path} is not a JSON report of pytest-rageval: {error}.\n{remedy}") from None
 
 
 def is_report(document: object) -> TypeGuard[dict[str, Any]]:

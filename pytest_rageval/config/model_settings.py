@@ -197,7 +197,7 @@ def read_tables(root: Path) -> Tables:
         InputError: the file is not TOML, or a key or a value of a table is not allowed.
     """
     try:
-        text = (root / FILE).read_text(encoding="utf-8")
+        text = (root / FILE).read_text(encoding="utf-8-sig")
     except (OSError, ValueError):
         # pytest reads the same file, and reports the error.
         return {}

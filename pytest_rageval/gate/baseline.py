@@ -26,6 +26,7 @@ from pytest_rageval.spool import Spool
 
 __all__ = [
     "MAX_ANSWER_LENGTH",
+    "SCALE_TOLERANCE",
     "UPDATE_COMMAND",
     "AnchorEntry",
     "Baseline",
@@ -380,7 +381,7 @@ def _function_name(nodeid: str) -> str:
 def _read_text(path: Path) -> str:
     """Read a file in chunks: its bytes and its text at once would take the most memory of a large run."""
     text = ""
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         while chunk := file.read(CHUNK_SIZE):
             text += chunk
     return text

@@ -434,7 +434,7 @@ def _read_batch(file: Path) -> Batch:
     """Return the batch in a file."""
     try:
         refuse_special(file)
-        fields = json.loads(file.read_text(encoding="utf-8"))
+        fields = json.loads(file.read_text(encoding="utf-8-sig"))
         batch = Batch(**fields)
         wrong = [
             name

@@ -98,7 +98,7 @@ def _read(file: Path) -> Table:
 
     try:
         refuse_special(file)
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(
             f"{OPTION} names {str(file)!r}, which cannot be read: {error.strerror or error}.\n"
@@ -217,7 +217,9 @@ class Usage:
         """Return the usage for a JSON object of `to_dict`."""
         servers = UsageByServer({name: cls.from_dict(usage) for name, usage in plain["servers"].items()})
         counters = {name: Counter(plain[name]) for name in (*COUNTERS, "remarks")}
-        return cls(**{**plain, **counters, "servers": servers})
+        # A later version may count more.
+        known = {name: plain[name] for name in vars(cls()) if name in plain}
+        return cls(**{**known, **counters, "servers": servers})
 
 
 class UsageByServer(dict[str, Usage]):

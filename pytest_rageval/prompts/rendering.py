@@ -285,7 +285,7 @@ def read_templates(path: Path) -> dict[str, str]:
 
     try:
         refuse_special(path)
-        templates = tomllib.loads(path.read_text(encoding="utf-8"))
+        templates = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"The prompts {path} cannot be read: {error.strerror or error}.") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

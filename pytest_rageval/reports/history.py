@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, cast
 
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import append_line, refuse_special
@@ -190,7 +190,7 @@ def _split_by_tag(entry: ScoreEntry) -> Iterator[ScoreEntry]:
         yield entry
         return
     for item in by["slices"]:
-        yield {**entry, **item, "where": {**entry["where"], by["tag"]: item["value"]}}
+        yield cast("ScoreEntry", {**entry, **item, "where": {**entry["where"], by["tag"]: item["value"]}})
 
 
 def _score_entry(entry: ScoreEntry) -> dict[str, Any]:

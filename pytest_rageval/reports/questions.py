@@ -363,8 +363,10 @@ def question_lines(questions: QuestionsEntry, *, limit: int | None = 10) -> list
     return lines
 
 
-def score_text(value: float) -> str:
+def score_text(value: float | None) -> str:
     """Format the score of a question with two decimals; below 0.1, such as a time or a cost, with two digits."""
+    if value is None:
+        return "-"
     return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"  # noqa: PLR2004 - two decimals suffice
 
 
@@ -373,7 +375,7 @@ def single_question_lines(question: QuestionEntry) -> Iterator[str]:
     before = question.get("before", {})
     then = f"{score_text(before['score'])} → " if before else ""
     yield from wrap_text(
-        f"  {question['id']}  {then}{score_text(cast('float', question['score']))}  {question['question']}",
+        f"  {question['id']}  {then}{score_text(question['score'])}  {question['question']}",
         6,
     )
     yield from _context_lines(question)

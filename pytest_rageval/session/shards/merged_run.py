@@ -1,22 +1,24 @@
 """`MergedRun`: joins the reports of all shards of a run, and evaluates each test on its outcomes from all shards."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 from pytest_rageval.calibration import Calibration
 from pytest_rageval.config import Settings
-from pytest_rageval.datatypes import EvalSet
+from pytest_rageval.datatypes import EvalSet, Example, Ranking
 from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.evalsets.human_labels import HumanLabels
 from pytest_rageval.evaluations.pipeline import ScoreRequest
-from pytest_rageval.evaluations.registry import Registry
+from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef
-from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.gate.baseline import SCALE_TOLERANCE, Baseline
 from pytest_rageval.lazy import Lazy
 from pytest_rageval.plural import counted, join_first
 from pytest_rageval.printable import printable
@@ -24,9 +26,11 @@ from pytest_rageval.reports.results import REPORTED_KEYS
 from pytest_rageval.scores import Outcome
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from pytest_rageval.session.pipelines import MarkedTest
+from pytest_rageval.session.shards.document import ShardDocument
 from pytest_rageval.session.shards.merged_session import Marker, MergedComponents, MergedSession, MergedTest
 from pytest_rageval.session.shards.record import FORMAT
 from pytest_rageval.session.shards.serialization import Deserializer
+from pytest_rageval.shape import Count, check_fields, check_shape
 
 if TYPE_CHECKING:
     from pytest_rageval.session.session import Session
@@ -38,24 +42,6 @@ MAX_LOST_SHOWN: Final = 10
 
 COMMON: Final = ("file", "evalset", "markers", "shares_alpha", "received", "calls")
 """The properties of a test that must be equal in all shards."""
-
-SHARD_TYPES: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("index", "of"), int),
-    **dict.fromkeys(("package", "baseline"), str),
-    **dict.fromkeys(("collected", "ran", "left_out"), list),
-    **dict.fromkeys(("settings", "usage", "recorded"), Mapping),
-    "calibration": str | None,
-}
-"""The keys of a report's entry `shard`, with their types."""
-
-DOCUMENT_TYPES: Final[dict[str, Any]] = {
-    "settings": Mapping,
-    "tests": list,
-    "package": str,
-    "started": str,
-    "duration_s": float | int,
-}
-"""The other keys of a report that a merge reads, with their types."""
 
 NAMED: Final = 3  # number of tests and shards that an error names
 
@@ -69,14 +55,14 @@ class Shard:
 
     Attributes:
         path: path of the report's file, for messages.
-        document: the JSON report, with the key `shard`.
+        document: the JSON report (`ShardDocument`).
     """
 
     path: str
     document: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        """Check the types of all keys that a merge reads.
+        """Check the whole report.
 
         Raises:
             InputError: the file is not the report of a shard, is incomplete, or has another format.
@@ -93,14 +79,15 @@ class Shard:
                 f"{self.path} has the format {format_!r} of shards, and this version reads {FORMAT}. Merge "
                 "with the version of the package that wrote it."
             )
-        missing = [name for name, kind in SHARD_TYPES.items() if not isinstance(entry.get(name), kind)]
-        missing += [
-            name for name, kind in DOCUMENT_TYPES.items() if not isinstance(self.document.get(name), kind)
-        ]
-        if missing or not 1 <= entry["index"] <= entry["of"]:
+        try:
+            check_shape(self.document, ShardDocument)
+        except ValueError as error:
             raise InputError(
-                f"{self.path} is not a complete report of a shard: {', '.join(missing) or 'index'} cannot be read.\n"
-                "Write it again, and change nothing in it."
+                f"{self.path} is not a complete report of a shard: {error}.\nWrite it again, and change nothing in it."
+            ) from None
+        if self.index > self.count:
+            raise InputError(
+                f"{self.path} is not a complete report of a shard: its index is {self.index}, of {self.count} shards."
             )
 
     @property
@@ -287,13 +274,14 @@ class MergedRun:
         joined.expected = max(expected, key=lambda xfail: bool(xfail["strict"]), default={})
         first_deserializer = deserializers[0]
         joined.calls = [
-            {**call, "keywords": first_deserializer.deserialize(call["keywords"])} for call in common["calls"]
+            {**call, "keywords": first_deserializer.restore(call["keywords"], dict[str, Any])}
+            for call in common["calls"]
         ]
         joined.markers = {
             name: [
                 Marker(
-                    tuple(first_deserializer.deserialize(marker["args"])),
-                    first_deserializer.deserialize(marker["kwargs"]),
+                    tuple(first_deserializer.restore(marker["args"], list[Any])),
+                    first_deserializer.restore(marker["kwargs"], dict[str, Any]),
                 )
                 for marker in markers
             ]
@@ -307,7 +295,7 @@ class MergedRun:
                 f"{len(places) - len(set(places))} twice."
             )
         examples = chain.from_iterable(
-            deserializer.deserialize(part["examples"])
+            deserializer.restore(part["examples"], list[Example])
             for deserializer, (_, part) in zip(deserializers, parts, strict=True)
         )
         joined.evalset = EvalSet(name, tuple(_sort_by_place(places, examples)))
@@ -318,15 +306,13 @@ class MergedRun:
                 joined.served.setdefault(model, set()).update(names)
         verdicts: dict[str, tuple[str, float]] = {}
         for deserializer, (_, part) in zip(deserializers, parts, strict=True):
-            part_examples = deserializer.deserialize(part["examples"])
-            verdicts |= {
-                key: (part_examples[place].full_question, verdict)
-                for key, place, verdict in part.get("verdicts", ())
-            }
-            joined.rankings |= {
-                part_examples[place].id: deserializer.deserialize(ranking)
-                for place, ranking in part.get("rankings", ())
-            }
+            part_examples = deserializer.restore(part["examples"], list[Example])
+            for row in part.get("verdicts", ()):
+                key, place, verdict = _check_row(row, tuple[str, Count, float])
+                verdicts[key] = part_examples[place].full_question, verdict
+            for row in part.get("rankings", ()):
+                place, ranking = _check_row(row, tuple[Count, Any])
+                joined.rankings[part_examples[place].id] = deserializer.restore(ranking, Ranking)
         joined.verdicts = list(verdicts.values())
         return joined
 
@@ -354,12 +340,17 @@ class MergedRun:
         places: Sequence[int],
     ) -> None:
         """Read the outcomes of each score from all shards, and what the score depends on."""
+        known = set() if joined.evalset is None else {example.id for example in joined.evalset}
         for score_parts in zip(*(part["scores"] for _, part in parts), strict=True):
-            request, compared = ScoreRequest(*score_parts[0]["request"]), score_parts[0]["compared"]
+            request = ScoreRequest(*score_parts[0]["request"])
+            check_fields(ScoreRequest, request._asdict())
+            compared = score_parts[0]["compared"]
             for score in score_parts:
                 self._define_plugin_score(score.get("definition"))
                 if "fingerprint" in score:
-                    joined.fingerprints[request] = deserializers[0].deserialize(score["fingerprint"])
+                    joined.fingerprints[request] = deserializers[0].restore(
+                        score["fingerprint"], dict[str, Any]
+                    )
                     joined.comparisons[request.comparator] = score["comparison"]
                     joined.prompts[request] = score["prompts"]
             errors = [score.get("error") for score in score_parts]
@@ -374,13 +365,30 @@ class MergedRun:
                 joined.runs[request, compared] = RagevalError(text)
                 continue
             runs_of_shards = [
-                [deserializer.deserialize(run) for run in score["runs"]]
+                [deserializer.restore(run, list[Outcome]) for run in score["runs"]]
                 for deserializer, score in zip(deserializers, score_parts, strict=True)
             ]
+            self._check_values(known, request, chain.from_iterable(chain.from_iterable(runs_of_shards)))
             joined.runs[request, compared] = [
                 list(_sort_by_place(places, chain.from_iterable(run_parts)))
                 for run_parts in zip(*runs_of_shards, strict=True)
             ]
+
+    def _check_values(
+        self, known: Collection[str], request: ScoreRequest, outcomes: Iterator[Outcome]
+    ) -> None:
+        """Raise ValueError for a value that is not on the scale of its score, or for an unknown question."""
+        low, high = resolve(request, self.registry.scores)[1].scale or (-inf, inf)
+        for outcome in outcomes:
+            name, value = outcome.example.id, outcome.value
+            if name not in known:
+                raise ValueError(
+                    f"{request.spec} has an outcome of {name}, which is no question of the eval set"
+                )
+            if value is not None and not low - SCALE_TOLERANCE <= value <= high + SCALE_TOLERANCE:
+                raise ValueError(
+                    f"question {name} has the score {value:g} in {request.spec}, which goes from {low:g} to {high:g}"
+                )
 
     @staticmethod
     def _read_calibrations(
@@ -392,9 +400,9 @@ class MergedRun:
             if "error" in entry:
                 joined.calibrations[source, comparator] = RagevalError(_prefix_message(shard, entry["error"]))
                 continue
-            labels = joined.labels.setdefault(source, deserializer.deserialize(entry["labels"]))
+            labels = joined.labels.setdefault(source, deserializer.restore(entry["labels"], HumanLabels))
             joined.calibrations[source, comparator] = Calibration(
-                labels, deserializer.deserialize(entry["outcomes"]), comparator
+                labels, deserializer.restore(entry["outcomes"], list[Outcome]), comparator
             )
 
     def _define_plugin_score(self, definition: Mapping[str, Any] | None) -> None:
@@ -408,7 +416,7 @@ class MergedRun:
             definition["name"],
             _refuse_evaluation,
             None if definition["asks"] is None else frozenset(definition["asks"]),
-            cast("tuple[float, float] | None", Deserializer(()).deserialize(definition["scale"])),
+            Deserializer(()).restore(definition["scale"], tuple[float, float] | None),
             corrected_by=definition["corrected_by"],
             **keywords,
         )
@@ -508,6 +516,12 @@ def _apply_xfail(outcome: Mapping[str, str], expected: Mapping[str, Any]) -> Map
 def _sort_by_place(places: Sequence[int], values: Any) -> Iterator[Any]:
     """Return the values in the order of their places in the eval set."""
     return (value for _, value in sorted(zip(places, values, strict=True), key=lambda item: item[0]))
+
+
+def _check_row(row: Any, kind: Any) -> Any:
+    """Return a list of the file as a tuple of this type; raise ValueError if it is none."""
+    check_shape(tuple(row), kind)
+    return tuple(row)
 
 
 def _prefix_message(shard: Shard, text: str) -> str:

@@ -11,13 +11,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, fields
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pytest_rageval.conversation import QuestionWithHistory
+from pytest_rageval.conversation import Message, QuestionWithHistory
 from pytest_rageval.datatypes import Document, Example, Gold, Nugget, Ranking, Span
-from pytest_rageval.errors import QueryError
+from pytest_rageval.errors import Cause, QueryError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, LabelledPassage
 from pytest_rageval.scores import Evidence, Outcome, Places
+from pytest_rageval.shape import check_fields, check_shape
 from pytest_rageval.stats.agreement import Tally
 
 __all__ = ["Deserializer", "Serializer"]
@@ -141,12 +142,19 @@ SERIALIZERS: Final[Sequence[tuple[Any, Callable[[Serializer, Any], Any]]]] = (
 class Deserializer:
     """Restores objects from the plain data and the table of a `Serializer`.
 
-    If no `Serializer` wrote the data, its methods raise KeyError, TypeError or ValueError.
+    Fields of objects are checked against their types. If no `Serializer` wrote the data, the methods raise KeyError,
+    TypeError or ValueError.
     """
 
     def __init__(self, table: Sequence[Any]) -> None:
         self._table = table
         self._restored: dict[int, Any] = {}
+
+    def restore(self, data: Any, kind: Any) -> Any:
+        """Return the value that was serialized; raise ValueError if it is not of this type (`check_shape`)."""
+        value = self.deserialize(data)
+        check_shape(value, kind)
+        return value
 
     def deserialize(self, data: Any) -> Any:
         """Return the value that was serialized."""
@@ -159,9 +167,12 @@ class Deserializer:
         name = data[TYPE_KEY]
         if name in DATACLASSES:
             values = {key: self.deserialize(item) for key, item in data.items() if key != TYPE_KEY}
+            check_fields(DATACLASSES[name], values)
             return DATACLASSES[name](**values)
         if name in TUPLES:
-            return TUPLES[name](*map(self.deserialize, data["of"]))
+            value = TUPLES[name](*map(self.deserialize, data["of"]))
+            check_fields(TUPLES[name], value._asdict())
+            return value
         return DESERIALIZERS[name](self, data)
 
     def deserialize_shared(self, place: int) -> Any:
@@ -174,18 +185,28 @@ class Deserializer:
 DESERIALIZERS: Final[Mapping[str, Callable[[Deserializer, Mapping[str, Any]], Any]]] = {
     "at": lambda deserializer, data: deserializer.deserialize_shared(data["place"]),
     "Question": lambda deserializer, data: QuestionWithHistory(
-        data["text"], deserializer.deserialize(data["history"])
+        _text(data["text"]), deserializer.restore(data["history"], list[Message])
     ),
     "QueryError": lambda _, data: QueryError(
-        data["message"], data["reason"], part=data["part"], cause=data["cause"]
+        *map(_text, (data["message"], data["reason"])), part=_text(data["part"]), cause=_cause(data["cause"])
     ),
-    "float": lambda _, data: float(data["value"]),
+    "float": lambda _, data: float(_text(data["value"])),
     "dict": lambda deserializer, data: {
         deserializer.deserialize(key): deserializer.deserialize(item) for key, item in data["of"]
     },
     "set": lambda deserializer, data: set(map(deserializer.deserialize, data["of"])),
     "tuple": lambda deserializer, data: tuple(map(deserializer.deserialize, data["of"])),
 }
+
+
+def _text(value: Any) -> str:
+    check_shape(value, str)
+    return cast("str", value)
+
+
+def _cause(value: Any) -> Cause:
+    check_shape(value, Cause)
+    return cast("Cause", value)
 
 
 def _is_default(field: Any, value: Any) -> bool:

@@ -178,18 +178,18 @@ def test_grades_and_embeddings_are_compared_on_their_scale(
         ("[" * 100_000, "is not JSON: "),
         ("[]", "it has no list `tests`"),
         ('{"schema": 2, "tests": []}', "has schema 2; this version reads 1"),
-        ('{"schema": 1, "tests": [3]}', "tests[0]: "),
+        ('{"schema": 1, "tests": [3]}', "tests[0] is 3, and must be an object"),
         (
             '{"schema": 1, "tests": [{"nodeid": "t", "scores": [{}]}]}',
-            "tests[0].scores[0]: 'where' is missing",
+            "tests[0].scores[0] has no 'examples'",
         ),
         (
             SCORE % ("1", '{"id": "q", "score": "1"}'),
-            "tests[0].scores[0]: a score must be a number or null, found '1'",
+            "tests[0].scores[0].examples[0].score is '1', and must be a finite number, or null",
         ),
         (
             SCORE % ("NaN", ""),
-            "tests[0].scores[0]: a score must be a number or null, found nan",
+            "is not JSON: NaN is not a number",
         ),
     ],
 )

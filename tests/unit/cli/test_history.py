@@ -132,7 +132,7 @@ def badge(source: Path, *arguments: str) -> dict[str, Any]:
 
 def report(path: Path, *scores: dict[str, Any], **more: Any) -> Path:
     """Write a JSON report with one test, and return its path."""
-    defaults = {"where": {}, "ci95": None, "n": 1, "unscored": 0, "baseline": None}
+    defaults = {"where": {}, "ci95": None, "n": 1, "unscored": 0, "baseline": None, "examples": []}
     test = {"nodeid": NODEID, "outcome": more.pop("outcome", "passed"), "evalset": None}
     document = {
         "schema": 1,
