@@ -176,8 +176,11 @@ OPTIONS: Final = (
            "until the next pin. Only on the command line", in_ini=False),
     Option("require_baseline", "",
            "turn these warnings into errors: max_drop or max_lost without a baseline, max_total_drop without an "
-           "anchor, and a test of the baseline that a full run did not run. The default under CI=true; off with "
-           "--rageval-require-baseline=false"),
+           "anchor, more questions removed than --rageval-max-removed, and a test of the baseline that a full run did "
+           "not run. The default under CI=true; off with --rageval-require-baseline=false"),
+    Option("max_removed", "SHARE",
+           "largest share of the baseline's questions that may be removed or edited; above it, the comparison is an "
+           "error under CI=true, and elsewhere a warning", default=0.1),
     Option("family", "N",
            "number of tests that share the alpha of max_drop and max_total_drop; default: the number in the baseline"),
     Option("inconclusive", "warn|fail",

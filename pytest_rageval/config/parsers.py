@@ -189,6 +189,7 @@ PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "update_baseline": _parse_update,
     "pin_baseline": _parse_switch,
     "require_baseline": _parse_switch,
+    "max_removed": parse_share,
     "family": parse_positive_int,
     "inconclusive": _choice_parser("warn", "fail"),
     "early_stop": _parse_switch,

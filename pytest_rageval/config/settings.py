@@ -107,6 +107,7 @@ class Settings:
     update_baseline: bool | Literal["force"] = False
     pin_baseline: bool = False
     require_baseline: bool = False
+    max_removed: float = 0.1
     family: int | None = None
     canary: int = 0
     inconclusive: Literal["warn", "fail"] = "warn"

@@ -1,7 +1,7 @@
 """Pairs the scores of the examples in this run with their scores in the baseline."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ __all__ = [
     "BaselineScore",
     "Comparison",
     "ExamplePair",
+    "QuestionChanges",
     "SpooledExample",
     "SpooledExamples",
     "changed_questions",
@@ -31,6 +32,7 @@ __all__ = [
     "fingerprint_changes",
     "fingerprint_digest",
     "is_comparable",
+    "question_changes",
 ]
 
 IGNORED_KEYS: Final = frozenset({"package"})
@@ -255,6 +257,37 @@ class BaselineScore:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionChanges:
+    """How the questions of a score changed since the baseline: the ids of those that cannot be compared.
+
+    A reworded question is `edited`; as far as the comparison is concerned, it is removed and another one is new.
+
+    Attributes:
+        removed: the questions that only the baseline has; empty for a slice, since the baseline has no tags.
+        new: the questions that only this run has.
+        edited: the questions that both have, with another text or other gold, or scored with other settings.
+        before: number of questions in the baseline.
+    """
+
+    removed: tuple[str, ...]
+    new: tuple[str, ...]
+    edited: tuple[str, ...]
+    before: int
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """The questions of the baseline that are not compared."""
+        return (*self.removed, *self.edited)
+
+    def __len__(self) -> int:
+        return len(self.removed) + len(self.new) + len(self.edited)
+
+    def __str__(self) -> str:
+        """The three counts, such as "3 removed, 1 new, 0 edited"."""
+        return f"{len(self.removed)} removed, {len(self.new)} new, {len(self.edited)} edited"
+
+
+@dataclass(frozen=True, slots=True)
 class ExamplePair:
     """One example in this run and in the baseline.
 
@@ -292,9 +325,10 @@ class Comparison:
         outcomes: the outcomes of the compared examples.
         drops: the old score minus the new score of each compared example; 0 if the difference is only rounding.
         mean: the baseline's mean over the compared examples.
-        left_out: number of examples that are new, removed or edited.
+        lowest: the lowest value that an example can have, or has.
+        changes: the examples that are removed, new or edited.
         unscored: number of unchanged examples without a score in this run or in the baseline.
-        new: number of examples with a score in this run that are not in the baseline, or have another question there.
+        unmatched: number of examples with a score in this run and none in the baseline that it can be compared with.
         lost: the unchanged examples that had a score and have none now; they are part of `unscored`.
         failed: the examples among `outcomes` on which the retriever fails in this run.
     """
@@ -303,9 +337,10 @@ class Comparison:
     outcomes: Sequence[Outcome]
     drops: list[float]
     mean: float
-    left_out: int
+    lowest: float
+    changes: QuestionChanges
     unscored: int
-    new: int
+    unmatched: int
     lost: tuple[Outcome, ...]
     failed: tuple[Outcome, ...] = ()
 
@@ -351,6 +386,33 @@ class Comparison:
         """The examples that got better, the largest gain first."""
         return sorted((pair for pair in self.changed_pairs if pair.drop < 0), key=lambda pair: pair.drop)
 
+    @property
+    def with_lost(self) -> "Comparison":
+        """The worst case of what is unknown: the `lost` examples are compared too, and have the lowest value."""
+        return self._lowered(self.lost)
+
+    @property
+    def all_wrong(self) -> "Comparison":
+        """The worst case of all: each example that had a score has the lowest value."""
+        return self._lowered([*self.outcomes, *self.lost])
+
+    def _lowered(self, outcomes: Iterable[Outcome]) -> "Comparison":
+        """Return the comparison with the lowest value for these outcomes."""
+        drops = self.drops_by_id
+        values = {outcome.example.id: outcome for outcome in self.outcomes}
+        for outcome in outcomes:
+            name = outcome.example.id
+            values[name] = replace(outcome, value=self.lowest)
+            drops[name] = (self.before.examples[name]["score"] or 0.0) - self.lowest
+        return replace(
+            self,
+            outcomes=tuple(values.values()),
+            drops=list(drops.values()),
+            mean=_old_mean(values.values(), drops.values()),
+            unscored=self.unscored - len(self.lost),
+            lost=(),
+        )
+
     def _pair(self, outcome: Outcome, drop: float) -> ExamplePair:
         return ExamplePair(outcome, drop, self.before.examples[outcome.example.id])
 
@@ -386,13 +448,14 @@ def compare(
         )
     if changed is None:
         changed = changed_questions((outcome.example for outcome in score.outcomes), before)
-    same, scored, old_values = 0, [], []
-    for outcome in score.outcomes:
-        if outcome.example.id not in changed and (old := _old_example(outcome.example, before)) is not None:
-            same += 1
-            if (old_value := old.get("score")) is not None:
-                scored.append(outcome)
-                old_values.append(old_value)
+    changes = question_changes(score, before, changed)
+    not_comparable = {*changes.new, *changes.edited}
+    same = [outcome for outcome in score.outcomes if outcome.example.id not in not_comparable]
+    scored, old_values = [], []
+    for outcome in same:
+        if (old_value := before.examples[outcome.example.id].get("score")) is not None:
+            scored.append(outcome)
+            old_values.append(old_value)
     lowest = min([score.reach[0], *old_values])
     outcomes, drops, lost, failed = [], [], [], []
     for scored_outcome, old_value in zip(scored, old_values, strict=True):
@@ -413,20 +476,44 @@ def compare(
             f"{score.name}: of {counted(len(score.outcomes), 'example')} none is in the {which} with the same "
             f"question and gold, and scored in both.\n{remedy[0].upper()}{remedy[1:]}: {before.options}."
         )
-    known = sum(outcome.example.id in before.examples for outcome in score.outcomes)
-    # The examples outside of a slice were not removed.
-    removed = 0 if score.slice else len(before.examples) - known
     return Comparison(
         before,
         tuple(outcomes),
         drops,
-        mean=fsum(drop + (outcome.value or 0.0) for outcome, drop in zip(outcomes, drops, strict=True))
-        / len(outcomes),
-        left_out=len(score.outcomes) - same + removed,
-        unscored=same - len(outcomes),
-        new=score.n - (len(outcomes) - len(failed)),
+        mean=_old_mean(outcomes, drops),
+        lowest=lowest,
+        changes=changes,
+        unscored=len(same) - len(outcomes),
+        unmatched=score.n - (len(outcomes) - len(failed)),
         lost=tuple(lost),
         failed=tuple(failed),
+    )
+
+
+def _old_mean(outcomes: Collection[Outcome], drops: Collection[float]) -> float:
+    return fsum(drop + (outcome.value or 0.0) for outcome, drop in zip(outcomes, drops, strict=True)) / len(
+        outcomes
+    )
+
+
+def question_changes(score: Score, before: BaselineScore, changed: AbstractSet[str]) -> QuestionChanges:
+    """Return which questions of a score cannot be compared with the baseline.
+
+    Args:
+        score: the score in this run, of the whole eval set or of a slice.
+        before: the score in the baseline or its anchor.
+        changed: the `changed_questions` of the score.
+    """
+    present: dict[str, bool] = {}
+    for outcome in score.outcomes:
+        example = outcome.example
+        present[example.id] = example.id in changed or _old_example(example, before) is None
+    return QuestionChanges(
+        # The examples outside of a slice were not removed.
+        removed=() if score.slice else tuple(name for name in before.examples if name not in present),
+        new=tuple(name for name in present if name not in before.examples),
+        edited=tuple(name for name, differs in present.items() if differs and name in before.examples),
+        before=len(before.examples),
     )
 
 

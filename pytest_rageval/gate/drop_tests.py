@@ -1,14 +1,17 @@
 """Tests whether the scores of one test dropped, with a common error rate for all of them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import ceil, fsum, log2, nan
 from typing import Final
 
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError
+from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
 from pytest_rageval.stats.power import (
     design_effect,
@@ -24,6 +27,10 @@ GOLD_CLUSTERS: Final = ("gold.source", "gold.id")
 
 ENLARGEMENTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """The factors by which a set is enlarged to find the number of examples that excludes a drop."""
+
+MANY_EXAMPLES: Final = 1000
+MANY_LOSSES: Final = 0.2
+"""If the share of so many examples is lost and none gains, a drop is significant at every level that occurs."""
 
 
 def run_drop_tests(
@@ -42,6 +49,9 @@ def run_drop_tests(
     - A `strict` threshold is tested alone at its own undivided level. A wrong decision is a pass, whose probability
       does not depend on other thresholds.
 
+    The same tests are repeated for two worst cases: what the examples without a score may hide, and a retriever that
+    finds nothing, which the threshold must be able to detect.
+
     Args:
         inputs: the scores of one eval set, or of slices of it.
         family_size: number of the run's tests that share the level.
@@ -50,6 +60,51 @@ def run_drop_tests(
     Raises:
         InputError: no example has the tag or the gold passages that `cluster` names.
     """
+
+    def run_on(comparisons: Mapping[int, Comparison]) -> dict[int, DropTestResult]:
+        replaced = [inputs[i]._replace(comparison=comparison) for i, comparison in comparisons.items()]
+        tested = _run_tests(replaced, family_size=family_size, extra_alpha_shares=extra_alpha_shares)
+        return dict(zip(comparisons, tested, strict=True))
+
+    comparisons = {i: test_input.comparison for i, test_input in enumerate(inputs)}
+    results = run_on(comparisons)
+    # The scores of a test are tested jointly, so all of them are in their worst case.
+    with_lost = (
+        run_on({i: comparison.with_lost for i, comparison in comparisons.items()})
+        if any(comparison.lost for comparison in comparisons.values())
+        else {}
+    )
+    all_wrong = run_on(
+        {i: comparisons[i].all_wrong for i in comparisons if not _surely_shows_a_drop(inputs[i])}
+    )
+    return [
+        replace(
+            result,
+            with_lost=with_lost.get(i) if result.comparison.lost else None,
+            all_wrong=all_wrong.get(i),
+        )
+        for i, result in results.items()
+    ]
+
+
+def _surely_shows_a_drop(test_input: DropTestInput) -> bool:
+    """Whether the test need not be run to know that it would be significant if all examples had the lowest score."""
+    comparison, threshold = test_input.comparison, test_input.threshold
+    if threshold.strict or threshold.cluster is not None or comparison.n < MANY_EXAMPLES:
+        return threshold.strict
+    old_values = [
+        drop + (outcome.value or 0.0)
+        for outcome, drop in zip(comparison.outcomes, comparison.drops, strict=True)
+    ]
+    losable = sum(value > comparison.lowest + SCORE_TOLERANCE for value in old_values)
+    return (
+        losable > MANY_LOSSES * comparison.n and comparison.mean - comparison.lowest > 2 * test_input.beyond
+    )
+
+
+def _run_tests(
+    inputs: Sequence[DropTestInput], *, family_size: int, extra_alpha_shares: int
+) -> list[DropTestResult]:
     results: dict[int, DropTestResult] = {}
     groups: defaultdict[str | None, list[int]] = defaultdict(list)
     for i, test_input in enumerate(inputs):

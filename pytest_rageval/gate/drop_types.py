@@ -64,6 +64,10 @@ class DropTestResult:
         needs_symmetry: True if the result is significant only under the assumption that losses and gains are of similar
             size.
         settled: False if the p-value is too close to alpha for 1,000,000 random draws.
+        with_lost: the result if the examples that had a score and have none now had the lowest one; None if there are
+            none.
+        all_wrong: the result if all examples had the lowest score; None with `strict`, or if so many can lose that the
+            test would be significant without doubt.
     """
 
     comparison: Comparison
@@ -78,6 +82,8 @@ class DropTestResult:
     design_effect: float = 1.0
     needs_symmetry: bool = False
     settled: bool = True
+    with_lost: "DropTestResult | None" = None
+    all_wrong: "DropTestResult | None" = None
 
     @property
     def significant(self) -> bool:

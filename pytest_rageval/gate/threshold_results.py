@@ -2,21 +2,31 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
-from pytest_rageval.gate.comparison import BaselineScore, Comparison, changed_questions, compare
+from pytest_rageval.gate.comparison import (
+    BaselineExample,
+    BaselineScore,
+    Comparison,
+    QuestionChanges,
+    changed_questions,
+    compare,
+    question_changes,
+)
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import (
     WORST_FIRST,
     Verdict,
+    blind_text,
     drop_text,
+    early_pass,
     p_value_text,
-    unseen_drop_warnings,
+    removal_text,
     verdict_on,
 )
 from pytest_rageval.lazy import Lazy
@@ -57,6 +67,7 @@ class BaselineLookup:
         tolerance: differences of an example's scores up to this are rounding.
         anchor: the score in the anchor; None if it is missing or not needed.
         pinning: whether this run pins a new anchor.
+        max_removed: the largest share of the baseline's questions that may be removed or edited.
     """
 
     fingerprint: Mapping[str, Any]
@@ -67,6 +78,7 @@ class BaselineLookup:
     tolerance: float = SCORE_TOLERANCE
     anchor: BaselineScore | None = None
     pinning: bool = False
+    max_removed: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +161,7 @@ class ThresholdResult:
         early: the early stop of the threshold; None without it. If it stopped before all questions were evaluated,
             `score` and `comparison` are those of the known examples, and their means say nothing about the whole set.
         ratio: the comparison of `max_ratio` with the reference; None without it.
+        changes: the questions of the whole eval set that cannot be compared with the baseline; None without a baseline.
     """
 
     threshold: Threshold
@@ -160,6 +173,7 @@ class ThresholdResult:
     slices: tuple["ThresholdResult", ...] = ()
     early: EarlyStopResult | None = None
     ratio: "RatioTestResult | None" = None
+    changes: QuestionChanges | None = None
 
     @property
     def stopped_early(self) -> bool:
@@ -247,13 +261,16 @@ class _Slice:
         baseline: the score's baseline.
         score: the score of the slice; None if it cannot be computed.
         error: why the score, or its comparison with the baseline, is missing.
-        comparison_input: the comparison with the baseline, as the input of a test of the drop.
+        comparison_input: the comparison with the baseline, as the input of a test of the drop; in an update the
+            comparison of the score with itself, which the next run begins with.
         drop: the result of that test.
         anchor_input: the comparison with the anchor, as the input of a test of the total drop.
         anchor: the result of that test.
         anchor_error: why the comparison with the anchor is missing.
         early: the early stop of the threshold.
         ratio: the comparison with the reference retriever.
+        changes: the questions of the whole eval set that cannot be compared with the baseline.
+        warnings: warnings about the baseline and the anchor.
     """
 
     threshold: Threshold
@@ -267,11 +284,14 @@ class _Slice:
     anchor_error: RagevalError | None = None
     early: EarlyStopResult | None = None
     ratio: "RatioTestResult | None" = None
+    changes: QuestionChanges | None = None
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def comparison(self) -> Comparison | None:
         """The comparison with the baseline, or None."""
-        return None if self.comparison_input is None else self.comparison_input.comparison
+        compared = None if self.baseline.updating else self.comparison_input
+        return None if compared is None else compared.comparison
 
     @property
     def stopped_early(self) -> bool:
@@ -289,6 +309,14 @@ class _ChangedQuestions:
 
     def __init__(self) -> None:
         self._entries: list[tuple[BaselineScore, list[Example], set[str]]] = []
+        self._changes: dict[tuple[int, int], QuestionChanges] = {}
+
+    def changes(self, score: Score, before: BaselineScore) -> QuestionChanges:
+        """Return the `question_changes` of a score, computed only if they are not cached."""
+        key = id(score), id(before)
+        if key not in self._changes:
+            self._changes[key] = question_changes(score, before, self.get(score, before))
+        return self._changes[key]
 
     def get(self, score: Score, before: BaselineScore) -> set[str]:
         """Return the `changed_questions` of a score's examples, computed only if they are not cached."""
@@ -350,12 +378,15 @@ def _fill_in_comparisons(part: _Slice, whole: Score, changed: _ChangedQuestions)
         part.anchor_input = _compare_with_anchor(part, score, whole, changed)
     except RagevalError as error:
         part.anchor_error = error
-    if baseline.updating:
-        return
+    level = None if part.early is None else part.early.level
     try:
-        if baseline.missing:
+        if baseline.updating:
+            comparison = _self_comparison(score, baseline)
+        elif baseline.missing:
             raise StaleBaselineError(f"{score.name}: {baseline.missing}")
-        if baseline.before is not None and not _is_new_slice(score, baseline.before):
+        elif baseline.before is None or _is_new_slice(score, baseline.before):
+            return
+        else:
             comparison = compare(
                 score,
                 baseline.fingerprint,
@@ -363,10 +394,33 @@ def _fill_in_comparisons(part: _Slice, whole: Score, changed: _ChangedQuestions)
                 tolerance=baseline.tolerance,
                 changed=changed.get(whole, baseline.before),
             )
-            level = None if part.early is None else part.early.level
-            part.comparison_input = DropTestInput(part.threshold, comparison, score.scale, score.seed, level)
+            part.changes = changed.changes(whole, baseline.before)
+            part.error = _check_removed(part, baseline.before, part.changes)
+        part.comparison_input = DropTestInput(part.threshold, comparison, score.scale, score.seed, level)
     except RagevalError as error:
         part.error = error
+
+
+def _self_comparison(score: Score, baseline: BaselineLookup) -> Comparison:
+    """Return the comparison of a score with the baseline that is written from it."""
+    examples: dict[str, BaselineExample] = {
+        outcome.example.id: {"score": outcome.value} for outcome in score.outcomes
+    }
+    return compare(
+        score, baseline.fingerprint, BaselineScore({}, baseline.fingerprint, examples), changed=frozenset()
+    )
+
+
+def _check_removed(
+    part: _Slice, before: BaselineScore, changes: QuestionChanges
+) -> StaleBaselineError | None:
+    """Return an error if too many of the baseline's questions are gone, or add a warning if it is not required."""
+    text = removal_text(before, changes, part.baseline.max_removed)
+    if text and part.baseline.required:
+        name = part.threshold.name if part.score is None else part.score.name
+        return StaleBaselineError(f"{name}: {text}")
+    part.warnings += [f"{text}. Under CI=true this is an error"] if text else []
+    return None
 
 
 def _compare_with_anchor(
@@ -382,28 +436,58 @@ def _compare_with_anchor(
         tolerance=baseline.tolerance,
         changed=changed.get(whole, anchor),
     )
+    part.anchor_error = _check_removed(part, anchor, changed.changes(whole, anchor))
     threshold = part.threshold.total_drop_threshold(anchor.pin.updates)
     return DropTestInput(threshold, comparison, score.scale, score.seed)
 
 
 def _worst_result(slices: Sequence[_Slice]) -> ThresholdResult:
     """Return the worst result of the slices; with `by`, it contains the results of all slices."""
-    results = sorted(map(_slice_result, slices), key=_worst_first)
+    blind = {id(part): _blind_text(part) for part in slices if _is_compared(part)}
+    # A slice with few questions only warns, if the threshold can fail in another slice.
+    is_blind = bool(blind) and all(blind.values())
+    results = sorted(
+        (_slice_result(part, blind.get(id(part), "") if is_blind else "") for part in slices),
+        key=_worst_first,
+    )
     return replace(results[0], slices=tuple(results)) if results[0].threshold.by is not None else results[0]
 
 
-def _slice_result(part: _Slice) -> ThresholdResult:
+def _is_compared(part: _Slice) -> bool:
+    errors = part.error or part.anchor_error
+    return part.comparison_input is not None and errors is None and not part.stopped_early
+
+
+def _blind_text(part: _Slice) -> str:
+    if part.score is None or part.comparison_input is None:
+        return ""
+    anchor = None if part.baseline.updating else part.anchor
+    return blind_text(part.score, part.threshold, part.comparison_input.comparison, part.drop, anchor)
+
+
+def _slice_result(part: _Slice, blind: str) -> ThresholdResult:
+    """Return the result of a slice.
+
+    Args:
+        part: the slice, with its comparisons and tests.
+        blind: why the threshold could not fail; empty if it could.
+    """
     verdict = Verdict("error", str(part.error)) if part.score is None else _slice_verdict(part, part.score)
-    anchor = part.anchor if part.error is None else None
+    updating = part.baseline.updating
+    if blind and updating:
+        verdict = replace(verdict, warnings=(*verdict.warnings, f"the next run will be an error: {blind}"))
+    elif blind and part.score is not None and verdict.status != "fail":
+        verdict = Verdict("error", f"{part.score.name}: {blind}.")
     return ThresholdResult(
         part.threshold,
         part.score,
-        verdict,
+        replace(verdict, warnings=(*part.warnings, *verdict.warnings)),
         part.comparison,
-        part.drop,
-        anchor,
+        None if updating else part.drop,
+        part.anchor if part.error is None else None,
         early=part.early,
         ratio=part.ratio,
+        changes=part.changes,
     )
 
 
@@ -416,13 +500,11 @@ def _slice_verdict(part: _Slice, score: Score) -> Verdict:
         return replace(verdict, warnings=(*verdict.warnings, *_anchor_warnings(score, part)))
     error = part.error or part.anchor_error
     if error is not None:
-        # A violated `min` or `max` fails, even if the comparison is impossible. If only the comparison with the anchor
-        # is, `max_drop` and `max_lost` can fail too.
-        only_anchor_error = part.error is None
+        # A violated `min` or `max` fails, even if the comparison is impossible. If there is one, with the baseline,
+        # `max_drop` and `max_lost` can fail too.
+        is_compared = part.comparison is not None and not part.stopped_early
         bounds = (
-            replace(threshold, max_total_drop=None)
-            if only_anchor_error
-            else _without_baseline_bounds(threshold)
+            replace(threshold, max_total_drop=None) if is_compared else _without_baseline_bounds(threshold)
         )
         verdict = verdict_on(score, bounds, part.comparison, part.drop)
         if verdict.status == "fail":
@@ -449,9 +531,8 @@ def _early_stop_verdict(
         return verdict
     # The examples that were not evaluated have a score in the baseline, or cannot be compared.
     not_evaluated = early.changed - early.asked
-    comparison = replace(comparison, new=early.not_comparable)
-    warnings = unseen_drop_warnings(score, threshold, comparison, not_evaluated=not_evaluated)
-    return replace(verdict, warnings=tuple(warnings))
+    comparison = replace(comparison, unmatched=early.not_comparable)
+    return early_pass(score, threshold, comparison, verdict.reason, not_evaluated=not_evaluated)
 
 
 def violated_bounds(result: ThresholdResult) -> set[str]:

@@ -6,7 +6,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final, Literal
 
 from pytest_rageval.errors import Cause
-from pytest_rageval.gate.comparison import Comparison
+from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
 from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.plural import counted, join_first
@@ -20,11 +20,13 @@ __all__ = [
     "MIN_CLUSTERS",
     "WORST_FIRST",
     "Verdict",
+    "blind_text",
     "drop_interval_text",
     "drop_text",
+    "early_pass",
     "excluded_failures_warnings",
     "p_value_text",
-    "unseen_drop_warnings",
+    "removal_text",
     "verdict_on",
 ]
 
@@ -68,9 +70,10 @@ def verdict_on(  # noqa: PLR0913, PLR0917 - everything that a bound can be compa
     """Compare a score with the bounds of its threshold, in full precision; a mean on a bound passes.
 
     For `min` and `max`, examples on which the retriever failed count with the worst possible score: otherwise a
-    retriever would improve by failing on the questions that it loses. Warnings report bounds that examples without a
-    score could violate, bounds within the spread of repeated runs, and drops that `max_drop` could not detect among
-    examples that cannot be compared.
+    retriever would improve by failing on the questions that it loses. Examples without a score for another reason are
+    left out; but if the threshold would fail with the worst score for them, it does not pass. Warnings report bounds
+    within the spread of repeated runs, and drops that `max_drop` could not detect among examples that cannot be
+    compared.
 
     Args:
         score: the score of the threshold's slice.
@@ -84,20 +87,20 @@ def verdict_on(  # noqa: PLR0913, PLR0917 - everything that a bound can be compa
     Returns:
         `fail` if a bound is violated. `max_drop` and `max_total_drop` are violated by a drop that is larger and
         significant, or, with `strict`, by a drop that is not excluded; `max_ratio` by a ratio that is larger and
-        significant. A drop or ratio that is larger than allowed and not significant is `inconclusive`, or `fail` with
-        `inconclusive="fail"`.
+        significant. `inconclusive`, or `fail` with `inconclusive="fail"`, if a drop or ratio is larger than allowed
+        and not significant, or if a bound would be violated with the worst score for examples without one.
     """
     verdict = _verdict_without_test_warnings(score, threshold, comparison, drop, anchor, ratio)
     warnings = list(verdict.warnings)
-    if verdict.status != "fail":
-        warnings += (text for _, text in _bounds_at_risk(score, threshold, "retriever", "run"))
     compared = [(threshold, comparison, drop, verdict.status)]
     if anchor is not None:
         total = threshold.total_drop_threshold(0)
         compared.append((total, anchor.comparison, anchor, _drop_verdict(score, total, anchor).status))
     for bounds, against, test, status in compared:
-        if verdict.status != "fail":
-            warnings += unseen_drop_warnings(score, bounds, against)
+        if verdict.status != "fail" and against is not None:
+            # What an inconclusive verdict says of lost examples is not repeated.
+            seen = replace(against, lost=()) if status == "inconclusive" else against
+            warnings += _unseen_drop_warnings(score, bounds, seen)
         if test is not None:
             warnings += _test_warnings(test, status)
         warnings += _spread_warnings(score, bounds, against)
@@ -120,12 +123,14 @@ def _verdict_without_test_warnings(  # noqa: PLR0913, PLR0917 - as verdict_on
             violated[keyword] = f"{mean_text} is {how} {bound:g}", f"{mean_text} {sign} {bound:g}"
     for keyword, text in _bounds_at_risk(score, threshold, "retriever"):
         violated.setdefault(keyword, (text, f"{keyword} is violated where the retriever failed"))
+    at_risk = [text for _, text in _bounds_at_risk(score, threshold, "retriever", "run")]
     if ratio is not None and threshold.max_ratio is not None:
         compared = _ratio_verdict(score, threshold, threshold.max_ratio, ratio)
     else:
         compared = _baseline_verdict(score, threshold, comparison, drop, anchor)
     if not violated:
-        return compared
+        unclear = [_inconclusive(threshold, text, "a bound is at risk") for text in at_risk]
+        return _worst_of([*unclear, compared])
     if compared.status == "fail":
         violated["compared"] = compared.reason, compared.brief
     reasons, briefs = zip(*violated.values(), strict=True)
@@ -182,7 +187,7 @@ def _reasons_text(unscored: Sequence[Outcome]) -> str:
     """Return the reasons why examples have no score, the most frequent first, each with the ids of its examples."""
     reasons: dict[str, list[str]] = {}
     for outcome in unscored:
-        reasons.setdefault(str(outcome.unscored), []).append(outcome.example.id)
+        reasons.setdefault(str(outcome.unscored or outcome.undefined), []).append(outcome.example.id)
     by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
     listed = [f"{reason} ({_ids_text(ids)})" for reason, ids in by_frequency[:MAX_LISTED_REASONS]]
     if len(by_frequency) > MAX_LISTED_REASONS:
@@ -213,16 +218,28 @@ def _baseline_verdict(
     verdicts += (
         [_total_drop_verdict(score, threshold, anchor)] if threshold.max_total_drop is not None else []
     )
-    verdicts.sort(key=lambda verdict: WORST_FIRST.index(verdict.status))
-    worst = verdicts[0].status
+    return _worst_of(verdicts)
+
+
+def _worst_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on several bounds: the worst one, with the reasons of all bounds that do not pass."""
+    ordered = sorted(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
+    worst = ordered[0].status
     # The reasons of bounds that pass are of interest only if all bounds pass.
-    explaining = [verdict for verdict in verdicts if worst == "pass" or verdict.status != "pass"]
+    explaining = [verdict for verdict in ordered if worst == "pass" or verdict.status != "pass"]
     return Verdict(
         worst,
         "; ".join(verdict.reason for verdict in explaining),
-        tuple(warning for verdict in verdicts for warning in verdict.warnings),
-        "; ".join(verdict.brief for verdict in verdicts if verdict.brief),
+        tuple(warning for verdict in ordered for warning in verdict.warnings),
+        "; ".join(verdict.brief for verdict in ordered if verdict.brief),
     )
+
+
+def _inconclusive(threshold: Threshold, text: str, brief: str) -> Verdict:
+    """Return the verdict on a bound that the data cannot decide."""
+    if threshold.inconclusive == "fail":
+        return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
+    return Verdict("inconclusive", text, (text,))
 
 
 def _ratio_verdict(score: Score, threshold: Threshold, allowed: float, test: "RatioTestResult") -> Verdict:
@@ -239,23 +256,92 @@ def _ratio_verdict(score: Score, threshold: Threshold, allowed: float, test: "Ra
         if test.interval is not None
         else f"{counted(test.n, 'example')} are too few to show it, at least {test.min_examples} are needed"
     )
-    text += f": not significantly more, as {why}"
-    if threshold.inconclusive == "fail":
-        return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
-    return Verdict("inconclusive", text, (text,))
+    return _inconclusive(threshold, f"{text}: not significantly more, as {why}", brief)
 
 
 def _lost_verdict(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
-    tolerance = threshold.tolerance + SCORE_TOLERANCE
-    lost = [pair.outcome.example.id for pair in comparison.worse if pair.drop > tolerance]
+    lost, allowed = _losses(threshold, comparison), threshold.max_lost or 0
     by = f" by more than {threshold.tolerance:g}" if threshold.tolerance else ""
     text = (
         f"{score:.3f}: {len(lost)} of {counted(comparison.n, 'example')} score less than in the "
-        f"baseline{by}, allowed {threshold.max_lost}"
+        f"baseline{by}, allowed {allowed}"
     )
-    if len(lost) <= (threshold.max_lost or 0):
-        return Verdict("pass", text)
-    return Verdict("fail", f"{text}: {_ids_text(lost)}", brief=f"lost {len(lost)} > {threshold.max_lost}")
+    if len(lost) > allowed:
+        return Verdict("fail", f"{text}: {_ids_text(lost)}", brief=f"lost {len(lost)} > {allowed}")
+    if (most := len(_losses(threshold, comparison.with_lost))) > allowed:
+        text = f"{text}; {_lost_text(comparison)} it would be {most}"
+        return _inconclusive(threshold, text, f"lost {most} > {allowed} with those that have no score")
+    return Verdict("pass", text)
+
+
+def _losses(threshold: Threshold, comparison: Comparison) -> list[str]:
+    """Return the ids of the examples that count for `max_lost`."""
+    tolerance = threshold.tolerance + SCORE_TOLERANCE
+    return [pair.outcome.example.id for pair in comparison.worse if pair.drop > tolerance]
+
+
+def blind_text(
+    score: Score,
+    threshold: Threshold,
+    comparison: Comparison,
+    drop: DropTestResult | None = None,
+    anchor: DropTestResult | None = None,
+) -> str:
+    """Return why the threshold could not fail, even if all examples had the lowest score; empty if it could.
+
+    Then there are too few examples, or too few with more than the lowest score in the baseline. A threshold with a
+    `min` above the lowest score can fail.
+
+    Args:
+        score: the score of the threshold's slice.
+        threshold: the threshold, which has a bound that compares with the baseline.
+        comparison: the comparison with the baseline.
+        drop: the test of `max_drop`; None if it is not tested.
+        anchor: the test of `max_total_drop`; None if it is not tested.
+    """
+    if threshold.min is not None and _is_violated(comparison.lowest, "min", threshold.min):
+        return ""
+    texts = []
+    if threshold.max_lost is not None:
+        losable = len(_losses(threshold, comparison.all_wrong))
+        if losable > threshold.max_lost:
+            return ""
+        texts.append(f"max_lost={threshold.max_lost}: only {losable} could score less")
+    tests = [
+        ("max_drop", threshold, drop),
+        ("max_total_drop", threshold.total_drop_threshold(0), anchor),
+    ]
+    for keyword, bounds, test in tests:
+        if test is not None:
+            if not (text := _blind_drop_text(score, bounds, test)):
+                return ""
+            texts.append(f"{keyword}={bounds.max_drop:g}: {text}")
+    if not texts:
+        return ""
+    return (
+        f"it could not fail, even if all of {counted(comparison.n, 'example')} had the score {comparison.lowest:g} "
+        f"({'; '.join(texts)}). Add questions, and write the baseline again; or give a bound that needs no test of "
+        'significance: min, max_lost=0, or inconclusive="fail"'
+    )
+
+
+def _blind_drop_text(score: Score, threshold: Threshold, drop: DropTestResult) -> str:
+    """Return why a drop could not fail; empty if it could."""
+    max_drop, all_wrong = threshold.max_drop or 0.0, drop.all_wrong
+    largest = drop.comparison.mean - drop.comparison.lowest
+    if largest <= max_drop + SCORE_TOLERANCE:
+        return f"the drop from the {drop.comparison.before.kind} would be {_format(largest)}"
+    if all_wrong is None or _known_drop_verdict(score, threshold, all_wrong).status == "fail":
+        return ""
+    units, what = _units(all_wrong)
+    needed = all_wrong.min_examples or 0
+    least = f", at least {needed} {what}s are needed" if units < needed else ""
+    return f"{counted(units, what)} would not be significant, {p_value_text(all_wrong)}{least}"
+
+
+def _units(drop: DropTestResult) -> tuple[int, str]:
+    """Return the number of independent units of a test, and what they are: examples, or clusters of examples."""
+    return (drop.comparison.n, "example") if drop.n_clusters is None else (drop.n_clusters, "cluster")
 
 
 def _total_drop_verdict(score: Score, threshold: Threshold, anchor: DropTestResult | None) -> Verdict:
@@ -281,6 +367,29 @@ def _total_drop_verdict(score: Score, threshold: Threshold, anchor: DropTestResu
 
 
 def _drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult) -> Verdict:
+    """Return the verdict on a drop, which does not pass if it would fail in the worst case of what is unscored now."""
+    verdict = _known_drop_verdict(score, threshold, drop)
+    if verdict.status == "fail" or drop.with_lost is None:
+        return verdict
+    worst = _known_drop_verdict(score, threshold, drop.with_lost)
+    if worst.status != "fail":
+        return verdict
+    lost_drop, max_drop = _format(drop.with_lost.comparison.drop), threshold.max_drop or 0.0
+    with_lost = f"the drop would be {lost_drop} ({p_value_text(drop.with_lost)})"
+    text = f"{verdict.reason}; {_lost_text(drop.comparison)} {with_lost}"
+    brief = f"drop {lost_drop} > {max_drop:g} with those that have no score"
+    return Verdict("fail", text, brief=brief) if threshold.strict else _inconclusive(threshold, text, brief)
+
+
+def _lost_text(comparison: Comparison) -> str:
+    lost = comparison.lost
+    return (
+        f"{counted(len(lost), 'example')} had a score in the {comparison.before.kind} and "
+        f"{'has' if len(lost) == 1 else 'have'} none now: {_reasons_text(lost)}; with {comparison.lowest:g} for each"
+    )
+
+
+def _known_drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult) -> Verdict:
     max_drop = threshold.max_drop or 0.0
     text = f"{drop_text(score, drop, max_drop)}, allowed {max_drop:g}"
     larger = f"a drop of more than {max_drop:g}"
@@ -304,9 +413,7 @@ def _drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult) -> V
         return Verdict("fail", text, brief=brief)
     tested = larger if drop.beyond else "a drop"
     text += f": {tested} is not significant ({p_value_text(drop)}){_power_text(score, drop)}"
-    if threshold.inconclusive == "fail":
-        return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
-    return Verdict("inconclusive", text, (text,))
+    return _inconclusive(threshold, text, brief)
 
 
 def _spread_warnings(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
@@ -346,7 +453,30 @@ def _repeat_warnings(score: Score, comparison: Comparison | None) -> Iterator[st
         yield f"{text}: this run is the noisier side; run with --rageval-repeat {old_runs}"
 
 
-def unseen_drop_warnings(
+def early_pass(
+    score: Score, threshold: Threshold, comparison: Comparison, reason: str, *, not_evaluated: int
+) -> Verdict:
+    """Return the verdict of an evaluation that stopped early and passes.
+
+    Args:
+        score: the score of the examples that are known.
+        threshold: the threshold, whose only bound is `max_drop`.
+        comparison: the comparison of these examples with the baseline.
+        reason: why the evaluation stopped.
+        not_evaluated: number of examples that can be compared and were not evaluated.
+    """
+    lowest, highest = score.reach
+    lost_drop = (
+        len(comparison.lost) * (highest - lowest) / (comparison.n + not_evaluated + len(comparison.lost))
+    )
+    if lost_drop > (threshold.max_drop or 0.0) + SCORE_TOLERANCE:
+        text = f"{reason}; {_lost_text(comparison)} the drop could be larger by {lost_drop:.3f}"
+        return _inconclusive(threshold, text, "drop unknown with those that have no score")
+    warnings = _unseen_drop_warnings(score, threshold, comparison, not_evaluated=not_evaluated)
+    return Verdict("pass", reason, tuple(warnings))
+
+
+def _unseen_drop_warnings(
     score: Score, threshold: Threshold, comparison: Comparison | None, *, not_evaluated: int = 0
 ) -> Iterator[str]:
     """Yield a warning if examples that cannot be compared may hide a larger drop, or more losses, than is allowed.
@@ -359,7 +489,7 @@ def unseen_drop_warnings(
     """
     if comparison is None:
         return
-    new, lost = comparison.new, [outcome.example.id for outcome in comparison.lost]
+    new, lost = comparison.unmatched, [outcome.example.id for outcome in comparison.lost]
     lowest, highest = score.reach
     unseen = new + len(lost)
     total = comparison.n + not_evaluated + unseen
@@ -382,10 +512,34 @@ def unseen_drop_warnings(
     yield text
 
 
+def removal_text(before: BaselineScore, changes: QuestionChanges, max_removed: float) -> str:
+    """Return that more of the baseline's questions are gone than is allowed, with the remedy; empty if they are not.
+
+    Args:
+        before: the score in the baseline or its anchor.
+        changes: the questions of the whole eval set that are not compared.
+        max_removed: the largest allowed share of removed and edited questions.
+    """
+    gone = len(changes.gone)
+    if gone <= max_removed * changes.before + SCORE_TOLERANCE:
+        return ""
+    listed = [
+        f"{len(names)} {what} ({_ids_text(names)})"
+        for what, names in (("removed", changes.removed), ("edited", changes.edited))
+        if names
+    ]
+    return (
+        f"{gone} of {counted(changes.before, 'question')} of the {before.kind} cannot be compared, more than the share "
+        f"of {max_removed:.4g} that rageval_max_removed allows: {', '.join(listed)}. Restore them; or, if the eval set "
+        f"is meant to change, write the {before.kind} of the new one with the retriever of the commit to compare with: "
+        f"{before.options}"
+    )
+
+
 def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
     """Yield warnings about the power and the assumptions of the test of a drop."""
     n = drop.comparison.n
-    units, what = (n, "example") if drop.n_clusters is None else (drop.n_clusters, "cluster")
+    units, what = _units(drop)
     if status == "pass" and drop.min_examples is not None and units < drop.min_examples:
         p_value = 0.5 ** (units + 1)
         since = "" if drop.comparison.before.pin is None else " since the anchor"
@@ -446,8 +600,8 @@ def _examples_text(comparison: Comparison) -> str:
         parts.append(
             f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons_text(failed)}"
         )
-    if comparison.left_out:
-        parts.append(f"{comparison.left_out} new, edited or removed since the {comparison.before.kind}")
+    if comparison.changes:
+        parts.append(f"{comparison.changes} since the {comparison.before.kind}")
     if comparison.unscored:
         parts.append(f"{comparison.unscored} unscored now or before")
     n = comparison.n

@@ -99,7 +99,10 @@ def _comparison_entry(comparison: Comparison, test: DropTestResult | None) -> Co
         "mean": comparison.mean,
         "drop": comparison.drop,
         "n": comparison.n,
-        "left_out": comparison.left_out,
+        "left_out": len(comparison.changes),
+        "removed": len(comparison.changes.removed),
+        "new": len(comparison.changes.new),
+        "edited": len(comparison.changes.edited),
         "unscored": comparison.unscored,
     }
     if comparison.failed:
@@ -143,7 +146,7 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     examples = entry["n"] + failed
     over = f" over {n} of {examples}" if n != examples else ""
     over += f", {failed} without a score counted as lost" if failed else ""
-    over += f", {baseline['left_out']} new, edited or removed" if baseline["left_out"] else ""
+    over += "".join(f", {baseline[key]} {key}" for key in ("removed", "new", "edited") if baseline.get(key))
     parts = _interval_parts(baseline)
     parts += [f"p = {baseline['p_value']:.2g}"] if "p_value" in baseline else []
     parts += [f"{len(baseline['worse'])} of {n} worse"] if baseline["worse"] else []

@@ -115,6 +115,7 @@ class BaseSession(ABC):
             if needs_anchor
             else None,
             pinning=settings.pin_baseline,
+            max_removed=settings.max_removed,
         )
 
     def _sampled_examples(self, score: BaselineScore) -> Mapping[str, BaselineExample]:

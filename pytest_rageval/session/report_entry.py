@@ -226,6 +226,8 @@ class ReportEntryBuilder:
             served: the names that servers reported, from `served`.
         """
         comparisons = [result.comparison for result in results if result.comparison]
+        for changes in dict.fromkeys(str(result.changes) for result in results if result.changes):
+            yield f"questions since the baseline: {changes}; they are not compared"
         if self._scores:
             changed_questions = {
                 change.outcome.example.full_question

@@ -191,10 +191,10 @@ def test_an_update_says_what_it_drops(project):
 @pytest.fixture
 def good(project):
     """A project with two gates and their baseline; the retriever has become worse since."""
-    project.evalset(12)
+    project.evalset(20)
     project.test(BOUND + BOUND.replace("gate", "more").replace("recall", "hit"))
     project.run(UPDATE).assert_outcomes(passed=2)
-    project.lose(*range(4, 13))
+    project.lose(*range(9, 21))
     return project
 
 
@@ -361,6 +361,7 @@ def test_a_threshold_that_was_removed_is_listed(project, monkeypatch, body, mess
     A full run lists the entry; under CI=true it is an error.
     """
     more = BOUND.replace("gate", "more")
+    project.evalset(8)
     project.test(BOUND + more)
     project.run(UPDATE).assert_outcomes(passed=2)
     project.test(body + more)

@@ -166,7 +166,7 @@ def test_a_score_without_bounds_reports_what_it_leaves_out(hundred):
 
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
 def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
-    """A judge's reply that cannot be parsed does not fail the gate, but the run warns."""
+    """A judge's reply that cannot be parsed does not fail the gate, but it is inconclusive, and the run warns."""
     hundred.use(llm)
     previous_model = llm.model
     llm.model = lambda prompt: (
@@ -194,6 +194,100 @@ def test_what_the_eval_set_lacks_is_no_loss(hundred):
     result.stdout.no_fnmatch_line("warning*")
 
 
+# Questions that vanish from the comparison.
+
+
+@pytest.fixture
+def cut(hundred):
+    """A function that leaves n questions in the eval set since the baseline was written, all of which are lost."""
+    hundred.test(GATE.format(bounds="max_drop=0.02"))
+    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+
+    def cut_to(n):
+        path = hundred.path / "evals.jsonl"
+        path.write_text(
+            "".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:n]), encoding="utf-8"
+        )
+        hundred.lose(*range(1, n + 1))
+        return hundred
+
+    return cut_to
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+@pytest.mark.parametrize("n", [1, 3])
+def test_an_eval_set_that_is_cut_to_a_few_lost_questions_is_an_error(cut, monkeypatch, n, ci):
+    """Attack: 1.000 → 0.000 over the questions that are left, which is not significant."""
+    monkeypatch.setenv("CI", ci)
+    result = cut(n).run("-q")
+    result.assert_outcomes(errors=1)
+    text = " ".join(result.outlines)
+    if ci:
+        assert (
+            f"recall@1: {100 - n} of 100 questions of the baseline cannot be compared, more than the share "
+            in text
+        )
+    else:
+        assert (
+            f"it could not fail, even if all of {n} example{'s' * (n > 1)} had the score 0 (max_drop=0.02: "
+            in text
+        )
+        assert "at least 4 examples are needed" in text
+
+
+def test_removed_questions_are_counted_and_more_than_a_tenth_is_an_error(hundred, monkeypatch):
+    """Attack: the questions that got worse are removed from the eval set, or reworded. "1 passed" with `-q`."""
+    hundred.test(GATE.format(bounds="max_drop=0.02"))
+    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    hundred.lose(*range(1, 31))
+    path = hundred.path / "evals.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    reworded = [line.replace("What is the code", "Tell me the code") for line in lines[20:30]]
+    path.write_text("\n".join([*reworded, *lines[30:]]) + "\n", encoding="utf-8")
+    counts = "warning: *: questions since the baseline: 20 removed, 0 new, 10 edited; they are not compared"
+    gone = (
+        "recall@1: 30 of 100 questions of the baseline cannot be compared*: 20 removed (*), 10 edited (*). *"
+    )
+    result = hundred.run("-q")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([counts, f"warning: *: {gone}Under CI=true this is an error"])
+    monkeypatch.setenv("CI", "true")
+    result = hundred.run("-q")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"{gone}--rageval-update-baseline", counts])
+    result = hundred.run("-q", "--rageval-max-removed=0.3")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [counts, "warning: *: recall@1: a drop among 10 of 80 examples would not be seen; *"]
+    )
+
+
+@pytest.mark.parametrize("inconclusive", ["warn", "fail"])
+def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
+    """Attack: 10 of 100 questions are lost, and their replies cannot be read: "drop 0.000"."""
+    hundred.use(llm)
+    hundred.test('@pytest.mark.rageval_threshold("answer.correct@1", max_drop=0.02)\ndef test_gate(): pass\n')
+    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    previous_model = llm.model
+    items = tuple(f"item-{n}?" for n in range(1, 11))
+    llm.model = lambda prompt: (
+        "perhaps"
+        if "Answer to check" in prompt and any(item in prompt for item in items)
+        else previous_model(prompt)
+    )
+    result = hundred.run(
+        "-q", "--rageval-refresh", "--rageval-max-unscored=0.1", f"--rageval-inconclusive={inconclusive}"
+    )
+    result.assert_outcomes(**{"failed" if inconclusive == "fail" else "passed": 1})
+    text = " ".join(" ".join(result.outlines).split())
+    assert "drop 0.000 (90% interval" in text
+    assert (
+        "10 examples had a score in the baseline and have none now: the judge's reply is neither yes nor no"
+        in text
+    )
+    assert "with 0 for each the drop would be 0.100 (p = 0.00049 ≤ 0.05)" in text
+
+
 # Bounds and judges with which every retriever passes.
 
 
@@ -219,6 +313,7 @@ def test_a_drop_of_more_than_half_the_scale_is_refused(project, bounds, message,
 @pytest.mark.parametrize("arguments", ["", ', by="topic"'])
 def test_a_max_drop_of_more_than_a_fifth_is_a_warning(project, quiet, arguments):
     """A max_drop above a fifth of the scale is one warning, also with several slices."""
+    project.evalset(20)
     project.test(GATE.format(bounds=f"max_drop=0.3{arguments}"))
     project.run("--rageval-update-baseline")
     result = project.run(*quiet)

@@ -144,7 +144,7 @@ def test_shards_are_one_run(
     assert merge(project, *reversed(names), "--report", "merged.json", "--report", "merged.md") == 1
     whole = document(project, "whole.json", times=True)
     assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
-    assert {test["outcome"] for test in whole["tests"]} == {"failed", "passed"}
+    assert {test["outcome"] for test in whole["tests"]} >= {"failed", "passed"}
     assert "recall@3" in (project.path / "merged.md").read_text(encoding="utf-8")
 
 
@@ -404,6 +404,7 @@ def test_a_baseline_that_lists_more_than_ran_is_noted(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If the baseline lists a test that did not run, the merge notes it, and fails with --require-baseline."""
+    project.evalset(20)
     project.test(GATE.replace("llm_reteval", "hit"))
     project.run("--rageval-update-baseline")
     project.test(GATE.replace("llm_reteval", "hit").partition('@pytest.mark.rageval_threshold("mrr')[0])

@@ -32,7 +32,7 @@ def test_the_examples_of_both_are_compared(
     """Examples scored in both are compared in the current order; new, removed and unscored ones are counted."""
     comparison = comparison_of(before, now)
     assert comparison.drops == drops
-    assert (comparison.left_out, comparison.unscored) == (left_out, unscored)
+    assert (len(comparison.changes), comparison.unscored) == (left_out, unscored)
     assert comparison.drop == pytest.approx(sum(drops) / len(drops))
     common = [pair.outcome.example.id for pair in comparison.pairs]
     assert comparison.mean == pytest.approx(sum(before[name] or 0.0 for name in common) / len(common))
@@ -47,7 +47,31 @@ def test_a_changed_question_is_another_one(changes: dict[str, Any]) -> None:
     outcomes = [Outcome(example("a"), 0.0), Outcome(example("b", **changes), 0.0)]
     comparison = compare(Score("recall@5", outcomes), {}, before_of({"a": 1.0, "b": 1.0}))
     assert [pair.outcome.example.id for pair in comparison.pairs] == ["a"]
-    assert comparison.left_out == 1
+    assert len(comparison.changes) == 1
+
+
+def test_removed_new_and_edited_questions_are_three_counts() -> None:
+    """A reworded question is edited; questions that only one side has are new or removed, scored or not."""
+    outcomes = [
+        Outcome(example("a"), 1.0),
+        Outcome(example("b", question="?"), 1.0),
+        Outcome(example("n"), 1.0),
+    ]
+    before = before_of({"a": 1.0, "b": 1.0, "c": None, "d": 1.0})
+    changes = compare(Score("recall@5", outcomes), {}, before).changes
+    assert (changes.removed, changes.new, changes.edited, changes.before) == (("c", "d"), ("n",), ("b",), 4)
+    assert changes.gone == ("c", "d", "b")
+    assert str(changes) == "2 removed, 1 new, 1 edited"
+
+
+def test_the_worst_case_of_what_is_lost() -> None:
+    """Lost examples count with the lowest value in `with_lost`, all that had a score in `all_wrong`."""
+    now = score_of({"a": 1.0, "b": None, "c": None}, cause="run")
+    comparison = compare(now, {}, before_of({"a": 1.0, "b": 0.75, "c": None}))
+    assert (comparison.drops, comparison.mean) == ([0.0], 1.0)
+    for worst, drops in ((comparison.with_lost, [0.0, 0.75]), (comparison.all_wrong, [1.0, 0.75])):
+        assert (worst.drops, worst.mean, worst.lost, worst.unscored) == (drops, 0.875, (), 1)
+        assert [pair.drop for pair in worst.pairs] == drops
 
 
 def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint() -> None:
@@ -64,21 +88,21 @@ def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint()
     now = {"generator": "m2", "package": "0.2"}
     comparison = compare(score_of({"a": 0.0, "b": 0.0, "c": 0.0}), now, merged)
     assert [pair.outcome.example.id for pair in comparison.pairs] == ["a", "c"]
-    assert comparison.left_out == 1
+    assert len(comparison.changes) == 1
 
 
 def test_new_tags_make_no_other_question() -> None:
     """Changing tags does not change the question: the slice is compared with the old scores of its examples."""
     now = score_of({"a": 0.0, "b": 1.0}, tags={"a": {"topic": "new"}})
     comparison = compare(now.where(topic="new"), {}, before_of({"a": 1.0, "b": 1.0}))
-    assert (comparison.drops, comparison.left_out) == ([1.0], 0)
+    assert (comparison.drops, len(comparison.changes)) == ([1.0], 0)
 
 
 def test_examples_outside_of_a_slice_do_not_count_as_removed() -> None:
     """Only new examples in a slice count as left out, not examples outside of the slice."""
     tags = {name: {"topic": "t"} for name in ("a", "new")}
     now = score_of({"a": 1.0, "b": 1.0, "new": 1.0}, tags=tags).where(topic="t")
-    assert compare(now, {}, before_of({"a": 1.0, "b": 1.0, "gone": 1.0})).left_out == 1
+    assert len(compare(now, {}, before_of({"a": 1.0, "b": 1.0, "gone": 1.0})).changes) == 1
 
 
 @pytest.mark.parametrize(
@@ -110,7 +134,7 @@ def test_an_example_that_the_score_did_not_have_is_new() -> None:
     before = before_of({"a": 1.0, "b": 1.0})
     fewer = BaselineScore(before.questions, {}, {"a": before.examples["a"]})
     comparison = compare(score_of({"a": 1.0, "b": 0.0}), {}, fewer)
-    assert (comparison.drops, comparison.left_out) == ([0.0], 1)
+    assert (comparison.drops, len(comparison.changes)) == ([0.0], 1)
 
 
 def test_what_got_worse_is_listed_worst_first() -> None:
@@ -191,7 +215,7 @@ def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
         ["same"],
         [0.5],
     )
-    assert (comparison.unscored, comparison.left_out) == (3, 0)
+    assert (comparison.unscored, len(comparison.changes)) == (3, 0)
 
 
 def test_what_the_retriever_failed_at_counts_as_lost() -> None:
@@ -201,7 +225,7 @@ def test_what_the_retriever_failed_at_counts_as_lost() -> None:
     assert comparison.drops == [0.0, 0.75]
     assert [outcome.example.id for outcome in comparison.failed] == ["b"]
     assert [change.outcome.value for change in comparison.worse] == [0.0]
-    assert (comparison.lost, comparison.unscored, comparison.new) == ((), 1, 0)
+    assert (comparison.lost, comparison.unscored, comparison.unmatched) == ((), 1, 0)
     assert comparison.mean == 0.875
 
 
@@ -219,7 +243,7 @@ def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
     assert compare(now, {}, before_of({"a": 3.0, "b": 4.0})).drops == [0.0, 3.0]
     assert compare(now, {}, before_of({"a": -1.0, "b": 4.0})).drops == [-4.0, 5.0]
     score = score_of({"a": 1.0, "new": 1.0, "b": None}, cause="retriever")
-    assert compare(score, {}, before_of({"a": 1.0, "b": 1.0})).new == 1
+    assert compare(score, {}, before_of({"a": 1.0, "b": 1.0})).unmatched == 1
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_questions_that_share_gold_passages_have_a_design_effect() -> None:
 
 
 def test_the_drops_of_a_score_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The drops are collected at most twice per score; once per question would take hours at 100,000 questions."""
+    """The drops are collected twice per score and test; once per question would take hours at 100,000 questions."""
     gathered: list[int] = []
 
     def drops_by_id(comparison: Comparison) -> dict[str, float]:
@@ -140,7 +140,8 @@ def test_the_drops_of_a_score_are_gathered_once(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Comparison, "drops_by_id", property(drops_by_id))
     run_drop_tests([_part(LOST)] * 3)
-    assert len(gathered) <= 2 * 3
+    # Each score is tested as it is, and in its worst case.
+    assert len(gathered) <= 2 * 2 * 3
 
 
 def test_many_questions_of_one_topic_are_clustered() -> None:

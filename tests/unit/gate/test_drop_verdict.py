@@ -7,7 +7,7 @@ import pytest
 from pytest_rageval.gate.comparison import compare
 from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Verdict
+from pytest_rageval.gate.verdict import Verdict, verdict_on
 from pytest_rageval.scores import Score
 from tests.unit.gate.scored import (
     Values,
@@ -215,13 +215,13 @@ def test_a_small_level_is_reached_by_drawn_signs() -> None:
     ("before", "now", "examples_text"),
     [
         ({}, {}, ""),
-        ({"q0": 1.0}, {"new": 0.0}, " over 20 examples (1 new, edited or removed since the baseline)"),
-        ({"gone": 1.0}, {"new": 0.0}, " over 20 examples (2 new, edited or removed since the baseline)"),
+        ({"q0": 1.0}, {"new": 0.0}, " over 20 examples (0 removed, 1 new, 0 edited since the baseline)"),
+        ({"gone": 1.0}, {"new": 0.0}, " over 20 examples (1 removed, 1 new, 0 edited since the baseline)"),
         ({"q0": None}, {}, " over 19 examples (1 unscored now or before)"),
         (
             {"q0": None},
             {"new": 0.0},
-            " over 19 examples (1 new, edited or removed since the baseline, 1 unscored now or before)",
+            " over 19 examples (0 removed, 1 new, 0 edited since the baseline, 1 unscored now or before)",
         ),
     ],
 )
@@ -446,7 +446,45 @@ def test_many_examples_without_a_score_are_named_by_the_first() -> None:
     now = numbered(40, 0) | {f"q{n}": None for n in range(12)}
     (warning,) = _verdict(numbered(40, 0), now, max_drop=0.02).warnings
     names = ", ".join(f"q{n}" for n in range(10))
-    assert warning.endswith(f"12 had a score in the baseline and have none now: {names}, …")
+    assert f"12 examples had a score in the baseline and have none now: no gold ({names}, …)" in warning
+
+
+@pytest.mark.parametrize("inconclusive", [None, "warn", "fail"])
+@pytest.mark.parametrize("bounds", [{"max_drop": 0.02}, {"max_lost": 4}, {"max_drop": 0.02, "max_lost": 9}])
+def test_a_drop_is_judged_in_the_worst_case_of_what_is_unscored(
+    bounds: dict[str, float], inconclusive: str | None
+) -> None:
+    """Attack: 10 of 100 questions are lost, and a server error leaves them unscored, so that the drop is 0.
+
+    Were they lost, the drop would be significant: the verdict is no pass. Five of them could not break the bounds.
+    """
+    for n in (10, 1):
+        now = score_of(numbered(100, 0) | {f"q{i}": None for i in range(n)}, cause="run")
+        comparison = compare(now, {}, before_of(numbered(100, 0)))
+        threshold = Threshold("recall@5", inconclusive=inconclusive, **bounds)  # type: ignore[arg-type]
+        test = drop_test(comparison, max_drop=bounds["max_drop"]) if "max_drop" in bounds else None
+        verdict = verdict_on(now, threshold, comparison, test)
+        if n == 1:
+            assert (verdict.status, verdict.warnings) == ("pass", ())
+            continue
+        assert verdict.status == ("fail" if inconclusive == "fail" else "inconclusive")
+        assert "; ".join(verdict.warnings) == ("" if inconclusive == "fail" else verdict.reason)
+        names = ", ".join(f"q{i}" for i in range(10))
+        lost = f"10 examples had a score in the baseline and have none now: the run failed ({names}); with 0 for each "
+        assert lost in verdict.reason
+        if "max_drop" in bounds:
+            assert f"{lost}the drop would be 0.100 (p = 0.00049 ≤ 0.05)" in verdict.reason
+        if "max_lost" in bounds:
+            assert f"{lost}it would be 10" in verdict.reason
+
+
+def test_a_strict_threshold_excludes_the_drop_of_what_is_unscored() -> None:
+    """A strict threshold fails if the unscored questions could be a larger drop."""
+    for n, status in ((10, "fail"), (0, "pass")):
+        now = score_of(numbered(200, 0) | {f"q{i}": None for i in range(n)}, cause="run")
+        test = drop_test(compare(now, {}, before_of(numbered(200, 0))), max_drop=0.05, strict=True)
+        threshold = Threshold("recall@5", max_drop=0.05, strict=True)
+        assert drop_verdict(now, threshold, test).status == status
 
 
 def test_an_allowed_drop_is_a_share_of_the_scale() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import InputError, TooManyUnscoredError
 from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import BaselineScore
+from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import (
     BaselineLookup,
@@ -255,6 +255,155 @@ def test_another_set_is_no_new_slice() -> None:
         score, Threshold("recall@5", max_drop=0.02), BaselineLookup({}, before_of(ALL)), alpha=0.05
     )
     assert ruling.verdict.status == "error"
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize(
+    "bounds", [{"max_drop": 0.02}, {"max_lost": 0}, {"max_drop": 0.02, "where": {"topic": "t"}}]
+)
+def test_questions_that_are_gone_are_an_error_if_they_are_many(
+    bounds: dict[str, Any], *, required: bool
+) -> None:
+    """Attack: the lost questions are removed or reworded. With more than a tenth gone the comparison is an error."""
+    before = before_of(ALL)
+    tags = {name: {"topic": "t"} for name in ALL}
+    threshold = Threshold("recall@5", **bounds)
+    for max_removed, gone, is_many in ((0.1, 2, False), (0.1, 3, True), (0.15, 3, False), (0.0, 1, True)):
+        memory = BaselineLookup({}, before, required=required, max_removed=max_removed)
+        names = list(ALL)[gone - 1 :]
+        reworded = replace(before, questions={**before.questions, names[0]: "another digest"})
+        for baseline, kept in ((before, names[1:]), (reworded, names)):
+            score = score_of(dict.fromkeys(kept, 1.0), tags=tags)
+            result = rule_on(score, threshold, replace(memory, before=baseline))
+            assert result.changes is not None
+            assert len(result.changes.gone) == gone
+            texts = [result.verdict.reason, *result.verdict.warnings]
+            found = [
+                text for text in texts if f"{gone} of 20 questions of the baseline cannot be compared" in text
+            ]
+            assert bool(found) == is_many
+            assert (result.verdict.status == "error") == (is_many and required)
+            if found:
+                assert "--rageval-update-baseline" in found[0]
+                assert ("edited (q" in found[0]) == (baseline is reworded)
+
+
+def test_a_drop_fails_beside_questions_that_are_gone() -> None:
+    """If the questions that are left got worse, the verdict is the failure, with the error as a warning."""
+    memory = BaselineLookup({}, before_of(ALL), required=True)
+    ruling = rule_on(score_of(numbered(5, 10)), Threshold("recall@5", max_drop=0.02), memory)
+    assert ruling.verdict.status == "fail"
+    assert "5 of 20 questions of the baseline cannot be compared" in ruling.verdict.warnings[-1]
+
+
+def test_the_questions_since_the_anchor_count_too() -> None:
+    """If too many questions of the anchor are gone, `max_total_drop` is an error that names the option to pin again."""
+    anchor = replace(before_of(ALL), pin=AnchorPin("1a2b3c4d", "2026-01-01"))
+    fewer = numbered(15, 0)
+    memory = BaselineLookup({}, before_of(fewer), required=True, anchor=anchor)
+    ruling = rule_on(score_of(fewer), Threshold("recall@5", max_drop=0.02, max_total_drop=0.05), memory)
+    assert ruling.verdict.status == "error"
+    assert "5 of 20 questions of the anchor cannot be compared" in ruling.verdict.reason
+    assert "--rageval-pin-baseline" in ruling.verdict.reason
+
+
+BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Add questions, and write the"
+
+
+@pytest.mark.parametrize(
+    ("before", "bounds", "why"),
+    [
+        (
+            numbered(3, 0),
+            {"max_drop": 0.02},
+            "max_drop=0.02: 3 examples would not be significant, p = 0.062 > 0.05, at least 4 examples are needed",
+        ),
+        (
+            numbered(1, 0),
+            {"max_drop": 0.02},
+            "max_drop=0.02: 1 example would not be significant, p = 0.25 > 0.05, at least 4 examples are needed",
+        ),
+        (
+            numbered(3, 0),
+            {"max_drop": 0.02, "cluster": "topic"},
+            "max_drop=0.02: 3 clusters would not be significant, p = 0.062 > 0.05, at least 4 clusters are needed",
+        ),
+        (
+            numbered(3, 37),
+            {"max_drop": 0.02},
+            "max_drop=0.02: 40 examples would not be significant, p = 0.062 > 0.05",
+        ),
+        (numbered(4, 6), {"max_drop": 0.4}, "max_drop=0.4: the drop from the baseline would be 0.400"),
+        (
+            numbered(0, 200),
+            {"max_drop": 0.02, "strict": True},
+            "max_drop=0.02: the drop from the baseline would be 0.000",
+        ),
+        (numbered(3, 0), {"max_lost": 3}, "max_lost=3: only 3 could score less"),
+        (
+            numbered(3, 0),
+            {"max_lost": 3, "max_drop": 0.02},
+            (
+                "max_lost=3: only 3 could score less; max_drop=0.02: 3 examples would not be significant, "
+                "p = 0.062 > 0.05, at least 4 examples are needed"
+            ),
+        ),
+        (numbered(4, 0), {"max_drop": 0.02}, None),
+        (numbered(4, 0), {"max_drop": 0.02, "burden": "beyond"}, None),
+        (numbered(3, 0), {"max_drop": 0.02, "inconclusive": "fail"}, None),
+        (numbered(3, 0), {"max_drop": 0.02, "min": 0.5}, None),
+        (numbered(3, 0), {"max_drop": 0.02, "min": 0.0}, "max_drop=0.02: 3 "),
+        (numbered(3, 0), {"max_drop": 0.02, "max": 1.0}, "max_drop=0.02: 3 "),
+        (numbered(3, 0), {"max_drop": 0.02, "max_lost": 0}, None),
+        (numbered(3, 0), {"max_drop": 0.02, "strict": True}, None),
+    ],
+)
+def test_a_threshold_that_could_not_fail_is_an_error(
+    before: dict[str, float | None], bounds: dict[str, Any], why: str | None
+) -> None:
+    """Attack: the eval set is cut to so few questions that no loss is significant. That is an error, not a warning.
+
+    Its text is right: with the lowest score for all questions, the threshold fails if and only if it is no error.
+    """
+    tags = {name: {"topic": name} for name in before}
+    threshold = Threshold("recall@5", **bounds)
+    memory = BaselineLookup({}, before_of(before))
+    wrong = rule_on(score_of(dict.fromkeys(before, 0.0), tags=tags), threshold, memory).verdict
+    for now in (before, dict.fromkeys(before, 0.0)):
+        verdict = rule_on(score_of(now, tags=tags), threshold, memory).verdict
+        if why is None:
+            assert verdict.status != "error"
+        else:
+            assert verdict.status == "error"
+            assert (
+                BLIND.format("1 example" if len(before) == 1 else f"{len(before)} examples", why)[:-50]
+                in verdict.reason
+            )
+    assert wrong.status == ("error" if why else "fail")
+
+
+def test_a_slice_that_could_not_fail_is_an_error_only_if_all_are() -> None:
+    """With `by`, a small slice warns if the threshold can fail in another slice."""
+    for sizes, status in (((3, 8), "pass"), ((3, 3), "error")):
+        topics = [topic for topic, size in zip("ab", sizes, strict=True) for _ in range(size)]
+        score = _tagged(*[(1.0, topic) for topic in topics])
+        memory = BaselineLookup({}, before_of(numbered(len(topics), 0)))
+        ruling = _by(score, memory, max_drop=0.02)
+        assert {part.verdict.status for part in ruling.slices} == {status}
+        small = next(part for part in ruling.slices if part.threshold.where["topic"] == "a")
+        assert len(small.verdict.warnings) == (status == "pass")
+
+
+def test_an_update_says_that_the_next_run_could_not_fail() -> None:
+    """Whoever writes a baseline of three questions learns it at once."""
+    for n, warned in ((3, True), (4, False)):
+        memory = BaselineLookup({}, None, updating=True)
+        ruling = rule_on(score_of(numbered(n, 0)), Threshold("recall@5", max_drop=0.02), memory)
+        assert (ruling.verdict.status, ruling.comparison, ruling.drop) == ("pass", None, None)
+        warnings = [
+            text for text in ruling.verdict.warnings if text.startswith("the next run will be an error: it")
+        ]
+        assert len(warnings) == warned
 
 
 UNCHANGED = 149

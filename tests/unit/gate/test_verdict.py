@@ -1,11 +1,13 @@
 """The verdict of a threshold on a score."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_rageval.datatypes import Example
 from pytest_rageval.errors import Cause
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import verdict_on
+from pytest_rageval.gate.verdict import Verdict, verdict_on
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import numbered, score_of
 
@@ -84,25 +86,31 @@ def test_a_maximum_fails_as_a_minimum_does() -> None:
     assert verdict_on(score, Threshold("recall@5", max=0.1)).status == "pass"
 
 
-def test_what_another_part_failed_at_is_pointed_out() -> None:
-    """Examples unscored because of a server pass with a warning; examples that cannot be scored give none."""
-    for cause, warned in (("run", True), ("example", False)):
-        verdict = verdict_on(_lacking(cause), Threshold("recall@5", 0.93))  # type: ignore[arg-type]
-        assert verdict.status == "pass"
-        assert bool(verdict.warnings) == warned
-    (warning,) = verdict_on(_lacking("run"), Threshold("recall@5", 0.93)).warnings
-    assert warning.startswith(
+@pytest.mark.parametrize("inconclusive", [None, "warn", "fail"])
+def test_what_another_part_failed_at_may_break_a_bound(inconclusive: str | None) -> None:
+    """If examples unscored because of a server could break a bound, the verdict is no pass, and fails if that is set.
+
+    Examples that cannot be scored break no bound.
+    """
+    threshold = Threshold("recall@5", 0.93, inconclusive=inconclusive)
+    assert verdict_on(_lacking("example"), threshold).status == "pass"
+    verdict = verdict_on(_lacking("run"), threshold)
+    assert verdict.status == ("fail" if inconclusive == "fail" else "inconclusive")
+    assert verdict.warnings == (() if inconclusive == "fail" else (verdict.reason,))
+    assert verdict.reason.startswith(
         "0.937 is the mean without 5 examples that have no score: the run failed (q95, "
     )
-    assert not verdict_on(_lacking("run"), Threshold("recall@5", 0.89)).warnings
+    assert verdict_on(_lacking("run"), replace(threshold, min=0.89)) == Verdict(
+        "pass", "0.937 is within bounds"
+    )
 
 
-def test_both_kinds_together_are_pointed_out() -> None:
-    """If only both causes together could bring the mean below the minimum, the verdict passes with a warning."""
+def test_both_kinds_together_may_break_a_bound() -> None:
+    """If only both causes together could bring the mean below the minimum, the verdict is inconclusive."""
     retriever, run = _lacking("retriever", 2), _lacking("run", 3)
     score = Score("recall@5", [*retriever.outcomes, *run.outcomes[95:]])
     verdict = verdict_on(score, Threshold("recall@5", 0.9))
-    assert (verdict.status, len(verdict.warnings)) == ("pass", 1)
+    assert (verdict.status, len(verdict.warnings)) == ("inconclusive", 1)
     assert "the run failed (q95, q96, q97), the retriever failed (q95, q96)" in verdict.warnings[0]
 
 

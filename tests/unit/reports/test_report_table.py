@@ -199,21 +199,24 @@ def test_each_note_has_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "left_out", "comparison"),
+    ("n", "counts", "comparison"),
     [
-        (55, 0, "baseline 0.792, drop 0.029 (p = 0.21, 2 of 55 worse)"),
-        (60, 0, "baseline 0.792 over 55 of 60, drop 0.029 (p = 0.21, 2 of 55 worse)"),
+        (55, (0, 0, 0), "baseline 0.792, drop 0.029 (p = 0.21, 2 of 55 worse)"),
+        (60, (0, 0, 0), "baseline 0.792 over 55 of 60, drop 0.029 (p = 0.21, 2 of 55 worse)"),
         (
             60,
-            7,
-            "baseline 0.792 over 55 of 60, 7 new, edited or removed, drop 0.029 (p = 0.21, 2 of 55 worse)",
+            (4, 2, 1),
+            "baseline 0.792 over 55 of 60, 4 removed, 2 new, 1 edited, drop 0.029 (p = 0.21, 2 of 55 worse)",
         ),
-        (55, 3, "baseline 0.792, 3 new, edited or removed, drop 0.029 (p = 0.21, 2 of 55 worse)"),
+        (55, (3, 0, 0), "baseline 0.792, 3 removed, drop 0.029 (p = 0.21, 2 of 55 worse)"),
     ],
 )
-def test_a_comparison_says_how_much_it_compares(n: int, left_out: int, comparison: str) -> None:
+def test_a_comparison_says_how_much_it_compares(
+    n: int, counts: tuple[int, int, int], comparison: str
+) -> None:
     """The line has the number of compared questions if it is not all, also if the test passes."""
-    baseline = {"mean": 0.792, "drop": 0.029, "n": 55, "left_out": left_out, "better": []}
+    changes = dict(zip(("removed", "new", "edited"), counts, strict=True))
+    baseline = {"mean": 0.792, "drop": 0.029, "n": 55, "left_out": sum(counts), **changes, "better": []}
     entry = _entry(n=n, baseline={**baseline, "p_value": 0.21, "worse": ["q1", "q2"]})
     lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
     assert " ".join(" ".join(lines[3:]).split()) == f"recall@5: {comparison}"
