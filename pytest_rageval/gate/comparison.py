@@ -448,7 +448,8 @@ def compare(
         )
     if changed is None:
         changed = changed_questions((outcome.example for outcome in score.outcomes), before)
-    changes = question_changes(score, before, changed)
+    examples = [outcome.example for outcome in score.outcomes]
+    changes = question_changes(examples, before, changed, is_slice=bool(score.slice))
     not_comparable = {*changes.new, *changes.edited}
     same = [outcome for outcome in score.outcomes if outcome.example.id not in not_comparable]
     scored, old_values = [], []
@@ -496,21 +497,22 @@ def _old_mean(outcomes: Collection[Outcome], drops: Collection[float]) -> float:
     )
 
 
-def question_changes(score: Score, before: BaselineScore, changed: AbstractSet[str]) -> QuestionChanges:
-    """Return which questions of a score cannot be compared with the baseline.
+def question_changes(
+    examples: Iterable[Example], before: BaselineScore, changed: AbstractSet[str], *, is_slice: bool = False
+) -> QuestionChanges:
+    """Return which questions cannot be compared with the baseline.
 
     Args:
-        score: the score in this run, of the whole eval set or of a slice.
+        examples: the examples of the eval set, or of a slice of it.
         before: the score in the baseline or its anchor.
-        changed: the `changed_questions` of the score.
+        changed: the `changed_questions` of the examples.
+        is_slice: whether the examples are those of a slice, outside of which others were not removed.
     """
-    present: dict[str, bool] = {}
-    for outcome in score.outcomes:
-        example = outcome.example
-        present[example.id] = example.id in changed or _old_example(example, before) is None
+    present = {
+        example.id: example.id in changed or _old_example(example, before) is None for example in examples
+    }
     return QuestionChanges(
-        # The examples outside of a slice were not removed.
-        removed=() if score.slice else tuple(name for name in before.examples if name not in present),
+        removed=() if is_slice else tuple(name for name in before.examples if name not in present),
         new=tuple(name for name in present if name not in before.examples),
         edited=tuple(name for name, differs in present.items() if differs and name in before.examples),
         before=len(before.examples),

@@ -95,6 +95,7 @@ class EarlyStopResult:
         drop: the estimated drop of the whole set; None if no example was evaluated.
         certain: whether a "pass" would remain even if all other examples got the lowest score.
         level: the significance level of a "fail", and of the usual test if all examples were evaluated.
+        changes: the questions of the eval set, evaluated or not, that cannot be compared; None if they are unknown.
     """
 
     states: Mapping[str, ExampleState]
@@ -103,6 +104,7 @@ class EarlyStopResult:
     drop: float | None = None
     certain: bool = False
     level: float = 1.0
+    changes: QuestionChanges | None = None
 
     @property
     def stopped(self) -> bool:
@@ -315,7 +317,8 @@ class _ChangedQuestions:
         """Return the `question_changes` of a score, computed only if they are not cached."""
         key = id(score), id(before)
         if key not in self._changes:
-            self._changes[key] = question_changes(score, before, self.get(score, before))
+            examples = [outcome.example for outcome in score.outcomes]
+            self._changes[key] = question_changes(examples, before, self.get(score, before))
         return self._changes[key]
 
     def get(self, score: Score, before: BaselineScore) -> set[str]:
@@ -394,8 +397,11 @@ def _fill_in_comparisons(part: _Slice, whole: Score, changed: _ChangedQuestions)
                 tolerance=baseline.tolerance,
                 changed=changed.get(whole, baseline.before),
             )
-            part.changes = changed.changes(whole, baseline.before)
-            part.error = _check_removed(part, baseline.before, part.changes)
+            part.changes = (
+                changed.changes(whole, baseline.before) if part.early is None else part.early.changes
+            )
+            if part.changes is not None:
+                part.error = _check_removed(part, baseline.before, part.changes)
         part.comparison_input = DropTestInput(part.threshold, comparison, score.scale, score.seed, level)
     except RagevalError as error:
         part.error = error

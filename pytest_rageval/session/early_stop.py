@@ -11,7 +11,12 @@ from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
-from pytest_rageval.gate.comparison import BaselineScore, is_comparable
+from pytest_rageval.gate.comparison import (
+    BaselineScore,
+    changed_questions,
+    is_comparable,
+    question_changes,
+)
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.threshold_results import EarlyStopResult, ExampleState
 from pytest_rageval.scores import Evidence, Outcome, Score, too_many_unscored
@@ -223,6 +228,7 @@ class DropMonitor:
             stop.estimated_drop if stop.evaluated or not changed else None,
             stop.is_certain,
             self._threshold.alpha / shares / 2,
+            question_changes(self._examples, self._before, changed_questions(self._examples, self._before)),
         )
         return [outcomes[example.id] for example in self._examples if example.id in outcomes], early
 

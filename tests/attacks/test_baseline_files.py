@@ -279,7 +279,7 @@ def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
     good.test(BOUND.replace("gate", "new").replace("max_drop", "min=0.9, max_drop"))
     result = good.run()
     result.assert_outcomes(failed=1)
-    assert "0.250 is below the minimum 0.9" in " ".join(result.outlines)
+    assert "0.400 is below the minimum 0.9" in " ".join(result.outlines)
 
 
 def test_another_root_directory_is_no_first_run(good):

@@ -307,11 +307,17 @@ def test_new_questions_are_evaluated_only_if_all_are(good: Settings) -> None:
         {"strict": True, "max_drop": 0.3},
         {"where": {"topic": "a"}},
         {"by": "topic"},
-        {"cluster": "topic"},
+        {"cluster": "group"},
     ],
 )
 def test_other_bounds_need_all_questions(good: Settings, words: dict[str, Any]) -> None:
-    tagged = EvalSet("evals", tuple(replace(example, tags={"topic": "a"}) for example in EVALSET.examples))
+    tagged = EvalSet(
+        "evals",
+        tuple(
+            replace(example, tags={"topic": "a", "group": f"g{place % 40}"})
+            for place, example in enumerate(EVALSET.examples)
+        ),
+    )
     run = _run(
         good,
         Rag(changed=range(2)),
