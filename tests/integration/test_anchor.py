@@ -176,6 +176,7 @@ def test_a_new_generator_leaves_the_anchor_as_it_is_until_another_is_pinned(proj
     The next run is an error that names the changed setting, until a new anchor is pinned.
     """
     project.use(llm)
+    project.evalset(12)
     project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.5, max_total_drop=0.5"))
     project.run(UPDATE, PIN).assert_outcomes(passed=1)
     pinned = _file(project)["anchors"]

@@ -168,12 +168,12 @@ def test_an_update_passes_whatever_the_baseline_says(project):
     project.evalset(12)
     project.test(ONE)
     project.run(UPDATE)
-    project.lose(*range(1, 10))
+    project.lose(*range(1, 9))
     project.run().assert_outcomes(failed=1)
     result = project.run(UPDATE, "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
     (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
-    assert (test["scores"][0]["reason"], test["scores"][0]["baseline"]) == ("0.250 is the new baseline", None)
+    assert (test["scores"][0]["reason"], test["scores"][0]["baseline"]) == ("0.333 is the new baseline", None)
     project.run().assert_outcomes(passed=1)
 
 

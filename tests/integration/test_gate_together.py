@@ -109,7 +109,8 @@ def test_workers_order_and_reruns_change_nothing(worse, monkeypatch):
     """Report and written baseline are the same in a second run, with two workers, in reverse order and with reruns."""
     alone = _told(worse, worse.run)
     assert [score["verdict"] for test in alone[0] for score in test["scores"]] == [
-        *("inconclusive", "pass", "fail", "fail", "fail", "pass", "pass")
+        # The questions of each topic are too few to fail at this level.
+        *("error", "pass", "fail", "fail", "fail", "pass", "pass")
     ]
     assert alone[1] != worse.good
     assert _told(worse, worse.run) == alone
