@@ -66,12 +66,12 @@ VALUES = [
 ENCODINGS = ("utf-16", "utf-32", "latin-1", "utf-8-sig")
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each place in a document: the list or object, and the index or key."""
-    if isinstance(value, dict | list):
+def _places(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
+    """Yield each place in a document, down to a depth of 100: the list or object, and the index or key."""
+    if isinstance(value, dict | list) and depth < 100:
         for key in value if isinstance(value, dict) else range(len(value)):
             yield value, key
-            yield from _places(value[key])
+            yield from _places(value[key], depth + 1)
 
 
 def _deep(depth: int) -> Any:
