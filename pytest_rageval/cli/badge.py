@@ -60,7 +60,7 @@ def _last_run(path: Path) -> Run:
         except (KeyError, ValueError) as error:
             reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise InputError(f"{path} is not a JSON report of pytest-rageval: {reason}.\n{remedy}") from None
-    elif runs := read_history(path):
+    elif (runs := read_history(path)) and runs[-1].points:
         return runs[-1]
     raise InputError(f"{path} has no scores to make a badge of.")
 

@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def _change(container: Any, key: Any, other: Any, other_key: Any, rng: random.Ra
     elif kind == "no number":
         container[key] = float(rng.choice(("nan", "inf", "-inf")))
     else:
-        container[key] = rng.choice(VALUES)
+        container[key] = deepcopy(rng.choice(VALUES))
 
 
 @pytest.fixture(scope="module")
