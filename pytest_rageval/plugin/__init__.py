@@ -117,11 +117,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers and `LazyStart`."""
+    """Register the markers and `LazyStart`.
+
+    No object of this package is registered under a name, so that `-p no:NAME` cannot disable a part of the plugin: the
+    only name is `rageval`, that of the whole plugin.
+    """
     for marker in MARKERS.strip().splitlines():
         config.addinivalue_line("markers", marker)
     lazy_start = LazyStart(config)
-    config.pluginmanager.register(lazy_start, lazy_start.NAME)
+    config.pluginmanager.register(lazy_start)
     if needs_eager_start(config):
         lazy_start.start()
 

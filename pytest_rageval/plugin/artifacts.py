@@ -4,7 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -65,8 +65,6 @@ class _SelectionPlugin:
 class WorkerPlugin(_SelectionPlugin):
     """In an xdist worker: sends results and recorded replies to the controller."""
 
-    NAME: ClassVar[str] = "rageval-worker"
-
     def pytest_sessionfinish(self) -> None:
         """Send the recorded replies and the number of deselected tests."""
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
@@ -97,8 +95,6 @@ class CompletenessPlugin(_SelectionPlugin):
         settings: the resolved options.
         workers: the progress of xdist's workers.
     """
-
-    NAME: ClassVar[str] = "rageval-completeness"
 
     def __init__(self, config: pytest.Config, settings: Settings, workers: WorkersProgress) -> None:
         super().__init__(config)
@@ -221,8 +217,6 @@ class CassetteWriterPlugin:
         completeness: the plugin that determines whether this was a full run.
     """
 
-    NAME: ClassVar[str] = "rageval-cassette"
-
     def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
         self._settings = settings
@@ -289,8 +283,6 @@ class BaselineWriterPlugin:
         settings: the resolved options.
         completeness: the plugin that determines whether this was a full run.
     """
-
-    NAME: ClassVar[str] = "rageval-baseline"
 
     def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config

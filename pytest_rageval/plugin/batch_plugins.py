@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -63,8 +63,6 @@ def refresh_batches(config: pytest.Config, *, collect: bool) -> "list[Batch]":
 
 class BatchPlugin:
     """Before the tests of a run with `--rageval-batch`, submits and collects batches until no reply is missing."""
-
-    NAME: ClassVar[str] = "rageval-batch"
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -169,8 +167,6 @@ class _StepPlugin:
 class BatchStatusPlugin(_StepPlugin):
     """The steps "status" and "collect", which need no tests."""
 
-    NAME: ClassVar[str] = "rageval-batch-look"
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> bool:
         """Collect no tests."""
@@ -191,8 +187,6 @@ class BatchStatusPlugin(_StepPlugin):
 
 class BatchSubmitPlugin(_StepPlugin):
     """The step "submit": runs the tests as far as they have replies, and submits the missing requests."""
-
-    NAME: ClassVar[str] = "rageval-batch-submit"
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -36,6 +36,9 @@ __all__ = ["ENVIRONMENT", "HEADERS", "LazyStart", "get_evaluation_plugin", "need
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables at the start of the process, before the gateway or a test module changed them."""
 
+LAZY_START: "pytest.StashKey[LazyStart]" = pytest.StashKey()
+"""The object with the hooks of every run."""
+
 HEADERS: Final = {
     False: "generator embedded model, answers compared in canonical form "
     "[smoke-test quality; only for scores that need a model]",
@@ -46,19 +49,15 @@ HEADERS: Final = {
 
 def get_evaluation_plugin(config: pytest.Config) -> "EvaluationPlugin":
     """Return the `EvaluationPlugin` of this process; start it at the first call."""
-    lazy_start = config.pluginmanager.get_plugin(LazyStart.NAME)
-    if not isinstance(lazy_start, LazyStart):
-        raise pytest.UsageError("the rageval plugin is not active in this process")
-    return lazy_start.start()
+    return config.stash[LAZY_START].start()
 
 
 class LazyStart:
     """The hooks of every run. After the start they pass tests to `EvaluationPlugin`."""
 
-    NAME: ClassVar[str] = "rageval-standby"
-
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        config.stash[LAZY_START] = self
         self._plugin: EvaluationPlugin | None = None
         self._running_nodeid: str | None = None
         # While tests run, pytest captures their output, and the width of the terminal cannot be read.

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
@@ -68,6 +68,9 @@ GATEWAY_SERVER: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
 GATEWAY_CLEANUP: "pytest.StashKey[ExitStack]" = pytest.StashKey()
 """A stack that stops this gateway and restores the environment."""
 
+EVALUATION_PLUGIN: "pytest.StashKey[EvaluationPlugin]" = pytest.StashKey()
+"""The evaluation plugin of this process."""
+
 RECEIVED_FIXTURE: "pytest.StashKey[bool]" = pytest.StashKey()
 """True for a test that received the fixture `rageval`, as an argument or by `request.getfixturevalue`."""
 
@@ -106,12 +109,11 @@ class EvaluationPlugin:
         batch_usage: usage of the batches that were collected before the tests, by the names of the fields of `Usage`.
     """
 
-    NAME: ClassVar[str] = "rageval-gate"
-
     def __init__(
         self, config: pytest.Config, settings: Settings, columns: int, running_nodeid: str | None
     ) -> None:
         self.config = config
+        config.stash[EVALUATION_PLUGIN] = self
         self.settings = settings
         self._session: Session | None = None
         self._gateway = config.stash.get(GATEWAY_SERVER, None)
@@ -127,13 +129,10 @@ class EvaluationPlugin:
         self.run: str = worker_input.get("rageval_run") or uuid.uuid4().hex
         self._width: int = worker_input.get("rageval_width", terminal_width(columns))
 
-    @classmethod
-    def get(cls, config: pytest.Config) -> "EvaluationPlugin":
-        """Return the evaluation plugin of this process; raise UsageError if it is not registered."""
-        plugin = config.pluginmanager.get_plugin(cls.NAME)
-        if not isinstance(plugin, cls):
-            raise pytest.UsageError("the rageval plugin is not active in this process")
-        return plugin
+    @staticmethod
+    def get(config: pytest.Config) -> "EvaluationPlugin":
+        """Return the evaluation plugin of this process."""
+        return config.stash[EVALUATION_PLUGIN]
 
     @property
     def session(self) -> "Session":
@@ -549,8 +548,6 @@ def fail_on_error(function: Callable[[], T]) -> T:
 
 class PlanningPlugin:
     """The hooks of a run with `--rageval-plan`."""
-
-    NAME: ClassVar[str] = "rageval-planning"
 
     def __init__(self) -> None:
         self._unfinished: list[str] = []

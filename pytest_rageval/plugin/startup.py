@@ -53,13 +53,14 @@ def start(
     elif settings.batch not in BATCH_STEPS:
         workers = WorkersProgress(config)
         completeness = CompletenessPlugin(config, settings, workers)
-        plugins += [SummaryPlugin(config, settings, workers, completeness), completeness]
+        cassette = CassetteWriterPlugin(config, settings, completeness)
+        plugins += [completeness, SummaryPlugin(config, settings, workers, completeness, cassette)]
         if settings.update_baseline:
             plugins.append(BaselineWriterPlugin(config, settings, completeness))
         if settings.record:
-            plugins.append(CassetteWriterPlugin(config, settings, completeness))
+            plugins.append(cassette)
     for plugin in plugins:
-        config.pluginmanager.register(plugin, plugin.NAME)
+        config.pluginmanager.register(plugin)
     return evaluation_plugin
 
 

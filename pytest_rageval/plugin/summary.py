@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -48,9 +48,8 @@ class SummaryPlugin:
         settings: the resolved options.
         workers: the progress of xdist's workers.
         completeness: the plugin that determines whether this was a full run.
+        cassette: the plugin with the recorded replies of all processes.
     """
-
-    NAME: ClassVar[str] = "rageval-outcome"
 
     def __init__(
         self,
@@ -58,9 +57,11 @@ class SummaryPlugin:
         settings: Settings,
         workers: WorkersProgress,
         completeness: CompletenessPlugin,
+        cassette: CassetteWriterPlugin,
     ) -> None:
         self._config = config
         self._completeness = completeness
+        self._cassette = cassette
         self._settings = settings
         self._workers = workers
         self._began_at = time.monotonic()
@@ -199,8 +200,6 @@ class SummaryPlugin:
         self._notes.append(
             f"shard {index}/{count}: no score is judged here; rageval merge judges the reports of all shards together"
         )
-        cassette = self._config.pluginmanager.get_plugin(CassetteWriterPlugin.NAME)
-        recorded = cassette.recorded_lines if isinstance(cassette, CassetteWriterPlugin) else {}
         baseline, root = self._settings.baseline, self._config.rootpath
         return shard_entry(
             self._settings,
@@ -212,7 +211,7 @@ class SummaryPlugin:
             if baseline.is_relative_to(root)
             else str(baseline),
             usage=self._usage.to_dict(),
-            recorded=recorded,
+            recorded=self._cassette.recorded_lines if self._settings.record else {},
         )
 
     def pytest_unconfigure(self) -> None:

@@ -1,7 +1,7 @@
 """Warnings about eval sets that no test scores."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pytest
 
@@ -16,8 +16,6 @@ EVALSET: Final = "rageval_evalset"
 
 class UnusedEvalSetPlugin:
     """Finds eval-set markers without effect: no test with such a marker computes a score."""
-
-    NAME: ClassVar[str] = "rageval-unscored"
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

@@ -69,7 +69,8 @@ def test_look_inside(pytestconfig, rageval_generator):
     settings = rageval_generator.models.settings
     server = rageval_generator.models.server("judge")
     credentials, inside = server.credentials, vars(server)
-    plugin = vars(pytestconfig.pluginmanager.get_plugin("rageval-gate"))
+    from pytest_rageval.plugin.runner import EvaluationPlugin
+    plugin = vars(EvaluationPlugin.get(pytestconfig))
     assert settings == server == credentials == inside == plugin
 """
 

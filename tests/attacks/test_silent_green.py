@@ -8,6 +8,8 @@ from tests.llm_server import Fault
 
 pytestmark = pytest.mark.slow
 
+UPDATE = "--rageval-update-baseline=force"
+
 GATE = '@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_gate(): pass\n'
 
 FULL_DISK = """
@@ -542,3 +544,45 @@ def test_what_was_only_asked_for_may_be_caught(project):
     result = project.run()
     result.assert_outcomes(passed=1, failed=1, xfailed=2)
     result.stdout.no_fnmatch_line("A threshold was not kept*")
+
+
+# Plugins that are switched off.
+
+LISTS_NAMES = """
+def pytest_sessionfinish(session):
+    manager = session.config.pluginmanager
+    with open("names.txt", "a") as file:
+        for name, plugin in manager.list_name_plugin():
+            if plugin is not None:
+                file.write(f"{name} {type(plugin).__module__} {getattr(plugin, '__name__', '')}\\n")
+"""
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("-n2", "--rageval-report=report.json", "--rageval-cassette=c.jsonl", "--rageval-record")],
+)
+def test_no_part_of_the_plugin_has_a_name_to_switch_it_off_by(project, monkeypatch, arguments):
+    """Attack: `-p no:NAME` with the name of any plugin that a run registers.
+
+    A test that only has markers and fails must not pass then. `-p no:rageval` switches all off, and `required_plugins`
+    makes that an error.
+    """
+    monkeypatch.setenv("CI", "true")
+    project.ini(required_plugins="pytest-rageval")
+    project.test(GATE.format(bounds="min=0.9, max_drop=0.02"))
+    assert project.run(UPDATE).ret == 0
+    project.lose(1, 2, 3, 4)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + LISTS_NAMES)
+    run = project.run_process if "-n2" in arguments else project.run
+    assert run(*arguments).ret == pytest.ExitCode.TESTS_FAILED
+    rows = [line.split(" ") for line in (project.path / "names.txt").read_text(encoding="utf-8").splitlines()]
+    own = {name for name, *modules in rows if any(module.startswith("pytest_rageval") for module in modules)}
+    assert {name for name in own if not name.isdigit()} == {"rageval"}
+    # xdist's own plugins are for xdist to test, and each of these runs takes a second.
+    names = {name for name, *_ in rows if not name.isdigit()} if run == project.run else own
+    green = [name for name in names if run(*arguments, f"-pno:{name}").ret == 0]
+    # Without the plugin `session` pytest counts no failure of any test; it still prints them.
+    assert set(green) <= {"session"}

@@ -4,7 +4,7 @@ import pytest
 
 SEEN = """
 def pytest_terminal_summary(terminalreporter, config):
-    started = config.pluginmanager.has_plugin("rageval-gate")
+    started = any(type(plugin).__name__ == "EvaluationPlugin" for plugin in config.pluginmanager.get_plugins())
     terminalreporter.line("started" if started else "waited")
 """
 
@@ -106,7 +106,8 @@ def test_what_a_test_module_does_to_the_environment_comes_too_late(project):
     body = f"import os\nimport pytest\nos.environ['RAGEVAL_GGUF'] = '/nowhere'\n@{MARK}\ndef test_it():\n    pass\n"
     module = project.pytester.makepyfile(
         body + "def test_settings(pytestconfig):\n    "
-        "gate = pytestconfig.pluginmanager.get_plugin('rageval-gate')\n    assert gate.settings.gguf is None\n"
+        "from pytest_rageval.plugin.runner import EvaluationPlugin\n"
+        "    assert EvaluationPlugin.get(pytestconfig).settings.gguf is None\n"
     )
     assert module.exists()
     project.run_process("-k", "settings").assert_outcomes(passed=1, deselected=1)
