@@ -167,6 +167,9 @@ OPTIONS: Final = (
     Option("baseline", "FILE",
            "file of the scores that max_drop, max_total_drop and max_lost compare with; it belongs in git. Relative to "
            "the root directory by default", default=BASELINE),
+    Option("baseline_ref", "REF",
+           "compare with the baseline as it is at this commit or branch, such as origin/main, whatever this branch "
+           "changed in it. Needs git, and a clone that has the commit. No effect with --rageval-update-baseline"),
     Option("update_baseline", "",
            "write the scores of this run to the baseline instead of comparing them with it. Only on the command line. "
            "Refused under CI=true, unless it is --rageval-update-baseline=force",
@@ -176,8 +179,11 @@ OPTIONS: Final = (
            "until the next pin. Only on the command line", in_ini=False),
     Option("require_baseline", "",
            "turn these warnings into errors: max_drop or max_lost without a baseline, max_total_drop without an "
-           "anchor, more questions removed than --rageval-max-removed, and a test of the baseline that a full run did "
-           "not run. The default under CI=true; off with --rageval-require-baseline=false"),
+           "anchor, more questions removed than --rageval-max-removed, and a test of the baseline that was not compared "
+           "with it. The default under CI=true; off with --rageval-require-baseline=false"),
+    Option("allow_missing", "NODEID",
+           "a test of the baseline, or a class, module or folder of such tests, that need not be compared with it: "
+           "skipped, deselected or expected to fail. The report lists them. May be repeated", repeatable=True),
     Option("max_removed", "SHARE",
            "largest share of the baseline's questions that may be removed or edited; above it, the comparison is an "
            "error under CI=true, and elsewhere a warning", default=0.1),

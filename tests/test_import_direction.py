@@ -29,6 +29,7 @@ LAYERS = {
         "concurrency",
         "conversation",
         "files",
+        "git",
         "digests",
         "secret",
         "spool",

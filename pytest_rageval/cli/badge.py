@@ -86,6 +86,8 @@ def _run_badge(run: Run) -> tuple[str, str, str]:
         message, color = f"{failed} of {total} failed", "red"
     elif failed_tests:
         message, color = f"{counted(failed_tests, 'test')} failed", "red"
+    elif run.missing:
+        message, color = f"{counted(run.missing, 'gated test')} missing", "red"
     elif run.stopped:
         message, color = "stopped early", "lightgrey"
     elif verdicts["inconclusive"]:

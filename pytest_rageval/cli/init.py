@@ -184,6 +184,8 @@ WORKFLOW_JOB: Final = """\
       pull-requests: write # for the comment
     steps:
       - uses: actions/checkout@v7
+        with:
+          fetch-depth: 0 # to say how the branch changed the baseline
       - uses: actions/setup-python@v7
         with:
           python-version: "3.13"

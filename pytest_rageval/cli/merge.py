@@ -18,6 +18,13 @@ from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted
 from pytest_rageval.reports import KINDS, deliver
+from pytest_rageval.reports.gated_tests import (
+    RanTests,
+    change_lines,
+    failing_gates,
+    missing_lines,
+    remark_lines,
+)
 from pytest_rageval.reports.history import history_entry, record_run
 from pytest_rageval.reports.next_steps import gain_lines
 from pytest_rageval.reports.results import (
@@ -29,7 +36,8 @@ from pytest_rageval.reports.results import (
 )
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
-from pytest_rageval.session.file_updates import uncompared_lines, update_baseline, update_cassette
+from pytest_rageval.session.file_updates import update_baseline, update_cassette
+from pytest_rageval.session.gate_check import check_gate
 from pytest_rageval.session.shards.merged_run import MergedRun, MergedTestResult, Shard
 from pytest_rageval.session.shards.record import VERDICT_SETTINGS
 
@@ -51,14 +59,22 @@ def merge_command(options: argparse.Namespace) -> int:
     baselines: dict[str, Baseline] = {}
     explain = any(path.suffix != ".md" for path in options.report)
     results = [run.evaluate(test, settings, Path.cwd(), baselines, explain=explain) for test in run.tests]
-    document = _document(run, results, settings)
+    gate: Mapping[str, Any] = {}
+    problem = ""
+    try:
+        gate = _gate_entry(run, results, settings)
+    except InputError as error:
+        # No test may be left that reads the baseline and reports this error.
+        problem = str(error)
+    document = _document(run, results, settings, gate)
     for line in _summary_lines(document):
         echo(line)
-    status = int(run.stopped or any(result.entry["outcome"] in FAILING_OUTCOMES for result in results))
-    missing = list(_missing_lines(run, results, settings))
-    for line in missing:
+    failed = any(result.entry["outcome"] in FAILING_OUTCOMES for result in results)
+    status = int(
+        bool(run.stopped or failed or failing_gates(gate) or (problem and settings.require_baseline))
+    )
+    for line in (*filter(None, [problem]), *missing_lines(gate), *change_lines(gate), *remark_lines(gate)):
         echo_err(line)
-    status = status or int(bool(missing) and settings.require_baseline)
     if options.history is not None:
         document |= _append_history(options.history, document, settings)
     for path in options.report:
@@ -126,7 +142,9 @@ def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
     return settings
 
 
-def _document(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> dict[str, Any]:
+def _document(
+    run: MergedRun, results: Sequence[MergedTestResult], settings: Settings, gate: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the report document of the joined run."""
     documents = [shard.document for shard in run.shards]
     tests = [result.entry for result in results if _is_reported(result.entry)]
@@ -141,6 +159,7 @@ def _document(run: MergedRun, results: Sequence[MergedTestResult], settings: Set
         duration_s=max(document["duration_s"] for document in documents),
         stopped=run.stopped,
         run=documents[0].get("run"),
+        gate=gate,
         merge=run.command,
     )
 
@@ -168,15 +187,26 @@ def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield headline(document)
 
 
-def _missing_lines(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> Iterator[str]:
-    """Yield, after a full run, a line for each entry of the baseline that was compared with no score."""
-    if settings.update_baseline or run.left_out or run.stopped or not settings.baseline.exists():
-        return
+def _gate_entry(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> Mapping[str, Any]:
+    """Return the key `gate` of the report: the gated tests that were compared in no shard; empty without a baseline."""
+    if settings.update_baseline or run.stopped:
+        return {}
     entries = [result.entry for result in results]
-    compared = {entry["nodeid"]: compared_names(entry["scores"]) for entry in entries}
-    excused = [entry["nodeid"] for entry in entries if entry["outcome"] != "passed"]
-    required = settings.require_baseline
-    yield from uncompared_lines(settings.baseline, compared, excused=excused, required=required)
+    ran = RanTests(
+        compared={entry["nodeid"]: compared_names(entry["scores"]) for entry in entries},
+        prevented={
+            entry["nodeid"]: _why_prevented(entry) for entry in entries if entry["outcome"] != "passed"
+        },
+        collected=run.collected,
+        claims=run.claims,
+    )
+    return check_gate(settings, ran, os.environ)
+
+
+def _why_prevented(entry: Mapping[str, Any]) -> str:
+    """Return why a test was not compared with the baseline; empty if it failed."""
+    failed = entry["outcome"] in FAILING_OUTCOMES
+    return "" if failed else ": ".join(filter(None, [entry["outcome"], entry.get("message")]))
 
 
 def _append_history(path: Path, document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:

@@ -86,6 +86,14 @@ def _parse_switch(text: str) -> bool:
     return on
 
 
+def _parse_ref(text: str) -> str:
+    from pytest_rageval.git import REF  # noqa: PLC0415 - few runs name a commit
+
+    if not REF.fullmatch(text):
+        raise ValueError("expected a commit or a branch, such as origin/main")
+    return text
+
+
 def _parse_update(text: str) -> bool | Literal["force"]:
     if text.lower() == "force":
         return "force"
@@ -186,9 +194,11 @@ PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "prompts": Path,
     "max_unscored": parse_share,
     "baseline": Path,
+    "baseline_ref": _parse_ref,
     "update_baseline": _parse_update,
     "pin_baseline": _parse_switch,
     "require_baseline": _parse_switch,
+    "allow_missing": str,
     "max_removed": parse_share,
     "family": parse_positive_int,
     "inconclusive": _choice_parser("warn", "fail"),

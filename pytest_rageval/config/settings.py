@@ -104,9 +104,11 @@ class Settings:
     max_unscored: float = 0.05
     baseline: Path = BASELINE
     baseline_named: bool = False
+    baseline_ref: str | None = None
     update_baseline: bool | Literal["force"] = False
     pin_baseline: bool = False
     require_baseline: bool = False
+    allow_missing: tuple[str, ...] = ()
     max_removed: float = 0.1
     family: int | None = None
     canary: int = 0

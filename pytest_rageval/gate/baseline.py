@@ -151,6 +151,19 @@ class Baseline:
             return cls()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"The baseline {path} cannot be read: {error}.\n{REMEDY}") from None
+        return cls.parse(text, path)
+
+    @classmethod
+    def parse(cls, text: str, path: Path) -> Self:
+        """Parse the text of a file.
+
+        Args:
+            text: the text.
+            path: the path of the file, for messages.
+
+        Raises:
+            InputError: the text is not a baseline.
+        """
         try:
             document = json.loads(text, object_pairs_hook=_ExampleSpooler().decode, parse_int=_parse_integer)
         except (ValueError, RecursionError) as error:

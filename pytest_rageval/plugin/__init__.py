@@ -8,7 +8,8 @@ plugin only when a run has a marked test.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
-- `artifacts`: the files that a run writes. `revision`: the commit under test, which reports and pins name.
+- `completeness`: whether all tests ran. `artifacts`: the files that a run writes.
+- `revision`: the commit under test, which reports and pins name.
 - `batch_plugins`: the hooks of runs in batches.
 """
 
@@ -32,7 +33,7 @@ from pytest_rageval.plugin.fixtures import (
     rageval_reference_retriever,
     rageval_retriever,
 )
-from pytest_rageval.plugin.lazy_start import ENVIRONMENT, LazyStart, needs_eager_start
+from pytest_rageval.plugin.lazy_start import ENVIRONMENT, PARSER, LazyStart, needs_eager_start
 from pytest_rageval.plugin.markers import MARKERS
 
 if TYPE_CHECKING:
@@ -103,8 +104,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
     """Start the gateway if an option requests it, before a conftest imports the application under test."""
+    early_config.stash[PARSER] = parser
     options = early_config.known_args_namespace
     switch = next(option for option in OPTIONS if option.name == "gateway")
     if getattr(options, switch.ini, None) is None and not early_config.getini(switch.ini):

@@ -31,10 +31,13 @@ from pytest_rageval.plugin.markers import (
 if TYPE_CHECKING:
     from pytest_rageval.plugin.runner import EvaluationPlugin
 
-__all__ = ["ENVIRONMENT", "HEADERS", "LazyStart", "get_evaluation_plugin", "needs_eager_start"]
+__all__ = ["ENVIRONMENT", "HEADERS", "PARSER", "LazyStart", "get_evaluation_plugin", "needs_eager_start"]
 
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables at the start of the process, before the gateway or a test module changed them."""
+
+PARSER: "pytest.StashKey[pytest.Parser]" = pytest.StashKey()
+"""The parser of pytest's command line."""
 
 LAZY_START: "pytest.StashKey[LazyStart]" = pytest.StashKey()
 """The object with the hooks of every run."""
@@ -70,9 +73,13 @@ class LazyStart:
             _disable_assertion_rewriting(self._config)
             from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - most runs do not need it
 
-            environ = self._config.stash[ENVIRONMENT]
+            stash = self._config.stash
             self._plugin = start(
-                self._config, environ, columns=self._columns, running_nodeid=self._running_nodeid
+                self._config,
+                stash[ENVIRONMENT],
+                stash.get(PARSER, None),
+                columns=self._columns,
+                running_nodeid=self._running_nodeid,
             )
         return self._plugin
 

@@ -5,10 +5,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["head_commit", "run_entry"]
+from pytest_rageval.git import git_output
 
-TIMEOUT_S: Final = 10
-"""The longest time that a call of git may take."""
+__all__ = ["head_commit", "run_entry"]
 
 COMMITS: Final = ("GITHUB_SHA", "CI_COMMIT_SHA")
 BRANCHES: Final = (
@@ -24,7 +23,7 @@ where the checkout is detached, as it often is in CI, since git then reports no 
 
 def head_commit(root: Path) -> str | None:
     """Return the commit that is checked out in a folder's repository; None without git or a repository."""
-    return _git(root, "rev-parse", "--verify", "--quiet", "HEAD") or None
+    return git_output(root, "rev-parse", "--verify", "--quiet", "HEAD") or None
 
 
 def run_entry(
@@ -40,13 +39,13 @@ def run_entry(
     """
     excluded = [path.relative_to(root).as_posix() for path in written if path.is_relative_to(root)]
     paths = (":/", *(f":(exclude,literal){name}" for name in excluded))
-    status = _git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--", *paths)
+    status = git_output(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--", *paths)
     lines = (status or "").splitlines()
     head = dict(re.findall(r"(?m)^# branch\.(oid|head) ([^(].*)$", "\n".join(lines)))
     entry = {
         "commit": head.get("oid") or _first_set(environment, COMMITS),
         "branch": head.get("head") or _first_set(environment, BRANCHES),
-        "title": _git(root, "log", "-1", "--format=%s") if "oid" in head else None,
+        "title": git_output(root, "log", "-1", "--format=%s") if "oid" in head else None,
         "dirty": any(not line.startswith("#") for line in lines) if "oid" in head else None,
         "url": _job_url(environment),
         "baseline": _baseline(root, baseline),
@@ -59,10 +58,10 @@ def _baseline(root: Path, path: Path) -> dict[str, str] | None:
     if not path.is_file():
         return None
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-    logged = (_git(root, "log", "-1", "--format=%H %cI %P", "--", str(path)) or "").split()
+    logged = (git_output(root, "log", "-1", "--format=%H %cI %P", "--", str(path)) or "").split()
     # In a shallow clone the oldest commit has no parents, and git reports it as the commit that added every file.
     is_oldest = len(logged) == 2  # noqa: PLR2004 - the commit and its date
-    if not logged or (is_oldest and _git(root, "rev-parse", "--is-shallow-repository") != "false"):
+    if not logged or (is_oldest and git_output(root, "rev-parse", "--is-shallow-repository") != "false"):
         return {"path": name}
     return {"path": name, "commit": logged[0], "date": logged[1]}
 
@@ -76,25 +75,3 @@ def _job_url(environment: Mapping[str, str]) -> str | None:
 
 def _first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     return next((value for name in names if (value := environment.get(name))), None)
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    """Return the output of a git command; None if git is missing, fails or does not end in time."""
-    import subprocess  # noqa: PLC0415 - few runs call git
-
-    # Git must not lock the index, since the user may be running git in the same folder.
-    command = ("git", "--no-optional-locks", *arguments)
-    try:
-        completed = subprocess.run(  # noqa: S603 - a fixed command
-            command,
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="backslashreplace",
-            check=True,
-            timeout=TIMEOUT_S,
-        )
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-    return completed.stdout.strip()

@@ -1,7 +1,7 @@
 """Starts the plugin: resolves the settings, starts the gateway, and registers the hooks that the run needs.
 
 `runner` has the hooks of tests, `rageval_fixture` the object that tests receive, `batch_plugins` the hooks of runs in
-batches, `artifacts` the files of a run, `summary` its table and reports.
+batches, `artifacts` the files of a run, `completeness` the tests that it did not run, `summary` its table and reports.
 """
 
 from argparse import Namespace
@@ -14,12 +14,8 @@ import pytest
 from pytest_rageval.config import Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.options import OPTIONS
-from pytest_rageval.plugin.artifacts import (
-    BaselineWriterPlugin,
-    CassetteWriterPlugin,
-    CompletenessPlugin,
-    WorkerPlugin,
-)
+from pytest_rageval.plugin.artifacts import BaselineWriterPlugin, CassetteWriterPlugin
+from pytest_rageval.plugin.completeness import CompletenessPlugin, WorkerPlugin, given_options
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GATEWAY_CLEANUP, GATEWAY_SERVER, EvaluationPlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
@@ -32,13 +28,19 @@ BATCH_STEPS: Final = ("submit", "status", "collect")
 
 
 def start(
-    config: pytest.Config, environ: Mapping[str, str], *, columns: int, running_nodeid: str | None
+    config: pytest.Config,
+    environ: Mapping[str, str],
+    parser: pytest.Parser | None,
+    *,
+    columns: int,
+    running_nodeid: str | None,
 ) -> EvaluationPlugin:
     """Register the hooks that this run needs; return the evaluation plugin.
 
     Args:
         config: the configuration of the run.
         environ: the environment variables.
+        parser: the parser of pytest's command line; None if it is not known.
         columns: width of the terminal.
         running_nodeid: node id of the running test; None before the first test.
     """
@@ -52,7 +54,9 @@ def start(
         plugins.append(WorkerPlugin(config))
     elif settings.batch not in BATCH_STEPS:
         workers = WorkersProgress(config)
-        completeness = CompletenessPlugin(config, settings, workers)
+        completeness = CompletenessPlugin(
+            config, settings, workers, lambda: given_options(config, environ, parser)
+        )
         cassette = CassetteWriterPlugin(config, settings, completeness)
         plugins += [completeness, SummaryPlugin(config, settings, workers, completeness, cassette)]
         if settings.update_baseline:

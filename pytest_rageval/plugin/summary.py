@@ -13,10 +13,19 @@ import pytest
 
 from pytest_rageval.config import Address, Settings, destination_kind
 from pytest_rageval.errors import InputError, RagevalError, exception_text
-from pytest_rageval.plugin.artifacts import CassetteWriterPlugin, CompletenessPlugin
+from pytest_rageval.plugin.artifacts import CassetteWriterPlugin
+from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
-from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_command, print_lines
+from pytest_rageval.plugin.terminal import (
+    PASSED,
+    argument_of,
+    fail_run,
+    plain_nodeid,
+    print_command,
+    print_lines,
+    report_outcome,
+)
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -30,8 +39,6 @@ LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/termi
 
 PHASES: Final = frozenset({"setup", "call", "teardown"})
 """The phases of a test. The report of a test whose xdist worker crashed has none of them."""
-
-PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}
 
 GREEN_OUTCOMES: Final = frozenset({"passed", "skipped", "xfailed"})
 """The outcomes of tests that do not fail the run."""
@@ -105,7 +112,7 @@ class SummaryPlugin:
         This hook is called last, because it removes the results from the report, and other plugins read them.
         """
         before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
-        self._outcomes[report.nodeid] = _combine(before, _outcome(report))
+        self._outcomes[report.nodeid] = _combine(before, report_outcome(report))
         if report.when == "setup" or report.failed:
             self._note_place(report)
         if report.when not in PHASES:
@@ -173,6 +180,7 @@ class SummaryPlugin:
                 os.environ,
                 written=[self._settings.history] if self._settings.history else [],
             ),
+            gate=self._completeness.gate,
         )
         if self._settings.shard:
             document["shard"] = self._shard_entry(session)
@@ -206,6 +214,7 @@ class SummaryPlugin:
             collected=sorted(self._completeness.collected),
             ran=sorted(self._usage_of),
             calibration=None if self._settings.calibration is None else str(self._settings.calibration),
+            claims=self._completeness.claims(),
             left_out=self._completeness.why_tests_left_out(session),
             baseline=baseline.relative_to(root).as_posix()
             if baseline.is_relative_to(root)
@@ -275,7 +284,7 @@ class SummaryPlugin:
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}
-        self._tests[report.nodeid] = {"nodeid": report.nodeid, **_outcome(report), **nothing}
+        self._tests[report.nodeid] = {"nodeid": report.nodeid, **report_outcome(report), **nothing}
 
     @property
     def _usage(self) -> "Usage":
@@ -352,23 +361,6 @@ def _delivery_error(destination: Path | Address, error: Exception) -> str:
         problem = str(error) if isinstance(error, RagevalError) else exception_text(error)
     effect = "cannot be written" if isinstance(destination, Path) else "was not sent"
     return f"The report {destination} {effect}: {problem.removesuffix('.')}."
-
-
-def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, str]:
-    """Return the outcome of one phase of a test, or of a module that cannot be collected, with pytest's message."""
-    if report.passed:
-        return PASSED
-    if report.skipped:
-        if hasattr(report, "wasxfail"):
-            return {"outcome": "xfailed", "message": report.wasxfail}
-        # `longrepr` is a tuple of file, line and reason.
-        *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longreprtext,)
-        return {"outcome": "skipped", "message": reason.removeprefix("Skipped: ")}
-    crash = getattr(report.longrepr, "reprcrash", None)
-    message = report.longreprtext if crash is None else getattr(report, "rageval_message", crash.message)
-    outcome = "failed" if report.when == "call" else "error"
-    # `pytest.fail` raises an exception with the name Failed.
-    return {"outcome": outcome, "message": message.removeprefix("Failed: ")}
 
 
 def _combine(earlier: Mapping[str, str], later: Mapping[str, str]) -> Mapping[str, str]:

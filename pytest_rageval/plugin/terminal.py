@@ -19,6 +19,7 @@ from pytest_rageval.errors import RagevalError, Unscored, exception_chain
 from pytest_rageval.printable import one_line, printable
 
 __all__ = [
+    "PASSED",
     "argument_of",
     "cut_traceback",
     "fail_run",
@@ -28,6 +29,7 @@ __all__ = [
     "print_command",
     "print_line",
     "print_lines",
+    "report_outcome",
     "terminal_width",
     "write_uncaptured",
 ]
@@ -41,6 +43,10 @@ DEFAULT_WIDTH: Final = 80
 
 COLOURS: Final = {"pass": "green", "fail": "red", "error": "red", "inconclusive": "yellow"}
 """pytest's markup for the verdicts in the table."""
+
+
+PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}
+"""The outcome of a phase that passed."""
 
 
 def failure(text: str, summary: str = "") -> BaseException:
@@ -109,9 +115,26 @@ def argument_of(config: pytest.Config, nodeid: str) -> str:
 
 
 def fail_run(session: pytest.Session) -> None:
-    """Set the exit status of a run that passed to that of a run with failed tests."""
-    if session.exitstatus == pytest.ExitCode.OK:
+    """Set the exit status of a run that passed, or had no tests, to that of a run with failed tests."""
+    if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def report_outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, str]:
+    """Return the outcome of one phase of a test, or of a module that cannot be collected, with pytest's message."""
+    if report.passed:
+        return PASSED
+    if report.skipped:
+        if hasattr(report, "wasxfail"):
+            return {"outcome": "xfailed", "message": report.wasxfail}
+        # `longrepr` is a tuple of file, line and reason.
+        *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longreprtext,)
+        return {"outcome": "skipped", "message": reason.removeprefix("Skipped: ")}
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = report.longreprtext if crash is None else getattr(report, "rageval_message", crash.message)
+    outcome = "failed" if report.when == "call" else "error"
+    # `pytest.fail` raises an exception with the name Failed.
+    return {"outcome": outcome, "message": message.removeprefix("Failed: ")}
 
 
 def terminal_width(columns: int | None = None) -> int:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import append_line, refuse_special
 from pytest_rageval.reports.document import ScoreEntry
+from pytest_rageval.reports.gated_tests import failing_gates
 from pytest_rageval.reports.results import sliced_name
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, VERDICTS
 
@@ -92,6 +93,7 @@ class Run:
         url: the address of the CI job; None if unknown.
         dirty: True if there were uncommitted changes.
         stopped: True if the run ended early, so that tests may be missing.
+        missing: number of gated tests that the run should have compared with the baseline; 0 if that was no failure.
         outcomes: the outcomes of the tests by node id.
         points: the scores of the tests.
         line: the parsed JSON of the line.
@@ -104,6 +106,7 @@ class Run:
     url: str | None
     dirty: bool
     stopped: bool
+    missing: int
     outcomes: Mapping[str, str]
     points: Mapping[ScoreKey, Point]
     line: Mapping[str, Any] = field(repr=False)
@@ -139,6 +142,7 @@ class Run:
             url=_get_text(line, "url") or None,
             dirty=line.get("dirty") is True,
             stopped=line.get("stopped") is True,
+            missing=missing if isinstance(missing := line.get("missing"), int) else 0,
             outcomes=outcomes,
             points=points,
             line=line,
@@ -157,6 +161,7 @@ def history_entry(document: Mapping[str, Any]) -> dict[str, Any]:
         **{name: run[name] for name in ("commit", "branch", "title", "url") if run.get(name)},
         **({"dirty": True} if run.get("dirty") else {}),
         **({"stopped": True} if document["stopped"] else {}),
+        **({"missing": missing} if (missing := failing_gates(document.get("gate", {}))) else {}),
         "package": document["package"],
         "duration_s": _round(document["duration_s"]),
         "llm": {name: _round(llm[name]) for name in ("live", "tokens_in", "tokens_out", "cost_usd")},

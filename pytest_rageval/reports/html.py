@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import ScoreEntry
+from pytest_rageval.reports.gated_tests import change_lines, failing_gates, missing_lines, remark_lines
 from pytest_rageval.reports.notes import significant_gain
 from pytest_rageval.reports.page import environment, render
 from pytest_rageval.reports.question_rows import QuestionRow, question_rows
@@ -46,12 +47,18 @@ BINS: Final = 11  # number of bars in a histogram of differences; odd, so that t
 
 def html_report(document: Mapping[str, Any]) -> str:
     """Return the HTML report of a run: a single page that loads no other files."""
+    gate = document.get("gate", {})
     return html_page(
         document,
         title=headline(document),
-        overall=_overall_verdict(document["tests"]),
+        overall="fail" if failing_gates(gate) else _overall_verdict(document["tests"]),
         facts=list(_facts(document)),
-        warnings=warning_lines(document["tests"]),
+        warnings=[
+            *missing_lines(gate),
+            *change_lines(gate),
+            *remark_lines(gate),
+            *warning_lines(document["tests"]),
+        ],
     )
 
 

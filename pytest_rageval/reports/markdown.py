@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from pytest_rageval.plural import counted
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.document import QuestionEntry, ScoreEntry
+from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import wrap_text
 from pytest_rageval.reports.next_steps import gains_text, update_command
 from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
@@ -173,7 +174,13 @@ def _sections(document: Mapping[str, Any]) -> Iterator[Section]:
     tests = by_urgency(document["tests"])
     table, further_scores = _tables(tests)
     yield table
-    warnings = [f"> {_code(line, MAX_REASON_LENGTH)}  " for line in warning_lines(document["tests"])]
+    gate = document.get("gate", {})
+    if heading_items_remedy := list(missing_lines(gate)):
+        heading, *items, remedy = heading_items_remedy
+        items = [f"- {_code(line.strip(), MAX_REASON_LENGTH)}" for line in items]
+        yield Section("missing test", items, [heading, ""], ["", remedy], min_items=4)
+    yield Section("change of the baseline", _quoted(change_lines(gate)), min_items=4)
+    warnings = _quoted([*remark_lines(gate), *warning_lines(document["tests"])])
     yield Section("warning", warnings, min_items=2, max_items=4)
     yield Section("next step", list(_next_steps(tests, document.get("merge", ""))), min_items=3)
     yield _worst_questions(_explaining_questions(tests))
@@ -188,6 +195,10 @@ def _sections(document: Mapping[str, Any]) -> Iterator[Section]:
         ("Notes", "note line", list(_notes_by_test(document["tests"]))),
     ):
         yield folded_section(summary, noun, lines, language="text")
+
+
+def _quoted(lines: Iterable[str]) -> list[str]:
+    return [f"> {_code(line, MAX_REASON_LENGTH)}  " for line in lines]
 
 
 def folded_section(

@@ -97,6 +97,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     duration_s: float,
     stopped: bool = False,
     run: Mapping[str, Any] | None = None,
+    gate: Mapping[str, Any] | None = None,
     merge: str = "",
 ) -> dict[str, Any]:
     """Return the document with all results of a run.
@@ -112,6 +113,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         duration_s: the duration of the whole test run in seconds.
         stopped: True if the run was stopped before its end, so that tests may be missing.
         run: the revision that was tested, and the revision of the baseline; None if unknown.
+        gate: the gated tests that were not compared with the baseline, see `gate_entry`; None without a baseline.
         merge: the command that merged the shards of the run; empty if there are no shards.
     """
     return {
@@ -121,6 +123,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         "duration_s": round(duration_s, 3),
         "stopped": stopped,
         **({"run": dict(run)} if run else {}),
+        **({"gate": dict(gate)} if gate else {}),
         **({"merge": merge} if merge else {}),
         "settings": dict(settings),
         "llm": dict(llm),

@@ -13,6 +13,7 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted, plural, singular
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.document import ScoreEntry
+from pytest_rageval.reports.gated_tests import missing_text
 from pytest_rageval.reports.layout import align_columns
 from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, slice_warnings
 from pytest_rageval.reports.results import evalset_text, sliced_name
@@ -82,10 +83,14 @@ agreement_lines: Final = Lazy("reports.judge_calibration", "agreement_lines")
 
 
 def headline(document: Mapping[str, Any]) -> str:
-    """Return the summary line: thresholds by verdict, then other tests: "rageval: 1 of 4 thresholds failed"."""
+    """Return the summary line: thresholds by verdict, then other tests: "rageval: 1 of 4 thresholds failed".
+
+    Then how many gated tests are missing.
+    """
     tests = document["tests"]
     stopped = "; the run was stopped early" if document.get("stopped") else ""
     counts = [*_threshold_counts(tests), *_test_counts(tests)] or ["nothing was scored"]
+    counts += filter(None, [missing_text(document.get("gate", {}))])
     return f"rageval: {', '.join(counts)}{stopped}"
 
 

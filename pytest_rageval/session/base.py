@@ -22,10 +22,23 @@ from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
-__all__ = ["BaseSession", "score_request_of"]
+__all__ = ["BaseSession", "read_baseline", "score_request_of"]
 
 EMBEDDING_TOLERANCE: Final = 1e-6
 """Maximal difference of a score from embeddings between two machines, whose floating-point results differ."""
+
+
+def read_baseline(settings: Settings) -> Baseline:
+    """Return the baseline to compare with: the file, or with `--rageval-baseline-ref` the file of that commit.
+
+    Raises:
+        InputError: the file is not a baseline; or it is missing, and an option names it.
+    """
+    if settings.baseline_ref is None:
+        return Baseline.read_for_comparison(settings.baseline, required=settings.baseline_named)
+    from pytest_rageval.session.baseline_change import read_baseline_at  # noqa: PLC0415 - few runs name a commit
+
+    return read_baseline_at(settings.baseline, settings.baseline_ref)
 
 
 class BaseSession(ABC):
@@ -72,7 +85,7 @@ class BaseSession(ABC):
                 return Baseline.read(self.settings.baseline)
             except InputError:
                 return Baseline()
-        return Baseline.read_for_comparison(self.settings.baseline, required=self.settings.baseline_named)
+        return read_baseline(self.settings)
 
     def look_up(
         self, components: Components, test: MarkedTest, threshold: Threshold, request: ScoreRequest

@@ -252,7 +252,7 @@ class EvaluatedTest:
         optional = {"own": self._components.user_defined, "served": served, "warnings": warnings}
         results |= {name: value for name, value in optional.items() if value}
         results |= self._report.build(lambda: self.evalset, describe=describe, explain=explain)
-        results |= _accept_entry(self._failed_results)
+        results |= self._accept_entry(self._failed_results)
         results |= self._calibration.results() if self._calibration else {}
         results |= {"agreement": self._agreements} if self._agreements else {}
         results |= {} if self._battles is None else {"battles": list(self._battles.values())}
@@ -673,8 +673,14 @@ class EvaluatedTest:
 
     def _next_steps(self, failed: Sequence[ThresholdResult]) -> list[str]:
         """Return the instructions to accept a drop below the baseline; empty if there is no drop."""
-        accept = _accept_entry(failed).get("accept")
+        accept = self._accept_entry(failed).get("accept")
         return accept_lines(accept, self._test.argument or self._test.nodeid, self._test.merge)
+
+    def _accept_entry(self, failed: Iterable[ThresholdResult]) -> dict[str, str]:
+        if self._session.settings.baseline_ref is not None:
+            # An update changes the file of this checkout, which is not compared with.
+            return {}
+        return accept_entry([(result.threshold.name, violated_bounds(result)) for result in failed])
 
     def _failure_text(self, result: ThresholdResult) -> str:
         return "\n".join(failure_lines(result, limit=self._limit))
@@ -725,10 +731,6 @@ def _score_of_slice(score: Score | RagevalError, threshold: Threshold) -> Score:
 def _summary(result: ThresholdResult) -> str:
     name = result.threshold.name if result.score is None else result.score.name
     return f"{name} {result.verdict.brief or result.verdict.reason}"
-
-
-def _accept_entry(failed: Iterable[ThresholdResult]) -> dict[str, str]:
-    return accept_entry([(result.threshold.name, violated_bounds(result)) for result in failed])
 
 
 def _failed_part(result: ThresholdResult) -> ThresholdResult | None:

@@ -1,11 +1,10 @@
 """Updates the baseline file and the cassette at the end of a run, and describes the changes for the terminal."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import Baseline, BaselineEntry
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
 from pytest_rageval.gate.comparison import AnchorPin
@@ -15,7 +14,7 @@ from pytest_rageval.reports.notes import baseline_update_text
 if TYPE_CHECKING:
     from pytest_rageval.llm.stores.interface import Entry
 
-__all__ = ["REMOVAL_REMEDY", "BaselineChanges", "uncompared_lines", "update_baseline", "update_cassette"]
+__all__ = ["BaselineChanges", "update_baseline", "update_cassette"]
 
 MAX_UNUSED_KEYS: Final = 3
 """Number of unused replies whose keys are listed without -v."""
@@ -87,53 +86,6 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         bool(held_back or new_failures or gone or dropped)
         or any(change.is_lower for change in update.changes),
     )
-
-
-REMOVAL_REMEDY: Final = (
-    "Was the test or its max_drop removed? If that is intended, pytest --rageval-update-baseline removes "
-    "the entries from the baseline."
-)
-
-
-def uncompared_lines(  # noqa: PLR0913 - what the lines depend on
-    path: Path,
-    compared: Mapping[str, Collection[str]],
-    *,
-    excused: Collection[str] = (),
-    required: bool,
-    known: Baseline | None = None,
-    remedy: str = REMOVAL_REMEDY,
-) -> Iterator[str]:
-    """Yield lines that list the entries of the baseline that a full run did not compare with any score.
-
-    Args:
-        path: path of the baseline file.
-        compared: by node id, the names of the compared scores.
-        excused: node ids of tests, modules and folders whose scores may be missing.
-        required: True if a missing comparison fails the run.
-        known: the baseline, if the run has read it.
-        remedy: the last line, with what to do.
-    """
-    try:
-        tests = (known or Baseline.read(path)).tests
-    except InputError as error:
-        # No test may be left that reads the baseline and reports this error.
-        yield str(error)
-        return
-    missing = []
-    for nodeid in sorted(tests):
-        if any(nodeid == prefix or nodeid.startswith((f"{prefix}::", f"{prefix}/")) for prefix in excused):
-            continue
-        scores = sorted(tests[nodeid]["scores"].keys() - set(compared.get(nodeid, ())))
-        if nodeid not in compared:
-            missing.append(f"  {nodeid}")
-        elif scores:
-            missing.append(f"  {nodeid}: {', '.join(scores)}")
-    if missing:
-        why = ", which --rageval-require-baseline forbids (the default under CI=true)" if required else ""
-        yield f"{path} has entries that no score of this run was compared with{why}:"
-        yield from missing
-        yield remedy
 
 
 def update_cassette(

@@ -43,6 +43,8 @@ class ShardSettings(TypedDict, total=False):
     both_orders: bool
     max_unscored: Share
     require_baseline: bool
+    allow_missing: list[str]
+    baseline_ref: str | None
     max_removed: Share
     family: AtLeastOne | None
     inconclusive: Literal["warn", "fail"]
@@ -62,6 +64,7 @@ class ShardEntry(TypedDict):
     package: str
     baseline: str
     collected: list[str]
+    claims: list[str]
     ran: list[str]
     left_out: list[str]
     settings: ShardSettings

@@ -138,11 +138,12 @@ class MergedRun:
         self.shards: list[Shard] = sorted(shards, key=lambda shard: (shard.count, shard.index, shard.path))
         self.first: Shard = self.shards[0]
         self.command = command
+        self._partial = partial
         self.registry: Registry = Registry()
         self._check_same_run()
         self._check_no_duplicates()
         self._check_no_shard_missing()
-        self.not_run: list[str] = sorted(self._union("collected") - self._union("ran"))
+        self.not_run: list[str] = sorted(self.collected - self._union("ran"))
         if self.not_run and not partial:
             raise InputError(
                 f"{counted(len(self.not_run), 'test')} ran in no shard: {_named(self.not_run)}.\n"
@@ -173,6 +174,16 @@ class MergedRun:
         other_reasons = dict.fromkeys(reason for reason in reasons if not reason.endswith(" deselected"))
         deselected = [f"{counted(len(self.not_run), 'test')} deselected"] if self.not_run else []
         return [*deselected, *other_reasons]
+
+    @property
+    def collected(self) -> set[str]:
+        """The node ids of the tests that any shard collected."""
+        return self._union("collected")
+
+    @property
+    def claims(self) -> set[str]:
+        """The node ids of the tests, modules and folders that any shard was to run in full; none if `partial`."""
+        return set() if self._partial else self._union("claims")
 
     def _union(self, key: str) -> set[str]:
         return set(chain.from_iterable(shard.entry[key] for shard in self.shards))

@@ -31,8 +31,9 @@ FORMAT: Final = 1
 """The version of those parts of a shard's report that only a merge reads."""
 
 VERDICT_SETTINGS: Final = (
-    "comparator", "match_share", "judge_votes", "both_orders", "max_unscored", "require_baseline", "max_removed",
-    "family", "inconclusive", "repeat", "sample", "seed", "cutoffs", "draws", "llm_reteval_draws",
+    "comparator", "match_share", "judge_votes", "both_orders", "max_unscored", "require_baseline", "allow_missing",
+    "baseline_ref", "max_removed", "family", "inconclusive", "repeat", "sample", "seed", "cutoffs", "draws",
+    "llm_reteval_draws",
 )  # fmt: skip
 """The settings that verdicts depend on."""
 

@@ -1,0 +1,313 @@
+"""A baseline that the branch under test changed, and `--rageval-baseline-ref`."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_report_schema import check
+from tests.integration.conftest import Project
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+]
+
+UPDATE = "--rageval-update-baseline=force"
+GATE = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'
+HEAD = "the baseline differs from the merge base's ({} at ???????):"
+LOWER = "  test_it.py::test_gate recall@1: 1.000 → 0.400, 12 of 20 worse, 0 better"
+UNKNOWN = "whether this branch changed the baseline is not known: {}"
+CI_VARIABLES = (
+    "GITHUB_BASE_REF",
+    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
+    "CI_MERGE_REQUEST_DIFF_BASE_SHA",
+    "CI_DEFAULT_BRANCH",
+)
+
+
+def git(*arguments: str, folder: Path | None = None) -> str:
+    """Run git in a folder, by default the current one; return its output."""
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    command = ["git", *identity, *arguments]
+    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return completed.stdout.strip()
+
+
+def commit(message: str) -> str:
+    """Commit all files; return the commit."""
+    git("add", ".")
+    git("commit", "-m", message)
+    return git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def branch(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Return a project on the branch `worse`, with a baseline that is worse than that of `main`.
+
+    There are the branches `main` and `origin/main`.
+    """
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", *CI_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CI", "true")
+    project.evalset(20)
+    project.test(GATE)
+    (project.path / ".gitignore").write_text("report*\n__pycache__\n.rageval_cache\n", encoding="utf-8")
+    project.run(UPDATE).assert_outcomes(passed=1)
+    git("init", "-b", "main")
+    commit("good")
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    git("remote", "add", "origin", "nowhere")
+    git("checkout", "-b", "worse")
+    project.lose(*range(1, 13))
+    project.run(UPDATE).assert_outcomes(passed=1)
+    commit("worse")
+    return project
+
+
+def _line(project: Project, *arguments: str, expected: str = HEAD.format("origin/main")) -> pytest.RunResult:
+    result = project.run("-q", *arguments)
+    result.stdout.fnmatch_lines([expected])
+    return result
+
+
+def test_a_baseline_that_the_branch_changed_is_reported(branch):
+    """Attack: the pull request makes the retriever worse, and updates the baseline. All reports say how it differs."""
+    result = _line(branch, *(f"--rageval-report=report.{kind}" for kind in ("json", "md", "html")))
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([HEAD.format("origin/main"), LOWER])
+    change = check(branch.path / "report.json")["gate"]["change"]
+    assert (change["ref"], change["commit"]) == ("origin/main", git("rev-parse", "main"))
+    assert change["others"] == []
+    assert change["scores"] == [
+        {
+            "nodeid": "test_it.py::test_gate",
+            "name": "recall@1",
+            "before": 1.0,
+            "after": 0.4,
+            "n": 20,
+            "worse": 12,
+            "better": 0,
+            "lost": 0,
+            "lower": True,
+        }
+    ]
+    for kind in ("md", "html"):
+        text = (branch.path / f"report.{kind}").read_text(encoding="utf-8")
+        assert LOWER.strip() in text
+        assert "the baseline differs from the merge base" in text
+
+
+def test_the_merge_base_counts_and_not_the_tip(branch):
+    """What the target branch changed in the meantime is no change of this branch."""
+    head = git("rev-parse", "HEAD")
+    git("checkout", "-b", "other", "main")
+    (branch.path / "rageval_baseline.json").write_text("{}", encoding="utf-8")
+    git("update-ref", "refs/remotes/origin/main", commit("another"))
+    git("checkout", "worse")
+    assert git("rev-parse", "HEAD") == head
+    _line(branch).stdout.fnmatch_lines([LOWER])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GITHUB_BASE_REF", "release"),
+        ("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "release"),
+        ("SYSTEM_PULLREQUEST_TARGETBRANCH", "refs/heads/release"),
+        ("CI_DEFAULT_BRANCH", "release"),
+    ],
+)
+def test_the_target_of_the_pull_request_is_that_of_the_build_server(branch, monkeypatch, name, value):
+    """The variables of the CI system name the branch to compare with; else it is the default branch of the remote."""
+    git("update-ref", "refs/remotes/origin/release", "HEAD")
+    monkeypatch.setenv(name, value)
+    branch.run("-q").stdout.no_fnmatch_line("*baseline differs*")
+    git("update-ref", "refs/remotes/origin/release", "HEAD~1")
+    _line(branch, expected=HEAD.format("origin/release"))
+    monkeypatch.delenv(name)
+    git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/release")
+    _line(branch, expected=HEAD.format("origin/release"))
+
+
+def test_gitlab_names_the_merge_base(branch, monkeypatch):
+    """GitLab fetches few commits, but names the merge base itself."""
+    monkeypatch.setenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main")
+    monkeypatch.setenv("CI_MERGE_REQUEST_DIFF_BASE_SHA", git("rev-parse", "main"))
+    git("update-ref", "-d", "refs/remotes/origin/main")
+    _line(branch)
+    monkeypatch.setenv("CI_MERGE_REQUEST_DIFF_BASE_SHA", "--output=stolen")
+    _line(branch, expected=UNKNOWN.format("'--output=stolen' is not the name of a commit or a branch"))
+    assert not (branch.path / "stolen").exists()
+
+
+@pytest.mark.parametrize("detached", [True, False])
+def test_there_is_nothing_to_say_on_the_main_branch(branch, detached):
+    """On the main branch itself, and on a branch with the same baseline, there is no line."""
+    git("checkout", *(["--detach"] if detached else []), "main")
+    result = branch.run("-q")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*baseline*")
+    git("checkout", "-b", "better", "main")
+    (branch.path / "notes.txt").write_text("", encoding="utf-8")
+    commit("notes")
+    branch.run("-q").stdout.no_fnmatch_line("*baseline*")
+
+
+def test_without_a_remote_it_is_the_branch_main(branch):
+    git("remote", "remove", "origin")
+    _line(branch, expected=HEAD.format("main"))
+
+
+def test_a_baseline_under_another_name_is_reported(branch):
+    """Attack: the pull request compares with a new file."""
+    (branch.path / "rageval_baseline.json").rename(branch.path / "new.json")
+    expected = (
+        "the merge base has no such baseline (origin/main at ???????): its scores are those of this branch"
+    )
+    assert _line(branch, "--rageval-baseline=new.json", expected=expected).ret == 0
+
+
+def test_removed_and_edited_entries_are_reported(branch):
+    """Attack: the pull request removes tests, scores or questions from the baseline, or changes its settings."""
+    git("checkout", "main")
+    more = GATE.replace("test_gate", "test_more")
+    branch.test(GATE.replace("\ndef", '\n@pytest.mark.rageval_threshold("mrr@1", max_drop=0.1)\ndef') + more)
+    branch.run(UPDATE).assert_outcomes(passed=2)
+    git("update-ref", "refs/remotes/origin/main", commit("more"))
+    git("checkout", "-b", "fewer")
+    path = branch.path / "rageval_baseline.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    del document["tests"]["test_it.py::test_more"]
+    entry = document["tests"]["test_it.py::test_gate"]
+    del entry["questions"]["q1"], entry["scores"]["mrr@1"]
+    entry["questions"] |= {"q2": "edited", "q99": "new"}
+    entry["scores"]["recall@1"]["fingerprint"] |= {"k": 7}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    lines = [
+        HEAD.format("origin/main"),
+        "  test_it.py::test_gate mrr@1: removed",
+        "  test_it.py::test_gate recall@1: made with other settings",
+        "  test_it.py::test_gate: 1 question removed, 1 question new, 1 question edited",
+        "  test_it.py::test_more: removed",
+    ]
+    branch.run("-q").stdout.fnmatch_lines(lines)
+
+
+def test_what_cannot_be_compared_is_said_on_a_build_server(branch, monkeypatch, tmp_path_factory):
+    """Without git, without a repository and in a shallow clone, a build server says why there is no comparison."""
+    shallow = tmp_path_factory.mktemp("shallow") / "clone"
+    git("clone", "--depth=1", f"file://{branch.path}", str(shallow))
+    monkeypatch.chdir(shallow)
+    reason = (
+        "this checkout has no refs/remotes/origin/main, as it is a shallow clone: fetch *(fetch-depth: 0 *"
+    )
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    _line(branch, expected=UNKNOWN.format(reason))
+    monkeypatch.delenv("GITHUB_BASE_REF")
+    git("remote", "set-head", "origin", "--delete")
+    _line(branch, expected=UNKNOWN.format("*fetch-depth: 0 of actions/checkout)"))
+    shutil.rmtree(shallow / ".git")
+    _line(branch, expected=UNKNOWN.format("not a git repository*"))
+    monkeypatch.setenv("PATH", "")
+    result = _line(branch, "--rageval-report=report.json", expected=UNKNOWN.format("git is not installed"))
+    assert result.ret == 0
+    assert check(shallow / "report.json")["gate"]["change"] == {"unknown": "git is not installed"}
+    monkeypatch.delenv("CI")
+    branch.run("-q").stdout.no_fnmatch_line("*is not known*")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell script")
+def test_a_git_that_hangs_does_not_delay_the_run(branch, monkeypatch):
+    """A call of git has a time limit."""
+    folder = branch.path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr("pytest_rageval.git.TIMEOUT_S", 0.2)
+    _line(branch, expected=UNKNOWN.format("git rev-parse took longer than 0.2 s"))
+
+
+def test_a_run_compares_with_the_baseline_of_another_commit(branch):
+    """With `--rageval-baseline-ref`, an update of the baseline in the same branch hides nothing."""
+    assert branch.run().ret == 0
+    for ref in ("origin/main", "main", "HEAD~1", git("rev-parse", "main")):
+        result = branch.run("-q", f"--rageval-baseline-ref={ref}")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        line = f"compared with the baseline of {ref} (--rageval-baseline-ref)"
+        result.stdout.fnmatch_lines([line, "FAILED test_it.py::test_gate - recall@1 drop 0.600 > 0.02"])
+        result.stdout.no_fnmatch_line("*baseline differs*")
+        # An update in this branch would change nothing.
+        result.stdout.no_fnmatch_line("*accept this drop*")
+    branch.ini(rageval_baseline_ref="origin/main")
+    assert branch.run("-q").ret == pytest.ExitCode.TESTS_FAILED
+    # The entries of the file are not in force.
+    (branch.path / "rageval_baseline.json").unlink()
+    assert branch.run("-q").ret == pytest.ExitCode.TESTS_FAILED
+    branch.test("def test_other(): pass\n")
+    branch.run("-q").stdout.fnmatch_lines(["  test_it.py::test_gate: not collected: *"])
+    branch.test(GATE)
+    assert branch.run("-q", UPDATE).ret == 0
+
+
+def test_a_merge_compares_with_the_baseline_of_another_commit(branch):
+    for ref, status in (("HEAD", 0), ("origin/main", 1)):
+        for index in (1, 2):
+            arguments = (f"--rageval-shard={index}/2", f"--rageval-report=report{index}.json")
+            branch.run(*arguments, f"--rageval-baseline-ref={ref}")
+        result = branch.pytester.run("rageval", "merge", "report1.json", "report2.json")
+        assert result.ret == status
+        result.stderr.fnmatch_lines([f"compared with the baseline of {ref} (--rageval-baseline-ref)"])
+
+
+@pytest.mark.parametrize("ref", ["--output=stolen", "-h", "a b", "main\x00x"])
+def test_a_name_that_git_would_read_as_an_option_is_refused(branch, ref):
+    """Attack: the name of a commit contains an option of git."""
+    result = branch.run(f"--rageval-baseline-ref={ref}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*--rageval-baseline-ref is * expected a commit or a branch, such as origin/main."]
+    )
+    assert not (branch.path / "stolen").exists()
+
+
+@pytest.mark.parametrize(
+    ("ref", "message"),
+    [
+        (
+            "origin/nowhere",
+            "The baseline rageval_baseline.json of origin/nowhere cannot be read: this checkout has no *",
+        ),
+        (
+            "before",
+            "before (???????) has no rageval_baseline.json, which --rageval-baseline-ref compares with.",
+        ),
+        ("broken", "The baseline *rageval_baseline.json of broken is not JSON: *"),
+        ("HEAD:conftest.py", "The baseline * cannot be read: this checkout has no HEAD:conftest.py."),
+    ],
+)
+def test_a_commit_without_a_baseline_is_an_error(branch, ref, message):
+    (branch.path / "rageval_baseline.json").write_text("{", encoding="utf-8")
+    git("branch", "broken", commit("broken"))
+    git("rm", "rageval_baseline.json")
+    git("branch", "before", commit("none"))
+    result = branch.run(f"--rageval-baseline-ref={ref}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([message])
+
+
+def test_no_hook_of_the_repository_runs(branch):
+    """The calls of git start no program that the repository names."""
+    hooks = branch.path / ".git" / "hooks"
+    for name in ("post-checkout", "reference-transaction", "pre-auto-gc", "post-index-change"):
+        (hooks / name).write_text("#!/bin/sh\ntouch stolen\n", encoding="utf-8")
+        (hooks / name).chmod(0o755)
+    (branch.path / ".gitattributes").write_text("*.json diff=x filter=x\n", encoding="utf-8")
+    for key in ("diff.x.textconv", "diff.x.command", "filter.x.clean", "filter.x.smudge", "core.pager"):
+        git("config", key, "touch stolen")
+    _line(branch)
+    assert not (branch.path / "stolen").exists()
