@@ -71,9 +71,10 @@ def commit_of(folder: Path, ref: str) -> str:
     """
     if not REF.fullmatch(ref):
         raise GitError(f"{ref!r} is not the name of a commit or a branch")
-    run_git(folder, "rev-parse", "--git-dir")
     commit = git_output(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if commit is None or not COMMIT.fullmatch(commit):
+        # Without a repository, git says so here.
+        run_git(folder, "rev-parse", "--git-dir")
         raise GitError(f"this checkout has no {ref}{_shallow_hint(folder)}")
     return commit
 
