@@ -13,7 +13,6 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted, plural, singular
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.document import ScoreEntry
-from pytest_rageval.reports.gated_tests import missing_text
 from pytest_rageval.reports.layout import align_columns
 from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, slice_warnings
 from pytest_rageval.reports.results import evalset_text, sliced_name
@@ -80,6 +79,7 @@ PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "US
 # Imported at the first use: few runs have a calibration or an agreement.
 calibration_lines: Final = Lazy("reports.judge_calibration", "calibration_lines")
 agreement_lines: Final = Lazy("reports.judge_calibration", "agreement_lines")
+missing_text: Final = Lazy("reports.gated_tests", "missing_text")  # few runs have a baseline
 
 
 def headline(document: Mapping[str, Any]) -> str:
@@ -90,7 +90,8 @@ def headline(document: Mapping[str, Any]) -> str:
     tests = document["tests"]
     stopped = "; the run was stopped early" if document.get("stopped") else ""
     counts = [*_threshold_counts(tests), *_test_counts(tests)] or ["nothing was scored"]
-    counts += filter(None, [missing_text(document.get("gate", {}))])
+    if "gate" in document:
+        counts += filter(None, [missing_text(document["gate"])])
     return f"rageval: {', '.join(counts)}{stopped}"
 
 

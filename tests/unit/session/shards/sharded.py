@@ -67,6 +67,7 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
         collected=[NODEID],
         ran=[NODEID],
         left_out=[],
+        claims=[""],
         calibration=None,
         baseline=settings.baseline.name,
         usage=Usage().to_dict(),
