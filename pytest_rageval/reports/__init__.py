@@ -3,7 +3,7 @@
 No module here evaluates a question or calls a model.
 
 - Build the document, which is plain data: `results`, with `notes`, `anomalies`, `questions`, `evidence`, `retrieval`,
-  `judge_calibration` and `systems`. `document` declares the types of its entries.
+  `judge_calibration`, `systems` and `gated_tests`. `document` declares the types of its entries.
 - Write it: `terminal`, `markdown`, and `html` with `question_rows` and the templates in `page`.
 - Send it as OpenTelemetry events: `otlp`.
 - Scores over many runs: `history` (the file), `trend` (charts as text), `trend_page` (charts as a page).

@@ -8,6 +8,7 @@
 - `battles`: arena battles between systems. `canary`, `early_stop`: the options of these names.
 - `plan_stubs`: stubs for results in a plan. `batch_steps`: the steps of a run in batches, as processes.
 - `shards`: the record of a shard, and the merged run of `rageval merge`.
+- `gate_check`: whether each test of the baseline was compared with it. `baseline_change`: another commit's baseline.
 - `file_updates`: updates the baseline and the cassette. `shared_embeddings`: embeddings in a shared store.
 """
 
