@@ -243,7 +243,7 @@ class CompletenessPlugin(_SelectionPlugin):
         if not (settings.baseline_ref or os.path.exists(settings.baseline)):  # noqa: PTH110 - never raises
             return
         claims = self.claims()
-        if not (settings.require_baseline or self._compared or "" in claims):
+        if not (settings.require_baseline or any(self._compared.values()) or "" in claims):
             # Whoever runs some other tests on their machine need not read a line about the gate.
             return
         from pytest_rageval.reports.gated_tests import RanTests, failing_gates  # noqa: PLC0415 - see above
