@@ -179,8 +179,8 @@ OPTIONS: Final = (
            "until the next pin. Only on the command line", in_ini=False),
     Option("require_baseline", "",
            "turn these warnings into errors: max_drop or max_lost without a baseline, max_total_drop without an "
-           "anchor, more questions removed than --rageval-max-removed, and a test of the baseline that was not compared "
-           "with it. The default under CI=true; off with --rageval-require-baseline=false"),
+           "anchor, more questions removed than --rageval-max-removed, and a test of the baseline that was not "
+           "compared with it. The default under CI=true; off with --rageval-require-baseline=false"),
     Option("allow_missing", "NODEID",
            "a test of the baseline, or a class, module or folder of such tests, that need not be compared with it: "
            "skipped, deselected or expected to fail. The report lists them. May be repeated", repeatable=True),

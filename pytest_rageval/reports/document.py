@@ -388,6 +388,27 @@ class UsageEntry(TypedDict, total=False):
     remarks: dict[str, Count]
 
 
+class MissingTestEntry(TypedDict):
+    """A gated test that was not compared with the baseline."""
+
+    nodeid: str
+    reason: str
+    allowed: bool
+
+
+class GateEntry(TypedDict, total=False):
+    """The gated tests of a run. `change` says how the branch changed the baseline."""
+
+    tests: Required[Count]
+    required: Required[bool]
+    missing: Required[list[MissingTestEntry]]
+    not_run: Required[Count]
+    allowed_in_vain: list[str]
+    left_out_by: str
+    ref: str
+    change: dict[str, Any]
+
+
 class ReportDocument(TypedDict, total=False):
     """The document of a run, with the keys that commands read."""
 
@@ -399,4 +420,5 @@ class ReportDocument(TypedDict, total=False):
     run: RevisionEntry
     settings: dict[str, Any]
     llm: UsageEntry
+    gate: GateEntry
     tests: Required[list[TestEntry]]

@@ -25,6 +25,7 @@ RETRIEVER = "\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n    {
 def gated(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Return a project with two gated tests in two modules, on a build server."""
     monkeypatch.setenv("CI", "true")
+    project.evalset(8)
     project.test(GATE)
     project.test(MORE, name="test_second")
     project.run(UPDATE).assert_outcomes(passed=2)
