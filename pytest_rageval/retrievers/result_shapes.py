@@ -73,7 +73,8 @@ def documents_in(returned: object, where: str = "") -> Iterable[object]:
     fields = _fields(returned)
     if fields is not None:
         return _from_fields(fields, returned, where)
-    if isinstance(returned, str | bytes | set | frozenset) or not isinstance(returned, Iterable):
+    is_plain = isinstance(returned, str | bytes | set | frozenset)
+    if is_plain or _async_field(returned) is not None or not isinstance(returned, Iterable):
         raise _unreadable(type(returned).__name__, where, _hint(returned))
     items = list(returned)
     if not any(map(_is_series, items)):
@@ -142,9 +143,13 @@ def _from_fields(fields: Mapping[str, Any], returned: object, where: str) -> Ite
     }
     with_documents = [name for name in columns if name in DOCUMENT_COLUMNS]
     with_ids = [name for name in columns if name in ID_COLUMNS]
-    nested = [name for name in RESULT_NAMES if not with_documents and isinstance(fields.get(name), Mapping)]
-    if len(nested) == 1:
-        # Elasticsearch has its hits in the field "hits" of "hits".
+    nested = [
+        name
+        for name in fields
+        if (name in RESULT_NAMES or len(fields) == 1) and isinstance(fields[name], Mapping)
+    ]
+    if len(nested) == 1 and not with_documents:
+        # Elasticsearch has its hits in the field "hits" of "hits"; a pipeline of Haystack, in that of a component.
         return documents_in(fields[nested[0]], where)
     if len(with_documents) > 1 or not (with_documents or with_ids):
         shown = ", ".join(map(str, fields)) or "none"
@@ -232,7 +237,16 @@ def _kind(values: Sequence[Any]) -> str:
     return "list" if all(map(_is_series, values)) else "document"
 
 
+def _async_field(returned: object) -> str | None:
+    """Return the name of the field of a response that has its documents as an async generator; None for others."""
+    return next(
+        (name for name in RESULT_NAMES if isinstance(getattr(returned, name, None), AsyncIterable)), None
+    )
+
+
 def _hint(returned: object) -> str:
+    if (name := _async_field(returned)) is not None:
+        return f"Read them in the retriever: [item async for item in found.{name}]."
     if isinstance(returned, set | frozenset):
         return "A set has no order."
     if isinstance(returned, AsyncIterable):

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 K_NAMES: Final = (
-    "k", "top_k", "topk", "n", "limit", "n_results", "num_results", "max_results", "similarity_top_k",
+    "k", "top_k", "topk", "n", "limit", "n_results", "num_results", "max_results", "top", "similarity_top_k",
 )  # fmt: skip
 """Usual names of the parameter for the number of documents, the likeliest first."""
 

@@ -22,7 +22,9 @@ LINES: Final[Mapping[str, str]] = {
     "duckdb": SQL,
     "_duckdb": SQL,
     "elasticsearch": f'{FUNCTION}client.search(index="passages", query={{"match": {{"text": query}}}}, size=k)',
-    "faiss": f"{FUNCTION}[passages[row] for row in index.search(embed([query]), k)[1][0]]",
+    "faiss": (
+        f"{FUNCTION}[passages[row] for row in index.search(np.array([embed(query)]), k)[1][0] if row >= 0]"
+    ),
     "haystack.document_stores": "a retriever component over it, such as InMemoryBM25Retriever(store)",
     "haystack_integrations.document_stores": "a retriever component over it",
     "lancedb": f"{FUNCTION}table.search(embed(query)).limit(k)",
@@ -38,6 +40,7 @@ LINES: Final[Mapping[str, str]] = {
     ),
     "pinecone": f"{FUNCTION}index.query(vector=embed(query), top_k=k, include_metadata=True)",
     "psycopg": SQL,
+    "pydantic_ai": "the function of its search tool",
     "pymilvus": f'{FUNCTION}client.search("passages", data=[embed(query)], limit=k, output_fields=["text"])',
     "qdrant_client": f'{FUNCTION}client.query_points("passages", query=embed(query), limit=k)',
     "sqlite3": SQL,
@@ -45,7 +48,7 @@ LINES: Final[Mapping[str, str]] = {
     "psycopg2": SQL_CURSOR,
     "tantivy": (
         f"{FUNCTION}[searcher.doc(hit) for _, hit in "
-        'searcher.search(index.parse_query(query, ["text"]), k).hits]'
+        'searcher.search(index.parse_query_lenient(query, ["text"])[0], k).hits]'
     ),
     "weaviate": f"{FUNCTION}collection.query.near_text(query, limit=k)",
 }  # fmt: skip

@@ -53,6 +53,11 @@ def _retrieve_by_tokens(
             "client.query_points(",
         ),
         (_class("chromadb.api.models", "Collection"), "The retriever is Collection of chromadb, ", "n_results=k"),
+        (
+            _class("pydantic_ai.agent", "Agent", run=print),
+            "The retriever is Agent of pydantic_ai, ",
+            "the function of its search tool",
+        ),
         (_class("_duckdb", "Connection"), "The retriever is Connection of duckdb, ", "connection.execute("),
         (
             _class("haystack.document_stores.in_memory.document_store", "InMemoryDocumentStore"),

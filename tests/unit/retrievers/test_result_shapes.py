@@ -1,6 +1,6 @@
 """The shapes in which stores and frameworks return their documents. test_real_stores.py has the real packages."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -38,6 +38,22 @@ class _Model:
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return iter(vars(self).items())
+
+
+class _AsyncModel:
+    """A model as of Semantic Kernel: its documents are an async generator."""
+
+    model_fields = ("results",)
+
+    @property
+    def results(self) -> AsyncIterator[Any]:
+        return self._results()
+
+    async def _results(self) -> AsyncIterator[Any]:
+        yield DICTS[0]
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter([("results", self.results)])
 
 
 class _Results(NamedTuple):
@@ -124,6 +140,7 @@ NODE = SimpleNamespace(node=SimpleNamespace(get_content=lambda: "t", id_="a"), s
             [Document("t", "a", 2.0, {"n": 1})],
         ),
         ({"hits": {"hits": [{"_id": "a", "fields": {"text": ["t"]}}]}}, [A]),
+        ({"retriever": {"documents": DICTS, "total": 2}}, [A, B]),
         (
             _Model([SimpleNamespace(id=7, score=0.5, payload={"text": "t", "doc_id": "a"})]),
             [Document("t", "7", 0.5, {"doc_id": "a"})],
@@ -174,6 +191,12 @@ def test_a_shape_with_one_meaning_is_read(returned: Any, expected: list[Document
     ("returned", "what", "hint"),
     [
         ("one text", "str", "This is one text: return the documents that it was made of."),
+        (_AsyncModel(), "_AsyncModel", "Read them in the retriever: [item async for item in found.results]."),
+        (
+            {"bm25": {"documents": DICTS}, "dense": {"documents": DICTS}},
+            "dict with the fields bm25, dense",
+            'Return the field with the documents, such as found["documents"].',
+        ),
         (A, "Document", "This is one document: return [found]."),
         (DICTS[0], "dict with the fields id, text", "This is one document: return [found]."),
         (
