@@ -24,6 +24,9 @@ def rageval_retriever():
 """
 
 
+collect_ignore = ["retriever_apps"]  # applications of users, which the packages of few environments can run
+
+
 class Project:
     """A user's project: a folder with a conftest and an eval set, to which a test adds files.
 

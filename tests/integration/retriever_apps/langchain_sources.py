@@ -1,0 +1,20 @@
+"""LangChain: documents without ids get random ones; the loader has put the names of the files into the metadata."""
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from handbook import PASSAGES, embed
+
+
+class Words(Embeddings):
+    def embed_query(self, text):
+        return embed(text)
+
+    def embed_documents(self, texts):
+        return [embed(text) for text in texts]
+
+
+embedding = Words()
+documents = [Document(page_content=text, metadata={"source": name}) for name, text in PASSAGES.items()]
+store = InMemoryVectorStore.from_documents(documents, embedding)
