@@ -15,6 +15,10 @@ import pytest
 import yaml
 
 from pytest_rageval.cli import main
+from pytest_rageval.gate import baseline
+from pytest_rageval.llm import cassette
+from pytest_rageval.llm.stores import redis, sqlite_file
+from pytest_rageval.reports import history, results
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 
@@ -164,3 +168,22 @@ def test_links_lead_to_files_that_are_there(path):
             assert re.fullmatch(r"https://[\w.-]+\.[a-z]+(?:/[\w./~#?=&%-]*)?", target), target
         else:
             assert (path.parent / target.partition("#")[0]).exists(), target
+
+
+def test_the_page_on_compatibility_has_the_bounds_and_the_versions():
+    """The page states the lower bounds of pyproject.toml, its Pythons, and the version of each kind of file."""
+    text = (ROOT / "docs/reference/compatibility.md").read_text(encoding="utf-8")
+    dependencies = dict(item.partition(">=")[::2] for item in PROJECT["project"]["dependencies"])
+    for package in ("pytest", "openai"):
+        assert f"| {package} | {dependencies[package]} or later |" in text
+    pythons = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["project"]["classifiers"]))
+    assert f"| Python | {pythons[0]} to {pythons[-1]} |" in text
+    versions = {
+        "baseline": f"schema {baseline.SCHEMA}",
+        "cassette": f"version {cassette.VERSION}",
+        "cache: SQLite": f"schema {sqlite_file.SCHEMA}",
+        "cache: Redis, diskcache": f"version {redis.VERSION}, a part of each key",
+        "JSON report": f"schema {results.SCHEMA}",
+        "history": f"schema {history.SCHEMA}",
+    }
+    assert dict(re.findall(r"(?m)^\| ([^|]+) \| ((?:schema|version) \d[^|]*) \|", text)) == versions
