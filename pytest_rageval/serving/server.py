@@ -36,6 +36,9 @@ class GatewayServer:
     It listens from its creation, and responds with an error until `connect` is called. `url` ends in /v1 and contains
     the token. The same URL without the token works if the client's API key is `token`.
 
+    Attributes:
+        token: the API key for clients whose URL has no token.
+
     Raises:
         InputError: the packages of the extra `gateway` are not installed.
         ServerError: another plugin forbids this test to open sockets.

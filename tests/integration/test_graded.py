@@ -31,7 +31,7 @@ def test_grades_are_scored_from_0_to_1(project, llm):
     result.stdout.fnmatch_lines(
         [
             "  answer.correct@1 by graded * 0.667 * 3 * 1 * pass",
-            "  answer.correct@1 by graded>=1 * 0.333 * 3 * 1 * pass",
+            "  answer.correct@1 by graded>=1 * 0.333 * 3 * 1 * inconclusive",
             "  answer.correct@1 by graded and em * 0.667 * 3 * 1 * pass",
         ]
     )

@@ -82,7 +82,7 @@ def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "  nuggets.coverage@1 * 0.500 * 3 * 1 * pass",
+            "  nuggets.coverage@1 * 0.500 * 3 * 1 * inconclusive",
             "*the judge's reply is not one list of labels: 'I cannot.'*",
         ]
     )

@@ -59,7 +59,7 @@ def test_what_an_earlier_version_made_is_closed(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     with _in_use(folder):
         for path in [folder, *folder.iterdir()]:
-            path.chmod(0o777 if path.is_dir() else 0o666)
+            path.chmod(0o775 if path.is_dir() else 0o666)
         with contextlib.closing(Database(folder)), contextlib.closing(EmbeddingStore(folder)) as store:
             assert store.get_many(["a"])
             assert set(_modes(folder).values()) == {"0o700", "0o600"}
