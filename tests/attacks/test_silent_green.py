@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.attacks.test_green_builds import CAUGHT
 from tests.llm_server import Fault
 
 pytestmark = pytest.mark.slow
@@ -293,24 +294,6 @@ def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
 # Bounds and judges with which every retriever passes.
 
 
-@pytest.mark.parametrize(
-    ("bounds", "message"),
-    [
-        ("max_drop=2", "For 2% write max_drop=0.02."),
-        ("max_drop=50", "For 50% write max_drop=0.5."),
-        ("max_drop=0.9", "Give a max_drop that would matter, such as 0.02."),
-    ],
-)
-@pytest.mark.parametrize("form", ["marker", "call"])
-def test_a_drop_of_more_than_half_the_scale_is_refused(project, bounds, message, form):
-    """Attack: max_drop is a percentage instead of a share, so that no drop can exceed it. It is an error."""
-    body = f"def test_gate(rageval): rageval.score('recall@1', {bounds})\n"
-    project.test(GATE.format(bounds=bounds) if form == "marker" else body)
-    result = project.run()
-    result.assert_outcomes(**{"errors" if form == "marker" else "failed": 1})
-    assert message in " ".join(result.outlines)
-
-
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
 @pytest.mark.parametrize("arguments", ["", ', by="topic"'])
 def test_a_max_drop_of_more_than_a_fifth_is_a_warning(project, quiet, arguments):
@@ -494,33 +477,7 @@ def test_an_eval_set_that_a_test_of_the_module_scores_is_in_use(project, body):
         project.run(*arguments).stdout.no_fnmatch_line("*does nothing*")
 
 
-CAUGHT = [
-    "    try: {}\n    except BaseException: pass\n",
-    "    with contextlib.suppress(BaseException): {}\n",
-    "    with pytest.raises(BaseException): {}\n",
-    "    with pytest.raises(pytest.fail.Exception): {}\n",
-    "    try: {}\n    except BaseException: pytest.skip('never mind')\n",
-    "    try: {}\n    finally: return\n",
-]
-
-
-@pytest.mark.parametrize("how", CAUGHT)
-@pytest.mark.parametrize(
-    "bound", ["'recall@1', min=0.9", "'recall@1', max=0.1", "'recall@1', min=0.9, by='topic'"]
-)
-def test_a_threshold_that_failed_fails_the_test_whatever_it_caught(project, how, bound):
-    """Attack: the test catches the failure of a threshold and passes, while the report says "fail". The test fails."""
-    project.lose(1, 2)
-    body = how.format(f"rageval.score({bound})")
-    project.test(f"import contextlib\ndef test_own(rageval):\n{body}")
-    result = project.run("-W", "ignore")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["A threshold failed, and the test caught the failure, *", "recall@1*: 0.* is *"]
-    )
-
-
-@pytest.mark.parametrize("how", CAUGHT[:3])
+@pytest.mark.parametrize("how", ["except", "suppress", "raises"])
 @pytest.mark.parametrize(
     "call", ["rageval.score('recal@1', min=0.9)", "rageval.score('llm_reteval@1', min=0.9)"]
 )
@@ -528,7 +485,7 @@ def test_a_threshold_that_cannot_be_checked_fails_the_test(project, llm, how, ca
     """If a threshold cannot be checked (mistyped score, server error), the test fails even if it catches the error."""
     project.use(llm)
     llm.model = lambda _: Fault(401)
-    project.test(f"import contextlib\ndef test_own(rageval):\n{how.format(call)}")
+    project.test(f"def test_own(rageval):\n    {CAUGHT[how].format(call)}\n")
     project.run().assert_outcomes(failed=1)
 
 

@@ -101,9 +101,7 @@ SHOWN_BY = {
     "The application": [
         "integration/test_gateway.py::test_what_the_application_says_without_its_model_is_not_scored"
     ],
-    "A test catches": [
-        "attacks/test_silent_green.py::test_a_threshold_that_failed_fails_the_test_whatever_it_caught"
-    ],
+    "A test catches": ["attacks/test_green_builds.py::test_it_is_red_or_visible"],
     "The baseline is missing": [
         "attacks/test_baseline_files.py::test_a_baseline_that_was_named_has_to_be_there",
         "attacks/test_baseline_files.py::test_the_first_run_on_a_build_server_needs_a_baseline",
