@@ -112,7 +112,7 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, message):
     [
         ("return None", "rageval_retriever returned NoneType for 'What is the code of item-1?'."),
         ("return 'doc'", "rageval_retriever returned str for *"),
-        ("return {'id': 'doc'}", "rageval_retriever returned dict for *"),
+        ("return {'id': 'doc'}", "rageval_retriever returned dict with the fields id for *"),
         ("return {'doc'}", "rageval_retriever returned set for *"),
         (
             "from pytest_rageval import Document; return [Document('doc', span=('a.md', 5))]",

@@ -109,10 +109,11 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
     """With the user's retriever and eval set the threshold has only max_drop, since the mean is not known yet."""
     (project / "app").mkdir()
     (project / "app" / "search.py").write_text(SEARCH, encoding="utf-8")
-    (project / "mine.jsonl").write_text(
-        '{"id": "q1", "question": "How many days do refunds take?", "gold": [{"id": "kb-1"}]}\n',
-        encoding="utf-8",
-    )
+    lines = [
+        f'{{"id": "q{n}", "question": "How many days do refunds take, case {n}?", "gold": [{{"id": "kb-1"}}]}}\n'
+        for n in range(6)
+    ]
+    (project / "mine.jsonl").write_text("".join(lines), encoding="utf-8")
     assert main(["init", "--retriever", retriever, "--evalset", "mine.jsonl"]) == 0
     assert "evals/questions.jsonl" not in files(project)
     test = (project / "test_retriever.py").read_text(encoding="utf-8")
@@ -123,7 +124,9 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
         assert done.returncode == 0, done.stdout
     search = project / "app" / "search.py"
     search.write_text(SEARCH.replace("best[:k]", "best[1:k]"), encoding="utf-8")
-    assert "recall@5  0.000" in run("-v").stdout
+    done = run("-v")
+    assert done.returncode == 1
+    assert "recall@5  0.000" in done.stdout
 
 
 @pytest.mark.slow

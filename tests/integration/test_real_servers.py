@@ -87,16 +87,13 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
     ],
 )
 def test_a_reply_without_text_is_unscored_with_its_reason(project, llm, reply, reason):
-    """An empty reply is unscored with its reason.
-
-    It is cached only if the server gave a reason; otherwise the next run sends the request again.
-    """
+    """An empty reply is unscored with its reason, and the next run sends the request again."""
     project.use(llm)
     llm.model = lambda _: reply
     project.test(GATE)
     for _ in range(2):
         project.run().stdout.fnmatch_lines([f"  4 × {reason} (q1, q2, q3, …)"])
-    assert len(llm.requests) == (4 if reply.finish_reason != "stop" or reply.refusal else 8)
+    assert len(llm.requests) == 8
 
 
 def test_a_truncated_reply_is_cached_and_counted(project, llm):

@@ -23,7 +23,7 @@ def encode(texts):
     return list(vectors)
 
 encoder = shared_encoder()
-encoder.fingerprint = "by number"
+vars(encoder)["_fingerprint"] = "by number"
 encoder.queries = encoder.passages = encode
 DOCUMENTS = [{"id": name, "text": text} for name, text in CORPUS.items()]
 '''

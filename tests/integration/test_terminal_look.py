@@ -23,6 +23,7 @@ def test_pass(): pass
 @pytest.mark.rageval_threshold("recall@1", max_drop=0.02, alpha=0.0001)
 def test_doubt(): pass
 """
+DOUBT = TESTS.replace("min=0.9, ", "").replace("alpha=0.0001", "alpha=0.002")
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_verdicts_have_the_colours_of_pytest(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    worse.test(TESTS.replace("min=0.9, ", ""))
+    worse.test(DOUBT)
     text = str(worse.run(*options).stdout)
     for word, colour in (("fail", 31), ("pass", 32), ("inconclusive", 33)):
         assert (f"  \x1b[{colour}m{word}\x1b[0m\n" in text) == coloured

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.evalsets import load
+from pytest_rageval.foreign_values import as_identifier
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.messages import Reply, Request, replace_surrogates
 from pytest_rageval.llm.stores.interface import Entry
@@ -30,9 +31,11 @@ JSON = st.recursive(
     max_leaves=8,
 )
 SPANS = st.tuples(WORDS, st.integers(0, 99), st.integers(100, 999))
+# White space around an id does not count, and a word such as "nan" is a missing id.
+IDS = WORDS.filter(lambda text: as_identifier(text) == text)
 GOLD = st.builds(
     lambda name, text, span, grade, group: Gold(name, text, *(span or (None, None, None)), grade, group),
-    st.none() | WORDS,
+    st.none() | IDS,
     st.none() | WORDS,
     st.none() | SPANS,
     st.integers(0, 3),
@@ -43,7 +46,7 @@ OBJECTS = st.dictionaries(UNICODE, JSON, max_size=2)
 MESSAGES = st.builds(lambda role, content: {"role": role, "content": content}, UNICODE, UNICODE)
 EXAMPLES = st.builds(
     Example,
-    id=WORDS,
+    id=IDS,
     question=WORDS,
     answers=st.lists(WORDS, max_size=3).map(tuple),
     answer_set=st.lists(st.lists(WORDS, min_size=1, max_size=2).map(tuple), max_size=2).map(tuple),

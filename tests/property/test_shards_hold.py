@@ -198,7 +198,7 @@ OUTCOMES = st.builds(
         tags=st.dictionaries(st.text(), VALUES, max_size=2),
         nuggets=st.lists(st.builds(Nugget, st.text(), st.booleans()), max_size=2).map(tuple),
     ),
-    st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.none() | st.floats(-1e100, 1e100),
     st.none() | st.text(),
     st.builds(
         Evidence,
