@@ -92,6 +92,9 @@ def as_identifier(value: Any) -> str | None:
     >>> as_identifier(2.0), as_identifier(" doc-1"), as_identifier(b"doc-1"), as_identifier(float("nan"))
     ('2', 'doc-1', 'doc-1', None)
     """
+    if type(value) is str:  # nearly all ids
+        text = value.strip()
+        return None if text in MISSING_WORDS else text
     value = value.tolist() if hasattr(value, "tolist") else value
     if is_missing(value):
         return None

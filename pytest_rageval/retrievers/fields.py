@@ -15,7 +15,7 @@ from pytest_rageval.retrievers.result_shapes import TEXT_NAMES
 __all__ = ["FieldSample", "GoldField", "flat_fields", "value_at"]
 
 PLAIN: Final = (str, int, float, bytes, UUID, PurePath)
-MAX_SAMPLED: Final = 1000  # documents whose fields are kept
+MAX_SAMPLED: Final = 300  # documents whose fields are kept
 MAX_FIELDS: Final = 100  # fields of a document that are kept
 MAX_DEPTH: Final = 4
 MAX_LENGTH: Final = 300  # characters of a value that may be an id
@@ -82,8 +82,8 @@ class FieldSample:
         for item, document in zip(items, documents, strict=False):
             if len(self._fields) >= MAX_SAMPLED:
                 return
-            if type(item) is not str:
-                self._fields.setdefault(document.identity, flat_fields(item))
+            if type(item) is not str and document.identity not in self._fields:
+                self._fields[document.identity] = flat_fields(item)
 
     def gold_field(self, rankings: Iterable[tuple[Ranking, AbstractSet[str]]]) -> GoldField | None:
         """Return the field that most often has a gold id of the question; None if none has, or if an id is one.

@@ -39,7 +39,7 @@ GOLD = st.builds(
     st.none() | WORDS,
     st.none() | SPANS,
     st.integers(0, 3),
-    st.none() | WORDS,
+    st.none() | IDS,
 ).filter(lambda gold: gold.id is not None or gold.text is not None or gold.source is not None)
 KNOWN = {"id", "question", "answers", "answer_set", "gold", "reference", "tags", *RETRIEVER_CONTEXT}
 OBJECTS = st.dictionaries(UNICODE, JSON, max_size=2)
