@@ -93,8 +93,7 @@ def as_identifier(value: Any) -> str | None:
     ('2', 'doc-1', 'doc-1', None)
     """
     if type(value) is str:  # nearly all ids
-        text = value.strip()
-        return None if text in MISSING_WORDS else text
+        return None if value.strip() in MISSING_WORDS else value.strip()
     value = value.tolist() if hasattr(value, "tolist") else value
     if is_missing(value):
         return None
