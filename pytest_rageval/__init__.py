@@ -1,22 +1,25 @@
 """pytest-rageval: a pytest plugin that tells in a pull request whether a RAG retriever got worse.
 
-`plugin` has the pytest hooks, `session` runs the evaluations, `evaluations` has the scoring methods, and `gate`
-compares scores with their thresholds and the baseline. `docs/explanation/architecture.md` is a map of all packages.
+`plugin` has the pytest hooks, `run` evaluates the tests, `scores` has the scoring methods, and `gate` compares scores
+with their thresholds and the baseline. `extensions` has what the core can do without.
+`docs/explanation/architecture.md` is a map of all packages.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Nugget, Ranking, Retrieval, Step
-    from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
-    from pytest_rageval.errors import RagevalError, Unscored
+    from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Retrieval, Step
+    from pytest_rageval.core.errors import RagevalError, Unscored
+    from pytest_rageval.core.outcome import Evidence, Outcome, Score
     from pytest_rageval.evalsets.loading import load
-    from pytest_rageval.evaluations.registry import Registry
-    from pytest_rageval.llm.api import LLM
+    from pytest_rageval.extensions.application_calls.server import GatewayServer
+    from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
+    from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder
+    from pytest_rageval.extensions.traces.trace_run import TraceRun
+    from pytest_rageval.models.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.retrievers.adapters import RetrieverFactory
     from pytest_rageval.retrievers.bm25 import BM25Retriever
-    from pytest_rageval.retrievers.dense import DenseRetriever, PooledRetriever
     from pytest_rageval.retrievers.llm_baselines import (
         FeedbackRetriever,
         FusionRetriever,
@@ -24,10 +27,8 @@ if TYPE_CHECKING:
         RewriteRetriever,
         reciprocal_rank_fusion,
     )
-    from pytest_rageval.retrievers.trace_run import TraceRun
     from pytest_rageval.retrievers.trec_run import TrecRun
-    from pytest_rageval.scores import Evidence, Outcome, Score
-    from pytest_rageval.serving.server import GatewayServer
+    from pytest_rageval.run.registry import Registry
 
 __all__ = [
     "LLM",
@@ -66,24 +67,24 @@ __all__ = [
 _MODULE_OF = {
     name: f"pytest_rageval.{module}"
     for module, names in (
-        ("embeddings.encoder", "CachedEncoder SentenceEncoder"),
-        ("errors", "RagevalError Unscored"),
+        ("extensions.embeddings.encoder", "CachedEncoder SentenceEncoder"),
+        ("core.errors", "RagevalError Unscored"),
         ("evalsets.loading", "load"),
-        ("evaluations.registry", "Registry"),
-        ("llm.api", "LLM"),
-        ("datatypes", "Document EvalSet Example Gold Nugget Ranking Retrieval Step"),
+        ("run.registry", "Registry"),
+        ("models.api", "LLM"),
+        ("core.data", "Document EvalSet Example Gold Nugget Ranking Retrieval Step"),
         ("plugin.rageval_fixture", "Rageval"),
         ("retrievers.bm25", "BM25Retriever"),
-        ("retrievers.dense", "DenseRetriever PooledRetriever"),
+        ("extensions.embeddings.dense", "DenseRetriever PooledRetriever"),
         ("retrievers.adapters", "RetrieverFactory"),
         (
             "retrievers.llm_baselines",
             "FeedbackRetriever FusionRetriever HyDERetriever RewriteRetriever reciprocal_rank_fusion",
         ),
-        ("retrievers.trace_run", "TraceRun"),
+        ("extensions.traces.trace_run", "TraceRun"),
         ("retrievers.trec_run", "TrecRun"),
-        ("scores", "Evidence Outcome Score"),
-        ("serving.server", "GatewayServer"),
+        ("core.outcome", "Evidence Outcome Score"),
+        ("extensions.application_calls.server", "GatewayServer"),
     )
     for name in names.split()
 }

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_rageval.evalsets.human_labels import load_labels
+from pytest_rageval.extensions.calibration.human_labels import load_labels
 
 __all__ = ["OPENQA", "JudgedAnswer", "bare", "labelled_answers", "openqa_eval"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.llm_server import LLMServer, clerk
-from tests.unit.llm.scripted import Answer
+from tests.unit.models.scripted import Answer
 
 KEY = "sk-secret"
 Body = dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Protocol
 
 import pytest
 
-from pytest_rageval.llm.stores import open_store
-from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore
-from pytest_rageval.llm.stores.sqlite import SqliteStore
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, inspect_entries
-from pytest_rageval.secret import parse_cache
+from pytest_rageval.lib.secret import parse_cache
+from pytest_rageval.models.stores import open_store
+from pytest_rageval.models.stores.interface import Damaged, Entry, ReplyStore
+from pytest_rageval.models.stores.sqlite import SqliteStore
+from pytest_rageval.models.stores.sqlite_file import FILE, Database, inspect_entries
 from tests.redis_server import RedisServer, redis_client
 
 __all__ = ["KINDS", "OPEN", "Kind", "opened", "stored_entries"]

@@ -15,8 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from pytest_rageval.cli import main
-from pytest_rageval.config import OPTIONS, Option
-from pytest_rageval.evaluations.registry import SCORES
+from pytest_rageval.core.options import OPTIONS, Option
+from pytest_rageval.run.registry import SCORES
 
 __all__ = ["setup"]
 

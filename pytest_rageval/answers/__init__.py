@@ -1,9 +1,8 @@
 """Compares answers by word overlap, rules, embeddings or an LLM judge.
 
 - `comparators`: expressions such as "judge or em", which define how two answers are compared.
-- `overlap`, `embedding`: measures of similarity (exact match, F1, ROUGE, BERTScore …).
+- `overlap`: measures of similarity (exact match, F1, ROUGE …). BERTScore is in `extensions.embeddings`.
 - `canonical`: comparison by rules, without a model.
-- `judge_protocol`: the interface of a judge. `llm_judge` asks a model, and `judge_replies` parses its replies;
-  `user_judge` calls the user's object. `judge_json`: the JSON of a judge's reply.
+- `judge`: the judge, a model or the user's object.
 - `citations`, `abstention`: the citations of an answer, and whether it is an abstention.
 """

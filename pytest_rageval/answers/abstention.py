@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Final
 
 from pytest_rageval.answers.citations import without_citations
-from pytest_rageval.lazy import lazy_pattern
-from pytest_rageval.prompts.templates import ABSTENTION
+from pytest_rageval.lib.lazy import lazy_pattern
+from pytest_rageval.models.prompts import ABSTENTION
 
 __all__ = ["abstains"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_rageval.answers.overlap import normalize
-from pytest_rageval.lazy import lazy_pattern
+from pytest_rageval.lib.lazy import lazy_pattern
 
 __all__ = [
     "Citations",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
-from pytest_rageval.answers.judge_protocol import Comparator, Judge
+from pytest_rageval.answers.judge.protocol import Comparator, Judge
 from pytest_rageval.answers.overlap import (
     bleu,
     containment,
@@ -24,8 +24,8 @@ from pytest_rageval.answers.overlap import (
     token_f1,
     token_recall,
 )
-from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
-from pytest_rageval.lazy import Lazy, lazy_pattern
+from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
+from pytest_rageval.lib.lazy import Lazy, lazy_pattern
 
 __all__ = [
     "EMBEDDING_MEASURES",
@@ -100,10 +100,10 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "rougeL": rouge_l,
     "bleu": bleu,
     "meteor": meteor,
-    "bertscore": Lazy("answers.embedding", "bertscore_f1"),
-    "bertscore_p": Lazy("answers.embedding", "bertscore_precision"),
-    "bertscore_r": Lazy("answers.embedding", "bertscore_recall"),
-    "cosine": Lazy("answers.embedding", "cosine"),
+    "bertscore": Lazy("extensions.embeddings.measures", "bertscore_f1"),
+    "bertscore_p": Lazy("extensions.embeddings.measures", "bertscore_precision"),
+    "bertscore_r": Lazy("extensions.embeddings.measures", "bertscore_recall"),
+    "cosine": Lazy("extensions.embeddings.measures", "cosine"),
 }
 """Answer measures by their name in expressions."""
 
@@ -144,7 +144,7 @@ class MeasureSettings:
         """Return the settings that these measures depend on, as part of a fingerprint."""
         parts = {}
         if not measures.isdisjoint(EMBEDDING_MEASURES):
-            from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - imports numpy
+            from pytest_rageval.extensions.embeddings.encoder import shared_encoder  # noqa: PLC0415 - imports numpy
 
             parts["encoder"] = shared_encoder(self.encoder).fingerprint
         if "bleu" in measures and self.bleu_smoothing != "exp":
@@ -153,7 +153,7 @@ class MeasureSettings:
 
 
 def _measure_with_encoder(name: str, encoder: str, prediction: str, references: Sequence[str]) -> float:
-    from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - imports numpy
+    from pytest_rageval.extensions.embeddings.encoder import shared_encoder  # noqa: PLC0415 - imports numpy
 
     measure: Callable[..., float] = MEASURES[name]
     return measure(prediction, references, encoder=shared_encoder(encoder))

@@ -20,9 +20,9 @@ from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any, Final
 
-from pytest_rageval.errors import require
-from pytest_rageval.lazy import lazy_pattern
-from pytest_rageval.tokenize import (
+from pytest_rageval.core.errors import require
+from pytest_rageval.lib.lazy import lazy_pattern
+from pytest_rageval.lib.tokenize import (
     CharacterMap,
     fold,
     has_unspaced,

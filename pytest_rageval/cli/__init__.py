@@ -1,12 +1,10 @@
 """The `rageval` command. `main()` parses the arguments and imports only the module of the chosen command.
 
-- One module per command: `init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch`.
-- `rageval cache`: `cache_reading` (info, export) and `cache_writing` (import, prune, verify).
-- `rageval evalset`: `evalset_check`, `evalset_anchor`, `evalset_generate`, `evalset_nuggets`, `evalset_from_traces`.
-- Shared by commands: `console` (printing), `command_session` (settings and session of commands that use models),
-  `plugin_stores` (cache stores of plugins), `evalset_reading` (files of the `evalset` commands), `report_reading`
-  (reads JSON reports), `quotes` (finds quotes in texts).
-- Parts of `diff`: `report_diff` and `diff_page`.
+- Commands here: `scores`, and `rageval cache`: `cache_reading` (info, export) and `cache_writing` (import, prune,
+  verify).
+- Every other command is a module of its extension.
+- Printing, settings and session of commands that use models, and cache stores of plugins: `run.console`,
+  `run.command_session` and `run.plugin_stores`.
 
 The function of a command returns the exit status. It raises `RagevalError` for input that cannot be used.
 """
@@ -22,10 +20,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.cli.console import echo, echo_err
-from pytest_rageval.config import OPTIONS, Option, resolve_cache
-from pytest_rageval.errors import RagevalError, require
-from pytest_rageval.secret import parse_public_cache
+from pytest_rageval.core.errors import RagevalError, require
+from pytest_rageval.core.options import OPTIONS, Option, resolve_cache
+from pytest_rageval.lib.secret import parse_public_cache
+from pytest_rageval.run.console import echo, echo_err
 
 __all__ = ["main"]
 
@@ -237,7 +235,7 @@ class Command(NamedTuple):
     Attributes:
         group: the name of its group, such as "cache"; empty for a command without a group.
         name: the name of the command.
-        module: the module of this package that has the function.
+        module: the module that has the function, relative to `pytest_rageval`.
         summary: the help in the list of commands.
         details: the further help of the command.
         arguments: its arguments.
@@ -269,18 +267,18 @@ GROUPS: Final = (
 """The groups of commands: name, summary, description, and the meaning of the exit status 1."""
 
 COMMANDS: Final = (
-    Command("batch", "submit", "batch",
+    Command("batch", "submit", "extensions.batches.command",
             "submit the requests that have no reply in the cache",
             "Runs the tests as far as the cache has replies. Requests already in a batch are not submitted again.",
             (PYTEST_ARGUMENTS,),
             "Exit status: 0; 2 if something cannot be used, or a server does not take a batch."),
-    Command("batch", "status", "batch",
+    Command("batch", "status", "extensions.batches.command",
             "show the batches and their progress", "Runs no test.",
             (PYTEST_ARGUMENTS,)),
-    Command("batch", "collect", "batch",
+    Command("batch", "collect", "extensions.batches.command",
             "write the replies of finished batches to the cache", "Runs no test.",
             (PYTEST_ARGUMENTS,)),
-    Command("", "init", "init",
+    Command("", "init", "extensions.first_test.init",
             "write a first test of a retriever, which passes",
             "Writes conftest.py, test_retriever.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
             "into the current folder. Without arguments, the retriever is a keyword search over three passages. With "
@@ -294,20 +292,20 @@ COMMANDS: Final = (
                     "write the example in this framework: langchain, llamaindex or haystack; not with --retriever", str,
                     choices=("langchain", "llamaindex", "haystack"))),
             "Exit status: 0; 2 if something cannot be used. Nothing is overwritten."),
-    Command("", "demo", "demo",
+    Command("", "demo", "extensions.first_test.demo",
             "show a retriever that gets worse, and the test that fails",
             "Copies an example project into a temporary folder and runs its tests twice: as it is, and with a worse "
             "retriever. Needs no model and no key.",
             (_value("--keep", "DIR",
                     "copy the example into this folder and keep it; new or empty, and outside of a project"),),
             "Exit status: 0; 1 if the tests did not end as expected; 2 if something cannot be used."),
-    Command("", "scores", "scores",
+    Command("", "scores", "cli.scores",
             "list all scores, with their range and what they need",
             "A score is named with a cut-off: recall@5 looks at the first five documents.",
             (_value("name", "NAME", "describe this score in detail; or list the scores of this group, such as arena",
                     str, nargs="?"),
              JSON)),
-    Command("", "diff", "diff",
+    Command("", "diff", "extensions.report_diff.command",
             "compare the scores of two runs, or of two systems, from their JSON reports",
             "Prints for each score that both have: the two means, each over all questions of its run; the difference "
             "over the questions that both have, with its 95% interval and the p-value of a paired two-sided test; and "
@@ -323,7 +321,7 @@ COMMANDS: Final = (
                 "print all questions that changed, with passages and answers of both"}),
              JSON),
             "Exit status: 0, also if a score dropped; 2 if a file cannot be used."),
-    Command("", "merge", "merge",
+    Command("", "merge", "extensions.shards.command",
             "judge the reports of a run's shards as one run",
             "Joins the JSON reports of pytest --rageval-shard and compares the joined scores with their bounds and "
             "with the baseline, as one run with all questions would. No report may be missing.",
@@ -333,7 +331,7 @@ COMMANDS: Final = (
              _switch("--partial", "allow tests that were collected but ran in no shard, as with -k")),
             "Exit status: 0; 1 if a test failed or was in error, or a shard was stopped; 2 if a report is missing, "
             "given twice or of another run, or something else cannot be used."),
-    Command("", "history", "history",
+    Command("", "history", "extensions.history.command",
             "show how scores changed from run to run",
             "Prints for each score its lowest and highest mean, the last two means, the mean in the baseline, and a "
             "bar chart in a line. With --html it also writes a page of charts. Runs are sorted by time.",
@@ -344,7 +342,7 @@ COMMANDS: Final = (
              _value("--last", "N", "only the last N runs", _parse_runs),
              JSON),
             "Exit status: 0; 2 if something cannot be used. Damaged lines are reported."),
-    Command("", "badge", "badge",
+    Command("", "badge", "extensions.history.badge",
             "write a badge for a README from a run, as JSON for shields.io",
             "With --score the badge shows the mean of the score; without it, how many thresholds failed or passed.",
             (_value("file", "FILE", "a JSON report, or a history: its last run"),
@@ -354,24 +352,24 @@ COMMANDS: Final = (
                     str),
              _value("--label", "TEXT", "text on the left side (default: rageval, or the name of the score)", str)),
             "Exit status: 0, also if the run failed; 2 if something cannot be used."),
-    Command("cache", "info", "cache_reading",
+    Command("cache", "info", "cli.cache_reading",
             "show replies and tokens by model, the number of embeddings, dates and sizes", "",
             (*CACHE_COMMAND_OPTIONS, JSON)),
-    Command("cache", "export", "cache_reading",
+    Command("cache", "export", "cli.cache_reading",
             "write the replies to a cassette",
             "Damaged entries are reported and left out; the exit status is then 1.",
             (*CACHE_COMMAND_OPTIONS,
              _value("file", "FILE", "cassette to write; compressed if it ends in .gz"),
              MODEL,
              _switch("--force", "replace FILE if it exists"))),
-    Command("cache", "import", "cache_writing",
+    Command("cache", "import", "cli.cache_writing",
             "add the replies of cassettes to the cache",
             "The replies get the date of today. The folder is created if it is missing.",
             (*CACHE_COMMAND_OPTIONS,
              _value("files", "FILE", "cassettes; if they have several replies to a request, the first is used",
                     nargs="+"),
              _switch("--replace", "replace cached replies to the same requests"))),
-    Command("cache", "prune", "cache_writing",
+    Command("cache", "prune", "cli.cache_writing",
             "delete old replies and embeddings, or replies by model",
             "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
             (*CACHE_COMMAND_OPTIONS,
@@ -380,13 +378,13 @@ COMMANDS: Final = (
              _switch("--cut", "only replies cut off by the token limit; no embeddings"),
              _switch("--dry-run", "print what would be deleted, and delete nothing"),
              _value("--cassette", "FILE", "delete from this file, not from the cache"))),
-    Command("cache", "verify", "cache_writing",
+    Command("cache", "verify", "cli.cache_writing",
             "look for damaged entries",
             "Repeated requests and lines out of order are reported too, but do not count as damage.",
             (*CACHE_COMMAND_OPTIONS,
              _value("files", "FILE", "cassettes (default: the cache)", nargs="*"),
              _switch("--repair", "delete damaged entries from the cache, and keep all others"))),
-    Command("evalset", "check", "evalset_check",
+    Command("evalset", "check", "extensions.evalset_tools.check",
             "look for mistakes in an eval set, and print the smallest drop that it can show",
             "Errors: the same question twice, and gold passages that are not in the corpus. Notes: near-duplicate "
             "questions, answers that are in the question or in no gold passage, examples without gold passages or "
@@ -395,7 +393,7 @@ COMMANDS: Final = (
             (*EVALSET_ARGUMENTS,
              _value("--corpus", "CORPUS", f"where the gold passages are: {CORPUS_HELP}"),
              _switch("--json", "print all findings as JSON"))),
-    Command("evalset", "anchor", "evalset_anchor",
+    Command("evalset", "anchor", "extensions.evalset_tools.anchor",
             "turn gold passages into character spans of files, which stay valid after re-chunking",
             "Gold by id is looked up in the corpus. Texts and quoted answers are searched word for word, except for "
             "white space. An example is left over if its gold is found nowhere or at several places. The exit status "
@@ -405,7 +403,7 @@ COMMANDS: Final = (
              _value("--out", "OUT", "file to write: the anchored examples, in the native format", required=True),
              FORCE,
              _value("--unanchored", "REST", "file to write: the examples left over, with the reasons"))),
-    Command("evalset", "generate", "evalset_generate",
+    Command("evalset", "generate", "extensions.evalset_tools.generate",
             "let a model write questions about a corpus, as candidates for review",
             "Passages are drawn from all files of the corpus. For each, the model writes a question and an answer that "
             "quotes the passage. A question is accepted if the model answers it correctly with the passage, and not "
@@ -417,7 +415,7 @@ COMMANDS: Final = (
              FORCE,
              _value("--keep-rejected", "FILE", "file to write: rejected questions, with the reasons"),
              *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
-    Command("evalset", "nuggets", "evalset_nuggets",
+    Command("evalset", "nuggets", "extensions.evalset_tools.nuggets",
             "let the judge's model propose nuggets, the facts that a good answer contains, for review",
             "For each example without nuggets the model lists facts from its reference answers and the texts of its "
             "gold passages, and says which are vital. They are written to another file, where each of these examples "
@@ -428,7 +426,7 @@ COMMANDS: Final = (
              _value("--out", "OUT", "file to write: the whole eval set, in the native format", required=True),
              FORCE,
              *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
-    Command("evalset", "from-traces", "evalset_from_traces",
+    Command("evalset", "from-traces", "extensions.traces.command",
             "make an eval set from the questions in exported traces",
             "Reads spans of Phoenix (OpenInference), OTLP JSON (OpenInference or GenAI conventions), traces and data "
             "sets of Langfuse, runs and data sets of LangSmith, and data sets of Phoenix, as JSON, JSON lines or CSV; "
@@ -441,7 +439,7 @@ COMMANDS: Final = (
              _switch("--answers-are-references",
                      "use the given answers as reference answers (default: only the expected outputs of data sets)")),
             "Exit status: 0, also if traces are left out; 2 if something cannot be used."),
-    Command("", "judge", "judge",
+    Command("", "judge", "extensions.calibration.command",
             "measure how often a model as judge agrees with people, and with itself",
             "The model judges answers that people labelled. The report gives its agreement with the labels, and the "
             "share of verdicts that change between votes, with the order of the texts, with the wording of the "
@@ -462,7 +460,7 @@ COMMANDS: Final = (
              JSON),
             "Replies are cached, for runs of pytest too. The key is read from OPENAI_API_KEY. "
             "Exit status: 0; 2 if something cannot be used."),
-    Command("", "gateway", "gateway",
+    Command("", "gateway", "extensions.application_calls.command",
             "run a command, and cache, limit, count and replay its model calls",
             "Starts an OpenAI-compatible server on 127.0.0.1, and runs the command with OPENAI_BASE_URL and "
             "OPENAI_API_KEY set to it. The server replies from the cache, the cassette or the real server. Needs the "
@@ -550,7 +548,7 @@ def _run(command: Command, options: argparse.Namespace) -> int:
     """Run a command. Its module is imported only now, since it may import SQLite, clients of models or NumPy."""
     if command.group == "cache":
         _resolve_cache(options)
-    module = import_module(f"pytest_rageval.cli.{command.module}")
+    module = import_module(f"pytest_rageval.{command.module}")
     status: int = getattr(module, f"{command.name.replace('-', '_')}_command")(options)
     return status
 

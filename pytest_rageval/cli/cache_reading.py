@@ -8,7 +8,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from pytest_rageval.cli.console import (
+from pytest_rageval.core.errors import InputError, StoreError
+from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE, Survey, survey
+from pytest_rageval.lib.secret import CACHE_URL, StoreURL
+from pytest_rageval.models.cassette import read_cassette, write_cassette
+from pytest_rageval.models.stores import Namespace, open_store
+from pytest_rageval.models.stores.interface import Damaged, Entry, ReplyStore, mapped_errors
+from pytest_rageval.models.stores.sqlite_file import (
+    FILE,
+    Database,
+    ForeignSchemaError,
+    file_faults,
+    inspect_entries,
+    schema_version,
+)
+from pytest_rageval.run.console import (
     echo,
     echo_err,
     format_bytes,
@@ -17,21 +31,7 @@ from pytest_rageval.cli.console import (
     format_timestamp,
     to_one_line,
 )
-from pytest_rageval.cli.plugin_stores import stores_for
-from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
-from pytest_rageval.errors import InputError, StoreError
-from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.stores import Namespace, open_store
-from pytest_rageval.llm.stores.interface import Damaged, Entry, ReplyStore, mapped_errors
-from pytest_rageval.llm.stores.sqlite_file import (
-    FILE,
-    Database,
-    ForeignSchemaError,
-    file_faults,
-    inspect_entries,
-    schema_version,
-)
-from pytest_rageval.secret import CACHE_URL, StoreURL
+from pytest_rageval.run.plugin_stores import stores_for
 
 __all__ = [
     "BrokenCacheError",

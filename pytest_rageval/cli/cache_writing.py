@@ -23,14 +23,14 @@ from pytest_rageval.cli.cache_reading import (
     open_shared_store,
     split_damaged,
 )
-from pytest_rageval.cli.console import echo, echo_err, format_bytes, format_count, to_one_line
-from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
-from pytest_rageval.errors import InputError, StoreError
-from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, parse_entry, write_cassette
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores import Namespace
-from pytest_rageval.llm.stores.interface import CLAIM_TTL_S, Damaged, Entry
-from pytest_rageval.llm.stores.sqlite_file import (
+from pytest_rageval.core.errors import InputError, StoreError
+from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
+from pytest_rageval.lib.secret import StoreURL
+from pytest_rageval.models.cassette import LaterVersionError, cassette_lines, parse_entry, write_cassette
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores import Namespace
+from pytest_rageval.models.stores.interface import CLAIM_TTL_S, Damaged, Entry
+from pytest_rageval.models.stores.sqlite_file import (
     FILE,
     Database,
     ReplyTable,
@@ -41,7 +41,7 @@ from pytest_rageval.llm.stores.sqlite_file import (
     repair,
     schema_version,
 )
-from pytest_rageval.secret import StoreURL
+from pytest_rageval.run.console import echo, echo_err, format_bytes, format_count, to_one_line
 
 __all__ = ["import_command", "prune_command", "verify_command"]
 

@@ -7,10 +7,10 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
-from pytest_rageval.cli.console import echo
-from pytest_rageval.errors import InputError, did_you_mean
-from pytest_rageval.evaluations.registry import SCORES
-from pytest_rageval.evaluations.scoring import ScoreDef
+from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.run.console import echo
+from pytest_rageval.run.registry import SCORES
+from pytest_rageval.scores.definition import ScoreDef
 
 __all__ = ["scores_command"]
 

@@ -1,10 +1,9 @@
 """Reads eval sets: `load()` reads a file or a folder, `load_records()` records in Python. Both return an `EvalSet`.
 
-- `loading`: `load()` and `load_records()`. `format`: recognises the format of a file. `formats`: one module per format.
+- `loading`: `load()` and `load_records()`. `format`: recognises the format of a file. `formats`: reads each format.
 - `field_map`: renames fields. `records`: converts records to examples and back, and checks every field.
 - `sampling`: draws a random sample while reading; selects a sample by a hash of the ids, or a shard of it.
-- `files`: strict JSON. `corpus`: corpora. `human_labels`: labels for the calibration of a judge.
-- `traces`: exports of tracing tools.
+- `files`: strict JSON. `corpus`: corpora.
 """
 
 from pytest_rageval.evalsets.format import Format

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.datatypes import Document, Span
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import Document, Span
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_records, not_utf8_error
 from pytest_rageval.evalsets.format import COMPRESSION_SUFFIXES
 from pytest_rageval.evalsets.records import Check, check_records

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.datatypes import EvalSet
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import EvalSet
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, OWN_FIELDS, Check, Records, check_records
 
 __all__ = ["RECORD_NUMBER", "check_field_map", "is_target", "map_fields", "near_misses", "refuse_gold_twice"]

@@ -17,8 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn, cast
 
-from pytest_rageval.errors import InputError, parse_failure, require
-from pytest_rageval.files import refuse_special
+from pytest_rageval.core.errors import InputError, parse_failure, require
+from pytest_rageval.lib.files import refuse_special
 
 __all__ = [
     "ARRAY_REMEDY",

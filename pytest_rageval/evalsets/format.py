@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import find_wrapper_key, json_elements, open_file, parse_json
 from pytest_rageval.evalsets.records import EXPORT_KEYS, EXPORT_REMEDY, Records
 

@@ -6,15 +6,15 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pytest_rageval.datatypes import EvalSet
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import EvalSet
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.format import Format, find_format
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample
-from pytest_rageval.files import refuse_special
-from pytest_rageval.foreign_values import data_frame_rows, is_data_frame, to_plain
-from pytest_rageval.lazy import Lazy
+from pytest_rageval.lib.files import refuse_special
+from pytest_rageval.lib.foreign_values import data_frame_rows, is_data_frame, to_plain
+from pytest_rageval.lib.lazy import Lazy
 
 __all__ = ["LoadOptions", "clear_last_evalset", "find_file", "load", "load_records"]
 

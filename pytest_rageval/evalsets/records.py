@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
-from pytest_rageval.concurrency.garbage_collection import fewer_collections
-from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.concurrency.garbage_collection import fewer_collections
+from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
-from pytest_rageval.files import write_atomically
-from pytest_rageval.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
+from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
 
 __all__ = [
     "EXPORT_KEYS",

@@ -2,7 +2,7 @@
 
 - `threshold`: the bounds of one marker.
 - `baseline`: the baseline file. `baseline_update`: the changes that an update makes to it.
-- `threshold_results`: `evaluate_thresholds` evaluates all thresholds of a test, with the following modules.
+- `judge`: `evaluate_thresholds` evaluates all thresholds of a test, with the following modules.
 - `comparison`: pairs each score with its baseline, question by question.
 - `drop_types`: the input and the result of a test of a drop. `drop_tests`: tests the drops jointly.
 - `ratio`: tests the ratio of two latencies.

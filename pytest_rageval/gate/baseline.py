@@ -10,9 +10,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, NotRequired, Self, TypedDict, cast
 
-from pytest_rageval.datatypes import Example
-from pytest_rageval.errors import InputError, did_you_mean, parse_failure
-from pytest_rageval.files import refuse_special, write_atomically
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import InputError, did_you_mean, parse_failure
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.comparison import (
     AnchorPin,
     BaselineExample,
@@ -21,8 +21,8 @@ from pytest_rageval.gate.comparison import (
     SpooledExamples,
     fingerprint_digest,
 )
-from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.spool import Spool
+from pytest_rageval.lib.files import refuse_special, write_atomically
+from pytest_rageval.lib.spool import Spool
 
 __all__ = [
     "MAX_ANSWER_LENGTH",

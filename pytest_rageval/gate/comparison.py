@@ -10,12 +10,12 @@ from math import fsum, isnan, nan
 from types import NoneType
 from typing import Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
-from pytest_rageval.datatypes import Example
-from pytest_rageval.digests import digest
-from pytest_rageval.errors import StaleBaselineError
-from pytest_rageval.plural import counted
-from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.spool import Spool
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import StaleBaselineError
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 __all__ = [

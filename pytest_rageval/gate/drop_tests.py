@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import ceil, fsum, log2, nan
 from typing import Final
 
-from pytest_rageval.datatypes import Example
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_rageval.errors import InputError
-from pytest_rageval.scores import REFERENCE_LATENCY, Score
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.outcome import REFERENCE_LATENCY, Score
 from pytest_rageval.stats.intervals import Quantile
 
 __all__ = ["RatioTestResult", "run_ratio_test"]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError, did_you_mean
-from pytest_rageval.foreign_values import plain_number
-from pytest_rageval.scores import SCORE_KEYWORDS, Relevance, score_name
+from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.outcome import SCORE_KEYWORDS, Relevance, score_name
+from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Final, Literal
 
-from pytest_rageval.errors import Cause
+from pytest_rageval.core.errors import Cause
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
 from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.plural import counted, join_first
-from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The pytest plugin: options, markers, fixtures and hooks. It connects pytest with `session`, which evaluates tests.
+"""The pytest plugin: options, markers, fixtures and hooks. It connects pytest with `run`, which evaluates tests.
 
 pytest imports this module in every run of every project that has the plugin installed. So it imports the rest of the
 plugin only when a run has a marked test.
@@ -8,9 +8,9 @@ plugin only when a run has a marked test.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
-- `completeness`: whether all tests ran. `artifacts`: the files that a run writes.
-- `revision`: the commit under test, which reports and pins name.
-- `batch_plugins`: the hooks of runs in batches.
+- `completeness`: whether all tests ran. `files`: the files that a run writes, and the commit under test, which reports
+  and pins name.
+- `revision`: belongs to `files`.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_rageval.options import OPTIONS, Option
+from pytest_rageval.lib.options import OPTIONS, Option
 from pytest_rageval.plugin.fixtures import (
     rageval,
     rageval_client,
@@ -39,7 +39,7 @@ from pytest_rageval.plugin.markers import MARKERS
 if TYPE_CHECKING:
     from warnings import WarningMessage
 
-    from pytest_rageval.evaluations.registry import Registry
+    from pytest_rageval.run.registry import Registry
 
 __all__ = [
     "pytest_addhooks",
@@ -94,7 +94,7 @@ class Hooks:
         pytest calls the hook once per process, before the first score is computed or the first report is written.
 
         Args:
-            registry: see `pytest_rageval.evaluations.registry.Registry` for its methods.
+            registry: see `pytest_rageval.run.registry.Registry` for its methods.
         """
 
 
@@ -146,7 +146,7 @@ def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
     if key in flags:
         hint = f" It is an option of the command line alone: {flags[key]}."
     else:
-        from pytest_rageval.errors import similar_names  # noqa: PLC0415 - most runs do not need it
+        from pytest_rageval.core.errors import similar_names  # noqa: PLC0415 - most runs do not need it
 
         # The names are compared without the prefix, which would make all of them similar.
         names = [option.name for option in OPTIONS if option.in_ini]

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from pytest_rageval.plural import counted
+from pytest_rageval.lib.plural import counted
 
 __all__ = ["OTHER_PLUGIN", "Annotation", "Place", "annotations", "place_of"]
 

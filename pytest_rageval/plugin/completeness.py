@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_rageval.config import Settings
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.lib.plural import counted, plural
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import (
@@ -21,7 +22,6 @@ from pytest_rageval.plugin.terminal import (
     report_outcome,
     terminal_width,
 )
-from pytest_rageval.plural import counted, plural
 
 __all__ = ["CompletenessPlugin", "WorkerPlugin", "given_options"]
 
@@ -158,7 +158,7 @@ class CompletenessPlugin(_SelectionPlugin):
         elif report.when == "call":
             self._prevented.pop(nodeid, None)
         if results := getattr(report, "rageval", None):
-            from pytest_rageval.reports.results import compared_names  # noqa: PLC0415 - few runs have results
+            from pytest_rageval.reports.build import compared_names  # noqa: PLC0415 - few runs have results
 
             self._compared[nodeid] = compared_names(results["scores"])
 
@@ -247,7 +247,7 @@ class CompletenessPlugin(_SelectionPlugin):
             # Whoever runs some other tests on their machine need not read a line about the gate.
             return
         from pytest_rageval.reports.gated_tests import RanTests, failing_gates  # noqa: PLC0415 - see above
-        from pytest_rageval.session.gate_check import check_gate  # noqa: PLC0415
+        from pytest_rageval.run.gate_check import check_gate  # noqa: PLC0415
 
         ran = RanTests(self._compared, self._prevented, self.collected, claims)
         try:

@@ -12,10 +12,10 @@ import pytest
 from pytest_rageval.plugin.lazy_start import get_evaluation_plugin
 
 if TYPE_CHECKING:
-    from pytest_rageval.embeddings.encoder import CachedEncoder
-    from pytest_rageval.llm.api import LLM
+    from pytest_rageval.extensions.application_calls.server import GatewayServer
+    from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
+    from pytest_rageval.models.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
-    from pytest_rageval.serving.server import GatewayServer
 
 __all__ = [
     "rageval",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_rageval.options import BASELINE, OPTIONS
+from pytest_rageval.lib.options import BASELINE, OPTIONS
 from pytest_rageval.plugin.markers import (
     EVALUATED_MARKERS,
     timeout_warnings,

@@ -58,7 +58,7 @@ def unknown_marker_error(item: pytest.Item) -> str:
     unknown = next((name for name in names if name not in declared), None)
     if unknown is None:
         return ""
-    from pytest_rageval.errors import did_you_mean  # noqa: PLC0415 - most runs do not need it
+    from pytest_rageval.core.errors import did_you_mean  # noqa: PLC0415 - most runs do not need it
 
     known = sorted(name for name in declared if name.startswith("rageval"))
     return (

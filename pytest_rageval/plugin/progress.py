@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from pytest_rageval.lib.printable import one_line
 from pytest_rageval.plugin.terminal import print_line, terminal_width, write_uncaptured
-from pytest_rageval.printable import one_line
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.servers.rate_limits import Stall, StallNotifier
-    from pytest_rageval.llm.usage import Usage
+    from pytest_rageval.models.rate_limits import Stall, StallNotifier
+    from pytest_rageval.models.usage import Usage
 
     Running = tuple[str, Usage] | None
     """The node id of the running test and its usage of models so far; None if no test runs."""
@@ -170,7 +170,7 @@ class Progress:
         if not (stalls or self._stall_notifier):
             return
         if self._stall_notifier is None:
-            from pytest_rageval.llm.servers.rate_limits import StallNotifier  # noqa: PLC0415 - loaded by the first stall
+            from pytest_rageval.models.rate_limits import StallNotifier  # noqa: PLC0415 - loaded by the first stall
 
             self._stall_notifier = StallNotifier(partial(print_line, self._config))
         self._stall_notifier(stalls)
@@ -274,8 +274,8 @@ class WorkersProgress:
 
     def _receive(self, worker: int, message: tuple[Any, Any, Any]) -> None:
         """Process a message of a worker, in the thread that receives it."""
-        from pytest_rageval.llm.servers.rate_limits import Stall  # noqa: PLC0415 - few runs have workers
-        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415
+        from pytest_rageval.models.rate_limits import Stall  # noqa: PLC0415 - few runs have workers
+        from pytest_rageval.models.usage import Usage  # noqa: PLC0415
 
         work, stalls, running_data = message
         with self._lock:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.datatypes import RETRIEVER_CONTEXT, Example, Ranking
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import RETRIEVER_CONTEXT, Example, Ranking
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.outcome import Score
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
-from pytest_rageval.scores import Score
-from pytest_rageval.session import Session
-from pytest_rageval.session.evaluated_test import EvaluatedTest, OutOfBoundsError
-from pytest_rageval.session.pipelines import MarkedTest
+from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import EvaluatedTest, OutOfBoundsError
 
 if TYPE_CHECKING:
-    from pytest_rageval.evaluations.label_agreement import Agreement
+    from pytest_rageval.scores.annotator_agreement import Agreement
 
 __all__ = ["Rageval", "marked_test", "parametrization"]
 
@@ -98,11 +98,7 @@ class Rageval:
             InputError: a name is unknown.
             RagevalError: the answers from all passages cannot be scored.
         """
-        from pytest_rageval.evaluations.label_agreement import (  # noqa: PLC0415 - few tests call this
-            ANNOTATORS,
-            MEASURES,
-            AgreementRequest,
-        )
+        from pytest_rageval.scores.annotator_agreement import ANNOTATORS, MEASURES, AgreementRequest  # noqa: PLC0415 - few tests call this
 
         annotators = ANNOTATORS if annotators is None else annotators
         measures = MEASURES if measures is None else measures

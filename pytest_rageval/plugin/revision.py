@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.git import git_output
+from pytest_rageval.lib.git import git_output
 
 __all__ = ["head_commit", "run_entry"]
 

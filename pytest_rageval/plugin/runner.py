@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.config import ROLES, Settings, destination_kind
-from pytest_rageval.errors import (
+from pytest_rageval.core.errors import (
     CallableError,
     RagevalError,
     ReplyPending,
@@ -21,6 +20,9 @@ from pytest_rageval.errors import (
     exception_text,
     user_frames,
 )
+from pytest_rageval.core.options import ROLES, Settings, destination_kind
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.printable import printable
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS, timeout_mark_error, unknown_marker_error
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -33,20 +35,18 @@ from pytest_rageval.plugin.terminal import (
     print_lines,
     terminal_width,
 )
-from pytest_rageval.plural import counted
-from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
-    from pytest_rageval.evaluations.registry import Registry, Report
+    from pytest_rageval.extensions.application_calls.server import GatewayServer
     from pytest_rageval.gate.baseline import Baseline
-    from pytest_rageval.llm.api import LLM
-    from pytest_rageval.llm.usage import Usage
+    from pytest_rageval.models.api import LLM
+    from pytest_rageval.models.prompt_rendering import Prompts
+    from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.rageval_fixture import Rageval
-    from pytest_rageval.prompts.rendering import Prompts
-    from pytest_rageval.serving.server import GatewayServer
-    from pytest_rageval.session import Session
-    from pytest_rageval.session.default_components import ConfiguredModels, DefaultGenerator, DefaultJudge
-    from pytest_rageval.session.evaluated_test import EvaluatedTest
+    from pytest_rageval.run.default_components import ConfiguredModels, DefaultGenerator, DefaultJudge
+    from pytest_rageval.run.registry import Registry, Report
+    from pytest_rageval.run.session import Session
+    from pytest_rageval.run.test import EvaluatedTest
 
 __all__ = [
     "GATEWAY_CLEANUP",
@@ -139,7 +139,7 @@ class EvaluationPlugin:
         """The session that the tests share. The first use builds it and loads most modules of the package."""
         if self._session is None:
             from pytest_rageval.reports.layout import width  # noqa: PLC0415
-            from pytest_rageval.session import RunContext, Session  # noqa: PLC0415
+            from pytest_rageval.run.session import RunContext, Session  # noqa: PLC0415
 
             self._progress = EvaluationProgress(self.config, self._work, self.running_test, self._width)
             width.set(self._width)
@@ -157,7 +157,7 @@ class EvaluationPlugin:
         of the options: the environment points the user's client to that gateway, so that it must not call the client.
         """
         if self._gateway is None:
-            from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have a gateway
+            from pytest_rageval.extensions.application_calls.server import GatewayServer  # noqa: PLC0415 - few runs have a gateway
 
             self._gateway = fail_on_error(GatewayServer)
             self.config.add_cleanup(self._gateway.close)
@@ -175,13 +175,13 @@ class EvaluationPlugin:
 
     def generator(self, prompts: object, client: object) -> "DefaultGenerator":
         """Return the default generator, with the user's prompts and client."""
-        from pytest_rageval.session.default_components import DefaultGenerator  # noqa: PLC0415 - see session
+        from pytest_rageval.run.default_components import DefaultGenerator  # noqa: PLC0415 - see session
 
         return DefaultGenerator(self.models_of(client), parse_prompts(prompts))
 
     def judge(self, prompts: object, client: object) -> "DefaultJudge":
         """Return the default judge, with the user's prompts and client."""
-        from pytest_rageval.session.default_components import DefaultJudge  # noqa: PLC0415 - see session
+        from pytest_rageval.run.default_components import DefaultJudge  # noqa: PLC0415 - see session
 
         return DefaultJudge(self.models_of(client), parse_prompts(prompts))
 
@@ -196,14 +196,14 @@ class EvaluationPlugin:
         preset_prompts = preset.prompts if preset else {}
         if path is None:
             return preset_prompts
-        from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - few runs have such a file
+        from pytest_rageval.models.prompt_rendering import read_templates  # noqa: PLC0415 - few runs have such a file
 
         return {**preset_prompts, **fail_on_error(lambda: read_templates(path))}
 
     @cached_property
     def registry(self) -> "Registry":
         """The scores, formats, reports and other objects of this package and of other plugins."""
-        from pytest_rageval.evaluations.registry import Registry  # noqa: PLC0415 - see session
+        from pytest_rageval.run.registry import Registry  # noqa: PLC0415 - see session
 
         registry = Registry()
         try:
@@ -271,8 +271,8 @@ class EvaluationPlugin:
         # Invalid prompts are an error even if generator and judge are the user's own, which do not use them.
         parse_prompts(prompts)
         from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
-        from pytest_rageval.session import Components  # noqa: PLC0415
-        from pytest_rageval.session.evaluated_test import EvaluatedTest  # noqa: PLC0415
+        from pytest_rageval.run.inputs import Components  # noqa: PLC0415
+        from pytest_rageval.run.test import EvaluatedTest  # noqa: PLC0415
 
         test = EvaluatedTest(
             self.session,
@@ -317,7 +317,7 @@ class EvaluationPlugin:
         """Return True if a test has received a stub, or a placeholder in place of a model's reply."""
         if self._session is None or self.has_stubs(item):
             return self._session is not None
-        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
+        from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - see session
 
         return self._session.usage.requests > self._usage_before.get(item.nodeid, Usage()).requests
 
@@ -325,7 +325,7 @@ class EvaluationPlugin:
         """Return the node id of the running test and its usage of models so far; None if no test runs."""
         if self._session is None or self._running_nodeid is None:
             return None
-        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
+        from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - see session
 
         nodeid = self._running_nodeid
         return nodeid, self._session.usage - self._usage_before.get(nodeid, Usage())
@@ -339,7 +339,7 @@ class EvaluationPlugin:
         """Return the replies that this process used as lines of a cassette, by key; empty if the run records none."""
         if self._session is None or not self.settings.record:
             return {}
-        from pytest_rageval.llm.cassette import entry_line  # noqa: PLC0415 - few runs record
+        from pytest_rageval.models.cassette import entry_line  # noqa: PLC0415 - few runs record
 
         return {key: entry_line(entry) for key, entry in self._session.gateway.used.items()}
 
@@ -464,7 +464,7 @@ class EvaluationPlugin:
         has_fixture = "rageval" in getattr(item, "fixturenames", ()) or RECEIVED_FIXTURE in item.stash
         if not has_fixture and self._session is None:
             return None
-        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
+        from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - see session
         from pytest_rageval.plugin.rageval_fixture import parametrization  # noqa: PLC0415
 
         run_usage = Usage() if self._session is None else self._session.usage
@@ -532,7 +532,7 @@ def parse_prompts(prompts: object) -> "Prompts | None":
     """Return the prompts of the fixture `rageval_prompts`; None if it is empty. Fail if they are invalid."""
     if prompts == {}:
         return None
-    from pytest_rageval.prompts.rendering import build_prompts  # noqa: PLC0415 - see session
+    from pytest_rageval.models.prompt_rendering import build_prompts  # noqa: PLC0415 - see session
 
     return fail_on_error(lambda: build_prompts(prompts, "rageval_prompts"))
 

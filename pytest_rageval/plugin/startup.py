@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_rageval.config import Settings, resolve
-from pytest_rageval.errors import InputError
-from pytest_rageval.options import OPTIONS
-from pytest_rageval.plugin.artifacts import BaselineWriterPlugin, CassetteWriterPlugin
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.options import Settings, resolve
+from pytest_rageval.lib.options import OPTIONS
 from pytest_rageval.plugin.completeness import CompletenessPlugin, WorkerPlugin, given_options
+from pytest_rageval.plugin.files import BaselineWriterPlugin, CassetteWriterPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GATEWAY_CLEANUP, GATEWAY_SERVER, EvaluationPlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
@@ -77,7 +77,7 @@ def _mode_plugins(config: pytest.Config, settings: Settings) -> list[Any]:
         return [PlanningPlugin()]
     if not settings.batch or config.option.collectonly or hasattr(config, "workerinput"):
         return []
-    from pytest_rageval.plugin import batch_plugins  # noqa: PLC0415 - few runs have batches
+    from pytest_rageval.extensions.batches import plugin as batch_plugins  # noqa: PLC0415 - few runs have batches
 
     if settings.batch not in BATCH_STEPS:
         return [batch_plugins.BatchPlugin(config)]
@@ -95,7 +95,7 @@ def start_gateway(config: pytest.Config, environ: Mapping[str, str]) -> bool:
     Returns:
         True if the gateway was started.
     """
-    from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have a gateway
+    from pytest_rageval.extensions.application_calls.server import GatewayServer  # noqa: PLC0415 - few runs have a gateway
 
     try:
         if not _resolve_settings(config, config.known_args_namespace, environ).gateway:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_rageval.config import Address, Settings, destination_kind
-from pytest_rageval.errors import InputError, RagevalError, exception_text
-from pytest_rageval.plugin.artifacts import CassetteWriterPlugin
+from pytest_rageval.core.errors import InputError, RagevalError, exception_text
+from pytest_rageval.core.options import Address, Settings, destination_kind
+from pytest_rageval.lib.printable import one_line, printable
 from pytest_rageval.plugin.completeness import CompletenessPlugin
+from pytest_rageval.plugin.files import CassetteWriterPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import (
@@ -26,10 +27,9 @@ from pytest_rageval.plugin.terminal import (
     print_lines,
     report_outcome,
 )
-from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.usage import Usage
+    from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.annotations import Place
 
 __all__ = ["LEGEND", "SummaryPlugin"]
@@ -124,8 +124,8 @@ class SummaryPlugin:
         results = vars(report).pop("rageval", None)
         if results is None:
             return
-        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - few runs have results
-        from pytest_rageval.reports.results import REPORTED_KEYS, has_table  # noqa: PLC0415 - see above
+        from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - few runs have results
+        from pytest_rageval.reports.build import REPORTED_KEYS, has_table  # noqa: PLC0415 - see above
 
         nodeid = results["nodeid"]
         self._usage_of[nodeid] = self._usage_of.get(nodeid, Usage()) + Usage.from_dict(results["llm"])
@@ -161,7 +161,7 @@ class SummaryPlugin:
             return
         from pytest_rageval.plugin.revision import run_entry  # noqa: PLC0415
         from pytest_rageval.reports import KINDS, deliver  # noqa: PLC0415 - few runs write reports
-        from pytest_rageval.reports.results import report_document, usage_entry  # noqa: PLC0415
+        from pytest_rageval.reports.build import report_document, usage_entry  # noqa: PLC0415
 
         matrix, ratings = self._systems
         document = report_document(
@@ -202,7 +202,7 @@ class SummaryPlugin:
 
     def _shard_entry(self, session: pytest.Session) -> dict[str, Any]:
         """Return the key `shard` of the report, with what `rageval merge` needs to know about this run."""
-        from pytest_rageval.session.shards.record import shard_entry  # noqa: PLC0415 - few runs are shards
+        from pytest_rageval.run.record import shard_entry  # noqa: PLC0415 - few runs are shards
 
         index, count = self._settings.shard_index, self._settings.shard_count
         self._notes.append(
@@ -261,7 +261,7 @@ class SummaryPlugin:
         self, path: Path, document: Mapping[str, Any], session: pytest.Session
     ) -> dict[str, Any]:
         """Append the run to the history; return its last runs as a key of the document."""
-        from pytest_rageval.reports.history import history_entry, record_run  # noqa: PLC0415 - rare
+        from pytest_rageval.extensions.history.history import history_entry, record_run  # noqa: PLC0415 - rare
 
         entry = history_entry(document)
         if not entry:
@@ -289,7 +289,7 @@ class SummaryPlugin:
     @property
     def _usage(self) -> "Usage":
         """The usage of models by the whole run."""
-        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - loaded by now, if a test used a model
+        from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - loaded by now, if a test used a model
 
         return sum(self._usage_of.values(), Usage(batches=EvaluationPlugin.get(self._config).batch_usage))
 
@@ -312,8 +312,8 @@ class SummaryPlugin:
 
     def _lines(self) -> list[str]:
         """Return the lines of the table, or of the plan."""
+        from pytest_rageval.reports.build import has_table, usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.next_steps import gain_lines  # noqa: PLC0415
-        from pytest_rageval.reports.results import has_table, usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_rageval.errors import RagevalError, Unscored, exception_chain
-from pytest_rageval.printable import one_line, printable
+from pytest_rageval.core.errors import RagevalError, Unscored, exception_chain
+from pytest_rageval.lib.printable import one_line, printable
 
 __all__ = [
     "PASSED",

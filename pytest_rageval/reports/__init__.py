@@ -2,11 +2,10 @@
 
 No module here evaluates a question or calls a model.
 
-- Build the document, which is plain data: `results`, with `notes`, `anomalies`, `questions`, `evidence`, `retrieval`,
-  `judge_calibration`, `systems` and `gated_tests`. `document` declares the types of its entries.
-- Write it: `terminal`, `markdown`, and `html` with `question_rows` and the templates in `page`.
-- Send it as OpenTelemetry events: `otlp`.
-- Scores over many runs: `history` (the file), `trend` (charts as text), `trend_page` (charts as a page).
+- Build the document, which is plain data: `build`, with `notes`, `anomalies`, `questions`, `retrieval`,
+  `systems` and `gated_tests`. `core.document` declares the types of its entries.
+- Write it: `terminal`, `markdown` and `html`.
+- `reading`: reads JSON reports.
 - Helpers: `next_steps` (commands to run next) and `layout` (lines that fit a terminal).
 """
 
@@ -16,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config import Address
-from pytest_rageval.files import write_atomically
-from pytest_rageval.lazy import Lazy
+from pytest_rageval.core.options import Address
+from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.lazy import Lazy
 
 __all__ = ["KINDS", "deliver", "json_report"]
 
@@ -39,10 +38,10 @@ TOKENS_PER_PART: Final = 10_000
 """The number of JSON tokens in one part of a JSON report."""
 
 KINDS: Final[Mapping[str, Callable[..., Any]]] = {
-    ".html": Lazy("reports.html", "html_report"),
+    ".html": Lazy("reports.html.page", "html_report"),
     ".json": json_report,
     ".md": Lazy("reports.markdown", "markdown_report"),
-    "otlp:": Lazy("reports.otlp", "send_events"),
+    "otlp:": Lazy("extensions.otlp", "send_events"),
 }
 """The writers of `--rageval-report`, by the suffix of the file or the scheme of the address."""
 

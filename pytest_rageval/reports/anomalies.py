@@ -6,11 +6,11 @@ The counts are the key `oddities` of a score's entry in the report.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.foreign_values import id_key
-from pytest_rageval.scores import Outcome
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.lib.foreign_values import id_key
 
 if TYPE_CHECKING:
-    from pytest_rageval.datatypes import Ranking
+    from pytest_rageval.core.data import Ranking
 
 __all__ = ["all_zero_reason", "anomalies_entry", "anomalies_text"]
 

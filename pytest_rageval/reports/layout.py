@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Final
 from unicodedata import east_asian_width
 
-from pytest_rageval.printable import printable
+from pytest_rageval.lib.printable import printable
 
 __all__ = ["WIDTH", "align_columns", "field_lines", "width", "wrap_text"]
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.plural import counted
-from pytest_rageval.printable import printable
-from pytest_rageval.reports.document import QuestionEntry, ScoreEntry
+from pytest_rageval.core.document import QuestionEntry, ScoreEntry
+from pytest_rageval.extensions.history.trend import chart_lines, html_entities
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.printable import printable
+from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import wrap_text
 from pytest_rageval.reports.next_steps import gains_text, update_command
 from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
-from pytest_rageval.reports.results import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.systems import matrix_lines, ratings_lines
 from pytest_rageval.reports.terminal import (
     FAILING_VERDICTS,
@@ -30,7 +31,6 @@ from pytest_rageval.reports.terminal import (
     warning_lines,
     wide_cells,
 )
-from pytest_rageval.reports.trend import chart_lines, html_entities
 
 __all__ = ["MAX_CHARS", "MAX_LINES", "Section", "folded_section", "markdown_report"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.notes import significant_gain
-from pytest_rageval.reports.results import sliced_name
 
 __all__ = ["accept_entry", "accept_lines", "gain_lines", "gains_text", "update_command"]
 

@@ -15,13 +15,13 @@ from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pytest_rageval.core.document import ComparisonEntry, ReferenceEntry, ScoreEntry
+from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score
 from pytest_rageval.gate.comparison import AnchorPin, Comparison
 from pytest_rageval.gate.drop_types import DropTestResult
-from pytest_rageval.gate.threshold_results import ThresholdResult
+from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.verdict import drop_interval_text
-from pytest_rageval.plural import counted, join_first
-from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
-from pytest_rageval.scores import REFERENCE_LATENCY, Outcome, Score
+from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN
 

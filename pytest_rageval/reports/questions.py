@@ -7,18 +7,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from pytest_rageval.conversation import conversation_text
-from pytest_rageval.datatypes import Example, Ranking
+from pytest_rageval.core.conversation import conversation_text
+from pytest_rageval.core.data import Example, Ranking
+from pytest_rageval.core.document import QuestionEntry, QuestionsEntry
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import Comparison, ExamplePair
-from pytest_rageval.gate.threshold_results import ThresholdResult
-from pytest_rageval.plural import counted
+from pytest_rageval.gate.judge import ThresholdResult
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_entry
-from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrap_text
 from pytest_rageval.reports.notes import count_causes
-from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.spool import Spool, spooled_map
 
 __all__ = [
     "context_entry",

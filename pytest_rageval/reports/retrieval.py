@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from pytest_rageval.datatypes import Ranking
-from pytest_rageval.llm.budget import count_tokens
-from pytest_rageval.prompts.templates import numbered_list
-from pytest_rageval.reports.document import RetrievalEntry
-from pytest_rageval.scores import Score
+from pytest_rageval.core.data import Ranking
+from pytest_rageval.core.document import RetrievalEntry
+from pytest_rageval.core.outcome import Score
+from pytest_rageval.models.budget import count_tokens
+from pytest_rageval.models.prompts import numbered_list
 from pytest_rageval.stats.intervals import Quantile
 
 __all__ = ["Retrieval", "longest_retrievals", "retrieval_entry", "retrieval_from_ranking", "retrieval_lines"]

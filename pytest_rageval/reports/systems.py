@@ -10,9 +10,9 @@ from dataclasses import asdict
 from itertools import chain, combinations
 from typing import Any, Final
 
-from pytest_rageval.plural import counted
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.layout import WIDTH, align_columns
-from pytest_rageval.reports.results import evalset_text, sliced_name
 from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.systems import Battle, Standing, UnratableError, bradley_terry, compare_with_best
 

@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from pytest_rageval.lazy import Lazy
-from pytest_rageval.llm.usage import Usage
-from pytest_rageval.plural import counted, plural, singular
+from pytest_rageval.core.document import ScoreEntry
+from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.plural import counted, plural, singular
+from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
-from pytest_rageval.reports.document import ScoreEntry
+from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.layout import align_columns
 from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, slice_warnings
-from pytest_rageval.reports.results import evalset_text, sliced_name
 
 __all__ = [
     "FAILING_VERDICTS",
@@ -77,8 +77,8 @@ SIGNS: Final = {
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
 
 # Imported at the first use: few runs have a calibration or an agreement.
-calibration_lines: Final = Lazy("reports.judge_calibration", "calibration_lines")
-agreement_lines: Final = Lazy("reports.judge_calibration", "agreement_lines")
+calibration_lines: Final = Lazy("extensions.calibration.report", "calibration_lines")
+agreement_lines: Final = Lazy("extensions.calibration.report", "agreement_lines")
 missing_text: Final = Lazy("reports.gated_tests", "missing_text")  # few runs have a baseline
 
 

@@ -4,9 +4,8 @@
 - `adapters`: create a `Search` from each supported kind of retriever.
 - `result_shapes`: finds the documents in a result. `documents`: converts them. `fields`: their fields by path.
 - `query_batcher`: groups questions into batches, for retrievers that accept several questions in one call.
-- `executor`, `worker`: run a retriever in other processes.
-- `bm25`, `dense`, `llm_baselines`: baseline retrievers.
-- `trec_run`, `trace_run`: replay recorded rankings.
+- `bm25`, `llm_baselines`: baseline retrievers; dense ones are in `extensions.embeddings`.
+- `trec_run`: replays a recorded ranking.
 """
 
 from collections import Counter
@@ -14,16 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.datatypes import Example, Ranking, Retrieval, SpooledDocuments
-from pytest_rageval.digests import digest
-from pytest_rageval.errors import Cause, InputError, QueryError, Unscored
-from pytest_rageval.lazy import Lazy
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Example, Ranking, Retrieval, SpooledDocuments
+from pytest_rageval.core.errors import Cause, InputError, QueryError, Unscored
+from pytest_rageval.core.user_code import InvalidResult, UserCallable, is_cached
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample
-from pytest_rageval.user_code import InvalidResult, UserCallable, is_cached
 
 if TYPE_CHECKING:
     from pytest_rageval.retrievers.query_batcher import QueryBatcher
@@ -235,7 +234,7 @@ def adapt_retriever(  # noqa: PLR0913 - the parts of a test that it depends on
     """
     replays = is_cached(retriever) or getattr(retriever, "replays", False) is True
     if executor is not None and not replays:
-        from pytest_rageval.retrievers.executor import read_remote_result, search_in_executor  # noqa: PLC0415 - few runs have an executor
+        from pytest_rageval.extensions.executor.executor import read_remote_result, search_in_executor  # noqa: PLC0415 - few runs have an executor
 
         cause = _cause(name)
         search = search_in_executor(

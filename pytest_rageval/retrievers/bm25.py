@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-from pytest_rageval.datatypes import Document
-from pytest_rageval.errors import InputError
-from pytest_rageval.plural import counted
+from pytest_rageval.core.data import Document
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.tokenize import CharacterMap, is_word_character, normal_form
 from pytest_rageval.retrievers.documents import corpus_from
-from pytest_rageval.tokenize import CharacterMap, is_word_character, normal_form
 
 __all__ = ["ENGLISH", "BM25Retriever", "words"]
 

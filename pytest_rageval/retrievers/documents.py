@@ -9,10 +9,11 @@ from math import inf
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
-from pytest_rageval.datatypes import Document, Retrieval, Span, SpooledDocuments, Step
-from pytest_rageval.digests import digest
-from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.foreign_values import (
+from pytest_rageval.core.data import Document, Retrieval, Span, SpooledDocuments, Step
+from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.user_code import InvalidResult, as_number, bounded_list, bounded_text
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import (
     as_identifier,
     as_mapping,
     data_frame_rows,
@@ -20,7 +21,7 @@ from pytest_rageval.foreign_values import (
     is_identifier,
     is_missing,
 )
-from pytest_rageval.printable import text_of
+from pytest_rageval.lib.printable import text_of
 from pytest_rageval.retrievers.fields import FieldSample, flat_fields, value_at
 from pytest_rageval.retrievers.result_shapes import (
     ID_NAMES,
@@ -29,7 +30,6 @@ from pytest_rageval.retrievers.result_shapes import (
     TEXT_NAMES,
     documents_in,
 )
-from pytest_rageval.user_code import InvalidResult, as_number, bounded_list, bounded_text
 
 __all__ = ["corpus_from", "document_from", "document_list", "is_document_list", "retrieval_from"]
 

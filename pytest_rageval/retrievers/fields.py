@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from pytest_rageval.datatypes import Document, Ranking
-from pytest_rageval.foreign_values import as_identifier, as_mapping, id_key, is_missing
+from pytest_rageval.core.data import Document, Ranking
+from pytest_rageval.lib.foreign_values import as_identifier, as_mapping, id_key, is_missing
 from pytest_rageval.retrievers.result_shapes import TEXT_NAMES
 
 __all__ = ["FieldSample", "GoldField", "flat_fields", "value_at"]

@@ -18,14 +18,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pytest_rageval.datatypes import Document, Ranking, Retrieval
-from pytest_rageval.errors import CallableError, InputError, Unscored, is_placeholder
-from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.messages import empty_reason
-from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, Prompts
+from pytest_rageval.core.data import Document, Ranking, Retrieval
+from pytest_rageval.core.errors import CallableError, InputError, Unscored, is_placeholder
+from pytest_rageval.core.user_code import InvalidResult, read_to_end
+from pytest_rageval.models.api import LLM
+from pytest_rageval.models.messages import empty_reason
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.user_code import InvalidResult, read_to_end
 
 __all__ = [
     "RRF_K",

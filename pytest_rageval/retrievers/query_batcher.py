@@ -5,11 +5,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.concurrency.gathering import CallbackFuture
-from pytest_rageval.concurrency.inline import is_inline, require_loop
-from pytest_rageval.errors import CallableError, RagevalError, Unscored
-from pytest_rageval.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.concurrency.gathering import CallbackFuture
+from pytest_rageval.core.concurrency.inline import is_inline, require_loop
+from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
+from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
 
 __all__ = ["QueryBatcher"]
 

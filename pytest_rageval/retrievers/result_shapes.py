@@ -7,9 +7,15 @@ the store, and a shape is read only if it has one meaning.
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pytest_rageval.foreign_values import as_mapping, data_frame_rows, is_data_frame, is_missing, is_record
-from pytest_rageval.plural import counted
-from pytest_rageval.user_code import InvalidResult
+from pytest_rageval.core.user_code import InvalidResult
+from pytest_rageval.lib.foreign_values import (
+    as_mapping,
+    data_frame_rows,
+    is_data_frame,
+    is_missing,
+    is_record,
+)
+from pytest_rageval.lib.plural import counted
 
 __all__ = ["ID_NAMES", "METADATA_NAMES", "SCORE_NAMES", "TEXT_NAMES", "documents_in"]
 

@@ -11,15 +11,15 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.concurrency.garbage_collection import fewer_collections
-from pytest_rageval.conversation import Message
-from pytest_rageval.datatypes import Document, Example, SpooledDocuments
-from pytest_rageval.digests import digest
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.concurrency.garbage_collection import fewer_collections
+from pytest_rageval.core.conversation import Message
+from pytest_rageval.core.data import Document, Example, SpooledDocuments
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import open_file, read_lines
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.trec import is_json_by_topic, read_numbers_by_topic, split_cells
-from pytest_rageval.foreign_values import id_key
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import id_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,7 +1,6 @@
 """Statistics over the scores of examples: numbers in, numbers out.
 
-- `intervals`, `bootstrap`: confidence intervals of means and quantiles. `prediction_powered`: means from few human
-  labels.
+- `intervals`, `bootstrap`: confidence intervals of means and quantiles.
 - `paired_tests`: the gate's joint test of paired differences. It consists of `mcnemar` (scores of 0 and 1),
   `sign_flips` (all other scores) and `noninferiority` (does not assume symmetry).
 - `power`: the smallest drop that a test can detect. `sequential`: tests that are repeated as data arrives.

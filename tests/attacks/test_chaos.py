@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.stores.sqlite_file import FILE
+from pytest_rageval.models.messages import Request
+from pytest_rageval.models.stores.sqlite_file import FILE
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,13 +9,13 @@ import zlib
 
 import pytest
 
-from pytest_rageval.errors import Unscored
-from pytest_rageval.llm.messages import MAX_REPLY_LENGTH, Request, TooLarge
-from pytest_rageval.llm.servers.client import Client, RetryableError
-from pytest_rageval.llm.servers.connection import MAX_BODY_BYTES
-from pytest_rageval.llm.servers.server import RemoteServer
+from pytest_rageval.core.errors import Unscored
+from pytest_rageval.models.client import Client, RetryableError
+from pytest_rageval.models.connection import MAX_BODY_BYTES
+from pytest_rageval.models.messages import MAX_REPLY_LENGTH, Request, TooLarge
+from pytest_rageval.models.server import RemoteServer
 from tests.llm_server import Cut
-from tests.unit.llm.scripted import Answer, ScriptedServer, completion
+from tests.unit.models.scripted import Answer, ScriptedServer, completion
 
 ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
 MIB = 2**20
@@ -25,11 +25,11 @@ import asyncio, resource, sys
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-import openai, pytest_rageval.llm.servers.connection
-from pytest_rageval.errors import Unscored
-from pytest_rageval.llm.servers.client import Client
-from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.servers.server import RemoteServer
+import openai, pytest_rageval.models.connection
+from pytest_rageval.core.errors import Unscored
+from pytest_rageval.models.client import Client
+from pytest_rageval.models.messages import Request
+from pytest_rageval.models.server import RemoteServer
 
 before = peak()
 

@@ -19,52 +19,42 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval import errors, printable, tokenize
-from pytest_rageval.answers import (
-    abstention,
-    citations,
-    judge_json,
-    judge_replies,
-    overlap,
-)
+from pytest_rageval.answers import abstention, citations, overlap
 from pytest_rageval.answers.canonical import is_long, matches_any
 from pytest_rageval.answers.citations import match_listed_answers
-from pytest_rageval.answers.embedding import cosine
-from pytest_rageval.cli import console as show
-from pytest_rageval.cli import evalset_generate as candidates
-from pytest_rageval.cli import quotes
-from pytest_rageval.datatypes import Document, Gold, Ranking, excerpt
-from pytest_rageval.embeddings.encoder import shared_encoder
-from pytest_rageval.errors import InputError, Unscored
+from pytest_rageval.answers.judge import replies as judge_replies
+from pytest_rageval.answers.judge import reply_json as judge_json
+from pytest_rageval.core import errors
+from pytest_rageval.core.data import Document, Gold, Ranking, excerpt
+from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
-from pytest_rageval.llm import budget
-from pytest_rageval.llm import messages as reply
-from pytest_rageval.llm.messages import without_reasoning
-from pytest_rageval.llm.servers import rate_limits
-from pytest_rageval.llm.servers.sender import UnsupportedParams
-from pytest_rageval.measures import gold_matching as gold_overlap
-from pytest_rageval.measures import (
-    gold_matching as labels,
-)
-from pytest_rageval.measures import (
-    near_duplicates,
-)
-from pytest_rageval.measures import (
-    near_duplicates as similar_questions,
-)
-from pytest_rageval.measures import (
-    near_duplicates as words,
-)
-from pytest_rageval.prompts import rendering as continuing
-from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
-from pytest_rageval.prompts.templates import fence, fence_token
-from pytest_rageval.reports import layout, page, question_rows
+from pytest_rageval.extensions.embeddings.encoder import shared_encoder
+from pytest_rageval.extensions.embeddings.measures import cosine
+from pytest_rageval.extensions.evalset_tools import generate as candidates
+from pytest_rageval.extensions.evalset_tools import quotes
+from pytest_rageval.lib import printable, tokenize
+from pytest_rageval.lib.tokenize import normal_form
+from pytest_rageval.models import budget, rate_limits
+from pytest_rageval.models import messages as reply
+from pytest_rageval.models import prompt_rendering as continuing
+from pytest_rageval.models.messages import without_reasoning
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
+from pytest_rageval.models.prompts import fence, fence_token
+from pytest_rageval.models.sender import UnsupportedParams
+from pytest_rageval.reports import html as page
+from pytest_rageval.reports import layout
 from pytest_rageval.reports import markdown as markdown_report
+from pytest_rageval.reports.html import question_rows
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.retrievers import bm25 as search_words
 from pytest_rageval.retrievers import llm_baselines as fusion
-from pytest_rageval.tokenize import normal_form
+from pytest_rageval.run import console as show
+from pytest_rageval.scores.measures import gold_matching as gold_overlap
+from pytest_rageval.scores.measures import gold_matching as labels
+from pytest_rageval.scores.measures import near_duplicates
+from pytest_rageval.scores.measures import near_duplicates as similar_questions
+from pytest_rageval.scores.measures import near_duplicates as words
 
 pytestmark = pytest.mark.slow
 

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.stores.sqlite_file import FILE, Database
 from tests.llm_server import Fault, clerk
 from tests.store_kinds import stored_entries
-from tests.unit.llm.scripted import completion
+from tests.unit.models.scripted import completion
 
 pytestmark = pytest.mark.slow
 

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.config import Settings
-from pytest_rageval.errors import StoreError
-from pytest_rageval.llm.cassette import entry_line, read_cassette
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.usage import Usage
-from pytest_rageval.reports.history import history_entry
-from pytest_rageval.reports.results import report_document, usage_entry
-from tests.unit.session.marked import EVALS, NODEID, components, threshold
-from tests.unit.session.shards.sharded import evaluated_in, outcome_of, shards_of, write_baseline
+from pytest_rageval.core.errors import StoreError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.extensions.history.history import history_entry
+from pytest_rageval.models.cassette import entry_line, read_cassette
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.usage import Usage
+from pytest_rageval.reports.build import report_document, usage_entry
+from tests.unit.extensions.shards.sharded import evaluated_in, outcome_of, shards_of, write_baseline
+from tests.unit.run.marked import EVALS, NODEID, components, threshold
 
 pytestmark = pytest.mark.slow
 

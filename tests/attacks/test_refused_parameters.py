@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.errors import RagevalError, Unscored
-from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers.client import Client
-from pytest_rageval.llm.servers.rate_limits import Limiter
-from pytest_rageval.llm.servers.sender import Sender
-from pytest_rageval.llm.servers.server import RemoteServer
-from tests.unit.llm.scripted import Answer, ScriptedServer
+from pytest_rageval.core.errors import RagevalError, Unscored
+from pytest_rageval.models.client import Client
+from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.rate_limits import Limiter
+from pytest_rageval.models.sender import Sender
+from pytest_rageval.models.server import RemoteServer
+from tests.unit.models.scripted import Answer, ScriptedServer
 
 SENT: dict[str, Any] = {
     "temperature": 0.5,

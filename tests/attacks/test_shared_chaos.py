@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.messages import Request
+from pytest_rageval.models.messages import Request
 from tests.redis_server import RedisServer
 
 pytestmark = [

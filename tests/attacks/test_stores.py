@@ -21,14 +21,14 @@ import numpy as np
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.embeddings.store import EMBEDDINGS_FILE as EMBEDDINGS
-from pytest_rageval.embeddings.store import EmbeddingStore
-from pytest_rageval.errors import RagevalError, StoreError
-from pytest_rageval.files import UntrustedFolderError, make_cache_folder
-from pytest_rageval.llm.cassette import entry_line, read_cassette
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
+from pytest_rageval.core.errors import RagevalError, StoreError
+from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE as EMBEDDINGS
+from pytest_rageval.extensions.embeddings.store import EmbeddingStore
+from pytest_rageval.lib.files import UntrustedFolderError, make_cache_folder
+from pytest_rageval.models.cassette import entry_line, read_cassette
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.stores.sqlite_file import FILE, Database, ReplyTable
 from tests.store_kinds import stored_entries
 
 pytestmark = pytest.mark.slow
@@ -124,8 +124,8 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
     code = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from pytest_rageval.errors import StoreError\n"
-        "from pytest_rageval.llm.cassette import read_cassette\n"
+        "from pytest_rageval.core.errors import StoreError\n"
+        "from pytest_rageval.models.cassette import read_cassette\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    read_cassette(Path(sys.argv[1]))\n"
         "except StoreError as error:\n    print(error)\n"
@@ -142,7 +142,7 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
 
 def test_many_entries_are_read_up_to_a_limit(tmp_path, monkeypatch):
     """Each line counts at least as much as the memory of its entry."""
-    monkeypatch.setattr("pytest_rageval.llm.cassette.MAX_FILE_BYTES", 1000 * 512)
+    monkeypatch.setattr("pytest_rageval.models.cassette.MAX_FILE_BYTES", 1000 * 512)
     bomb = tmp_path / "tape.jsonl.gz"
     _bomb(bomb, LINES, 1000)
     assert len(read_cassette(bomb)) == 1

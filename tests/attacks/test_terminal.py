@@ -19,9 +19,9 @@ import pytest
 
 import pytest_rageval
 from pytest_rageval.cli import main
-from pytest_rageval.llm.cassette import write_cassette
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.models.cassette import write_cassette
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
 from tests.integration.conftest import Project
 from tests.llm_server import Cut, Fault, LLMServer, Said
 from tests.unit.cli.folders import CacheFolder, entry
@@ -348,7 +348,7 @@ def test_the_judge_command_prints_no_control_sequences(
     assert not _obeyed(printed)
 
 
-PRINTING = {"plugin/terminal.py", "cli/console.py", "llm/servers/embedded_server.py"}
+PRINTING = {"plugin/terminal.py", "run/console.py", "extensions/providers/embedded_server.py"}
 """The modules that may print. The last runs as a separate process, which prints its address."""
 
 

@@ -13,13 +13,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.config import Settings
-from pytest_rageval.datatypes import EvalSet
-from pytest_rageval.errors import RagevalError
-from pytest_rageval.evaluations.label_agreement import ANNOTATORS, AgreementRequest
-from pytest_rageval.reports.judge_calibration import agreement_lines
-from pytest_rageval.session import Components, Session
-from pytest_rageval.session.default_components import DefaultGenerator
+from pytest_rageval.core.data import EvalSet
+from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.extensions.calibration.report import agreement_lines
+from pytest_rageval.run.default_components import DefaultGenerator
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.annotator_agreement import ANNOTATORS, AgreementRequest
 from tests.benchmarks.real_data import ms_marco
 
 KS = (1, 3, 5, 10)

@@ -20,22 +20,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.judge_replies import parse_preference
-from pytest_rageval.config import Settings
-from pytest_rageval.datatypes import Document, EvalSet
-from pytest_rageval.errors import RagevalError
+from pytest_rageval.answers.judge.replies import parse_preference
+from pytest_rageval.core.data import Document, EvalSet
+from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.options import Settings
 from pytest_rageval.evalsets import from_records
-from pytest_rageval.evaluations.arena import arena_notes
-from pytest_rageval.evaluations.pipeline import ScoreRequest
-from pytest_rageval.llm.api import LLM
-from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS
-from pytest_rageval.reports.results import score_entry, usage_entry, usage_lines
+from pytest_rageval.lib.spool import Spool
+from pytest_rageval.models.api import LLM
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
+from pytest_rageval.reports.build import score_entry, usage_entry, usage_lines
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import table_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.session import Components, Session
-from pytest_rageval.session.default_components import DefaultGenerator
-from pytest_rageval.spool import Spool
+from pytest_rageval.run.default_components import DefaultGenerator
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.arena import arena_notes
+from pytest_rageval.scores.pipeline import ScoreRequest
 from tests.benchmarks.real_data import DATA, Search, say
 
 DOMAINS = ("recreation", "writing")

@@ -13,8 +13,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.embeddings.encoder import Vectors
-from pytest_rageval.retrievers.dense import BATCH, DenseRetriever
+from pytest_rageval.extensions.embeddings.dense import BATCH, DenseRetriever
+from pytest_rageval.extensions.embeddings.encoder import Vectors
 
 PASSAGES, DIMENSIONS, K, RUNS = 100_000, 384, 10, 7
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import openai
 
-from pytest_rageval.config import Settings
-from pytest_rageval.secret import BaseURL
-from pytest_rageval.serving.server import GatewayServer
-from pytest_rageval.session import Session
+from pytest_rageval.core.options import Settings
+from pytest_rageval.extensions.application_calls.server import GatewayServer
+from pytest_rageval.lib.secret import BaseURL
+from pytest_rageval.run.session import Session
 
 SERVER = Path(__file__).parents[1] / "llm_server.py"
 REQUESTS, IN_FLIGHT, LATENCY_MS = 200, 20, 200

@@ -16,11 +16,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.llm_judge import LLMJudge
-from pytest_rageval.cli.judge import Trial, compare_fences, summarize_trials
-from pytest_rageval.llm.gateway import Gateway, GatewaySettings
-from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers.server import EmbeddedServer, RequestPolicy, resolve_weights
+from pytest_rageval.answers.judge.llm_judge import LLMJudge
+from pytest_rageval.extensions.calibration.command import Trial, compare_fences, summarize_trials
+from pytest_rageval.models.gateway import Gateway, GatewaySettings
+from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.server import EmbeddedServer, RequestPolicy, resolve_weights
 from pytest_rageval.stats.intervals import wilson_interval
 
 YES_OR_NO = 'root ::= "yes" | "no"'

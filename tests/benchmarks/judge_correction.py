@@ -13,8 +13,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
 from pytest_rageval.stats.intervals import wilson_interval
-from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 
 UNLABELLED = 1000
 

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.datatypes import Document, Example, Gold, Ranking
-from pytest_rageval.files import write_atomically
+from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports import json_report
-from pytest_rageval.reports.evidence import evaluated_questions, explained_examples
-from pytest_rageval.reports.results import report_document, score_entry
+from pytest_rageval.reports.build import report_document, score_entry
+from pytest_rageval.reports.html.evidence import evaluated_questions, explained_examples
 from pytest_rageval.reports.retrieval import longest_retrievals
-from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.spool import Spool
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.servers.client import Client
+from pytest_rageval.models.client import Client
+from pytest_rageval.models.messages import Reply
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 import numpy as np
 import pytrec_eval
 
-from pytest_rageval.datatypes import Document, Gold, Ranking
-from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.measures.ranking import MEASURES, Labels
+from pytest_rageval.core.data import Document, Gold, Ranking
+from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels
+from pytest_rageval.scores.measures.ranking import MEASURES, Labels
 
 QUERIES, DEPTH, JUDGED, K = 10_000, 100, 20, 10
 TREC = {

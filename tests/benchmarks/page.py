@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from playwright.sync_api import Browser, sync_playwright
 
-from pytest_rageval.files import write_atomically
-from pytest_rageval.reports.html import html_report
+from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.reports.html.page import html_report
 from tests.benchmarks.large_report import large_document
 from tests.browser.conftest import start
 

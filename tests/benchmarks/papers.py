@@ -28,19 +28,20 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.config import Settings
-from pytest_rageval.datatypes import EvalSet
-from pytest_rageval.errors import RagevalError
-from pytest_rageval.evaluations.arena import arena_notes
-from pytest_rageval.evaluations.label_agreement import ANNOTATORS, AgreementRequest
-from pytest_rageval.evaluations.llm_reteval import RECALL_ERRED, triage_notes
-from pytest_rageval.evaluations.pipeline import ScoreRequest
-from pytest_rageval.reports.results import score_entry
+from pytest_rageval.core.data import EvalSet
+from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.outcome import Score
+from pytest_rageval.extensions.embeddings.dense import PooledRetriever
+from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines
-from pytest_rageval.retrievers.dense import PooledRetriever
-from pytest_rageval.scores import Score
-from pytest_rageval.session import Components, Session
-from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.annotator_agreement import ANNOTATORS, AgreementRequest
+from pytest_rageval.scores.arena import arena_notes
+from pytest_rageval.scores.llm_reteval import RECALL_ERRED, triage_notes
+from pytest_rageval.scores.pipeline import ScoreRequest
 from tests.benchmarks import arena
 from tests.benchmarks.annotators import EmbeddedJudge
 from tests.benchmarks.real_data import ms_marco_pools, nq_open, say

@@ -18,15 +18,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_rageval.config import Settings
-from pytest_rageval.datatypes import Document, EvalSet
-from pytest_rageval.errors import RagevalError
+from pytest_rageval.core.data import Document, EvalSet
+from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.options import Settings
 from pytest_rageval.evalsets import from_records
-from pytest_rageval.evaluations.pipeline import ScoreRequest
+from pytest_rageval.extensions.embeddings.dense import PooledRetriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.retrievers.dense import PooledRetriever
-from pytest_rageval.session import Components, Session
-from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.pipeline import ScoreRequest
 
 DATA = Path(os.environ.get("RAGEVAL_TEST_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 Search = Callable[[str, int], list[Document]]

@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_rageval.llm.gateway import Gateway, GatewaySettings
-from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
-from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database, ReplyTable
+from pytest_rageval.models.gateway import Gateway, GatewaySettings
+from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.server import RemoteServer, RequestPolicy
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.stores.sqlite_file import FILE, Database, ReplyTable
 
 SERVER = Path(__file__).parents[1] / "llm_server.py"
 PASSAGES = "The quick brown fox jumps over the lazy dog, and item-{i} has the code c{i}x. " * 20

@@ -23,13 +23,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.gateway import Gateway, GatewaySettings
-from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
-from pytest_rageval.llm.stores import store_opener
-from pytest_rageval.llm.stores.interface import Entry, OpenStore
-from pytest_rageval.llm.stores.sqlite import SqliteStore
-from pytest_rageval.secret import parse_cache
+from pytest_rageval.lib.secret import parse_cache
+from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.gateway import Gateway, GatewaySettings
+from pytest_rageval.models.server import RemoteServer, RequestPolicy
+from pytest_rageval.models.stores import store_opener
+from pytest_rageval.models.stores.interface import Entry, OpenStore
+from pytest_rageval.models.stores.sqlite import SqliteStore
 from tests.benchmarks.replies import SERVER, reply, request, request_by_client, seconds
 from tests.redis_server import RedisServer
 

@@ -15,19 +15,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.config import Settings
-from pytest_rageval.datatypes import Document, EvalSet
-from pytest_rageval.errors import RagevalError
-from pytest_rageval.evaluations.pipeline import ScoreRequest
-from pytest_rageval.reports.results import score_entry
+from pytest_rageval.core.data import Document, EvalSet
+from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.outcome import Score
+from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
+from pytest_rageval.lib.spool import Spool
+from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.retrievers.dense import DenseRetriever, PooledRetriever
 from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRetriever, HyDERetriever
-from pytest_rageval.scores import Score
-from pytest_rageval.session import Components, Session
-from pytest_rageval.session.default_components import DefaultGenerator, DefaultJudge
-from pytest_rageval.spool import Spool
+from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.bootstrap import bca_means
 from tests.benchmarks.real_data import ms_marco_pools, say
 

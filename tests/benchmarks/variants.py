@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from pytest_rageval.measures.ranking import hit, map_, mrr, ndcg
 from pytest_rageval.retrievers.bm25 import words
+from pytest_rageval.scores.measures.ranking import hit, map_, mrr, ndcg
 
 DATA = Path(os.environ.get("RAGEVAL_TEST_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 DEPTH = 5

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from pytest_rageval.reports.html import html_report
+from pytest_rageval.reports.html.page import html_report
 from tests.browser.runs import QUESTIONS, wide_document
 from tests.unit.reports.whole_document import whole_document
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from pytest_rageval.reports.html import html_report
+from pytest_rageval.reports.html.page import html_report
 from tests.browser.conftest import VIOLATIONS, Visitor
 from tests.browser.runs import planted_run
 from tests.unit.reports.whole_document import planted, whole_document

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.stores.interface import ReplyStore
+from pytest_rageval.models.stores.interface import ReplyStore
 from tests.store_kinds import KINDS, OPEN, Kind, opened
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from pytest_rageval.llm.messages import Reply, replace_surrogates
-from pytest_rageval.llm.stores.interface import CLAIM_TTL_S, Damaged, Entry, ReplyStore, Spending
+from pytest_rageval.models.messages import Reply, replace_surrogates
+from pytest_rageval.models.stores.interface import CLAIM_TTL_S, Damaged, Entry, ReplyStore, Spending
 from tests.store_kinds import Kind, opened
 
 Open = Callable[..., ReplyStore]
@@ -308,8 +308,8 @@ ASK_ALL = """
 keys = [f"{number:03x}" for number in range(60)]
 random.seed(int(sys.argv[1]))
 random.shuffle(keys)
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
 while keys:
     for key, found in store.claim(keys[:7]).items():
         if found is True:
@@ -341,7 +341,7 @@ def test_eight_processes_ask_once(start: Start) -> None:
 
 
 SPEND_ALL = """
-from pytest_rageval.llm.stores.interface import Spending
+from pytest_rageval.models.stores.interface import Spending
 made = 0
 while True:
     state = store.spend("r", Spending(open_calls=1, open_cost=0.25), max_calls=100, max_cost=20.0)
@@ -363,8 +363,8 @@ def test_eight_processes_spend_no_more_than_the_limit(start: Start, stores: Open
 
 
 KEEP_ON = """
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
 number = 0
 while True:
     keys = [f"{sys.argv[1]}-{number:05x}-{each}" for each in range(20)]
@@ -444,8 +444,8 @@ def test_a_process_with_another_time(start: Start, stores: Open, shift: float) -
     assert store.claim(["here"]) == {"here": True}
     store.keep([_entry("kept here")])
     code = """
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
 assert store.claim(["here", "there", "kept here"]) == {"here": False, "there": True, "kept here": Reply("x", "m")}
 store.keep([Entry("kept there", Reply("y", "m"))])
 print("done", flush=True)
@@ -462,8 +462,8 @@ time.sleep(600)
 def test_a_process_that_was_stopped_knows_what_it_lost(start: Start, stores: Open) -> None:
     """A process that was suspended loses its claim to another one, and gets the reply that was stored first."""
     code = """
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
 store.claim(["a", "b"])
 print("claimed", flush=True)
 os.kill(os.getpid(), 19)

@@ -5,15 +5,15 @@ import tomllib
 
 import pytest
 
-from pytest_rageval.config import OPTIONS
-from pytest_rageval.evaluations.registry import SCORES
+from pytest_rageval.core.options import OPTIONS
+from pytest_rageval.core.outcome import Spec
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.prompts.templates import TEMPLATES
-from pytest_rageval.scores import Spec
+from pytest_rageval.models.prompts import TEMPLATES
+from pytest_rageval.run.registry import SCORES
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "explanation" / "deviations.md").read_text(encoding="utf-8")
-PRESETS = tomllib.loads((ROOT / "pytest_rageval" / "config" / "presets.toml").read_text(encoding="utf-8"))
+PRESETS = tomllib.loads((ROOT / "pytest_rageval" / "core" / "presets.toml").read_text(encoding="utf-8"))
 SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", PAGE))
 
 

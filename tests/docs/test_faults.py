@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_rageval.config import OPTIONS
+from pytest_rageval.core.options import OPTIONS
 from tests.docs.pages import ROOT
 
 # By the first words of a row: the tests that show what it says, by file and function below `tests/`.
@@ -27,14 +27,14 @@ SHOWN_BY = {
     "No success": ["attacks/test_hangs.py::test_one_patience_for_a_server_and_not_one_for_each_question"],
     "No server": [
         "integration/test_bad_input.py::test_no_server_is_an_error_that_says_so_once",
-        "unit/llm/servers/test_key_command.py::test_an_expired_key_is_asked_for_again",
+        "unit/models/test_key_command.py::test_an_expired_key_is_asked_for_again",
     ],
     "A reply that is no": [
         "attacks/test_malformed_replies.py::test_a_malformed_reply_is_one_unscored_example"
     ],
     "An empty reply": [
         "attacks/test_money.py::test_an_empty_reply_is_requested_once_per_run",
-        "unit/llm/servers/test_sender.py::test_a_prompt_that_is_too_long_has_its_own_error",
+        "unit/models/test_sender.py::test_a_prompt_that_is_too_long_has_its_own_error",
     ],
     "The judge's verdict": [
         "attacks/test_malformed_replies.py::test_a_malformed_verdict_is_one_unscored_example"
@@ -54,11 +54,11 @@ SHOWN_BY = {
     "The cache folder": [
         "integration/test_interruptions.py::test_no_request_is_sent_if_its_reply_cannot_be_cached",
         "integration/test_interruptions.py::test_a_complete_cassette_needs_no_cache",
-        "unit/llm/test_gateway.py::test_after_a_failed_write_no_request_is_sent",
+        "unit/models/test_gateway.py::test_after_a_failed_write_no_request_is_sent",
     ],
     "A cache entry": [
         "attacks/test_stores.py::test_a_damaged_row_loses_only_its_own_reply",
-        "unit/llm/stores/test_sqlite_replies.py::test_a_planted_pickle_is_refused_and_not_run",
+        "unit/models/stores/test_sqlite_replies.py::test_a_planted_pickle_is_refused_and_not_run",
     ],
     "A cassette": [
         "integration/test_replies.py::test_a_cassette_that_is_missing_or_broken_is_an_error",
@@ -74,20 +74,20 @@ SHOWN_BY = {
     ],
     "A batch": [
         "integration/test_batches.py::test_a_run_killed_anywhere_can_be_continued",
-        "unit/llm/test_batches.py::test_a_request_that_failed_is_asked_live_or_left_unscored",
+        "unit/extensions/batches/test_batches.py::test_a_request_that_failed_is_asked_live_or_left_unscored",
     ],
     "The retriever raises": [
         "attacks/test_silent_green.py::test_a_minimum_counts_what_the_retriever_failed_at",
         "attacks/test_silent_green.py::test_a_drop_counts_what_the_retriever_failed_at",
-        "unit/evaluations/test_many_questions.py::test_a_broken_retriever_is_given_up_at_the_first_questions",
+        "unit/scores/test_many_questions.py::test_a_broken_retriever_is_given_up_at_the_first_questions",
     ],
     "The generator or judge": [
         "attacks/test_user_code.py::test_a_generator_that_raises_once_leaves_one_question_unscored",
         "attacks/test_user_code.py::test_a_mistake_after_a_reply_leads_to_few_further_requests",
     ],
     "A process of an executor": [
-        "unit/retrievers/test_executor.py::test_a_killed_process_is_a_clear_error",
-        "unit/retrievers/test_executor.py::test_what_cannot_be_pickled_is_named",
+        "unit/extensions/executor/test_executor.py::test_a_killed_process_is_a_clear_error",
+        "unit/extensions/executor/test_executor.py::test_what_cannot_be_pickled_is_named",
     ],
     "Code blocks": [
         "attacks/test_hangs.py::test_a_retriever_that_blocks_is_ended_by_a_signal",
@@ -134,20 +134,20 @@ SHOWN_BY = {
     ],
     "Many updates": ["integration/test_anchor.py::test_twenty_updates_that_lose_a_point_each_are_caught"],
     "A shard": [
-        "unit/session/shards/test_merged_run.py::test_a_missing_shard_is_an_error",
-        "unit/session/shards/test_merged_run.py::test_other_settings_in_one_shard_are_an_error",
+        "unit/extensions/shards/test_merged_run.py::test_a_missing_shard_is_an_error",
+        "unit/extensions/shards/test_merged_run.py::test_other_settings_in_one_shard_are_an_error",
     ],
     "A report cannot be written": ["integration/test_extension.py::test_another_package_writes_reports"],
     "A report cannot be sent": [
         "integration/test_extension.py::test_another_package_sends_reports",
-        "unit/reports/test_otlp.py::test_all_requests_together_have_a_limit",
+        "unit/extensions/test_otlp.py::test_all_requests_together_have_a_limit",
     ],
     "A server, a traceback": [
         "attacks/test_secrets.py::test_no_style_of_traceback_shows_a_secret",
-        "unit/llm/servers/test_connection.py::test_a_redirect_is_not_followed",
+        "unit/models/test_connection.py::test_a_redirect_is_not_followed",
     ],
     "A passage": [
-        "unit/reports/test_html_report.py::test_a_text_stays_text_in_every_field",
+        "unit/reports/html/test_page.py::test_a_text_stays_text_in_every_field",
         "attacks/test_terminal.py::test_a_run_prints_no_control_sequences_or_ci_commands",
     ],
 }

@@ -15,10 +15,12 @@ import pytest
 import yaml
 
 from pytest_rageval.cli import main
+from pytest_rageval.extensions.history import history
+from pytest_rageval.extensions.stores import redis
 from pytest_rageval.gate import baseline
-from pytest_rageval.llm import cassette
-from pytest_rageval.llm.stores import redis, sqlite_file
-from pytest_rageval.reports import history, results
+from pytest_rageval.models import cassette
+from pytest_rageval.models.stores import sqlite_file
+from pytest_rageval.reports import build as results
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 

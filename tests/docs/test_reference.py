@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import pytest_rageval
-from pytest_rageval.config import OPTIONS, resolve
-from pytest_rageval.config.model_settings import TABLE_PARSERS
+from pytest_rageval.core.model_settings import TABLE_PARSERS
+from pytest_rageval.core.options import OPTIONS, resolve
 from pytest_rageval.evalsets import FORMATS
+from pytest_rageval.models.prompts import FENCE_PLACEHOLDER, PLACEHOLDER, TEMPLATES
 from pytest_rageval.plugin.summary import LEGEND
-from pytest_rageval.prompts.templates import FENCE_PLACEHOLDER, PLACEHOLDER, TEMPLATES
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from pytest_rageval.evaluations.registry import SCORES
+from pytest_rageval.run.registry import SCORES
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 

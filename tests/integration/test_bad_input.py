@@ -188,7 +188,7 @@ def test_a_query_that_fails_is_an_error_where_it_is_asked_for_itself(project):
     """
     retriever(project, "return [][0]")
     project.test(
-        "from pytest_rageval.errors import CallableError\n"
+        "from pytest_rageval.core.errors import CallableError\n"
         "def test_it(rageval):\n"
         "    with pytest.raises(CallableError, match='raised for .why..: IndexError'):\n"
         "        rageval.retrieve('why?', k=1)\n"

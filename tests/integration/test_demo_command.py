@@ -8,7 +8,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from pytest_rageval.cli import demo, main
+from pytest_rageval.cli import main
+from pytest_rageval.extensions.first_test import demo
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "example_project"

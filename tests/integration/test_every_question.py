@@ -131,7 +131,7 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
 
 
 PLUGIN = """
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.core.outcome import Evidence, Outcome
 
 async def length(run, examples, terms):
     rankings = [await run.ranking(example, terms.k) for example in examples]

@@ -7,7 +7,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 PACKAGE = '''
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.core.outcome import Evidence, Outcome
 
 
 class Library:
@@ -257,7 +257,7 @@ def pytest_rageval_register(registry):
 
 STRUCTURED = """
 import asyncio
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.core.outcome import Evidence, Outcome
 
 async def outcomes(run, examples, terms):
     rankings = await asyncio.gather(*(run.ranking(each, terms.k) for each in examples))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.messages import Request
-from pytest_rageval.llm.stores.sqlite_file import FILE, Database
+from pytest_rageval.models.messages import Request
+from pytest_rageval.models.stores.sqlite_file import FILE, Database
 from tests.llm_server import Fault, Hang, clerk
 from tests.store_kinds import stored_entries
 

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from pytest_rageval.prompts.rendering import (
-    Prompts,
-)  # for a run in this process, which uses what a test patches
+from pytest_rageval.models.prompt_rendering import (
+    Prompts,  # for a run in this process, which uses what a test patches
+)
 
 UPDATE = "--rageval-update-baseline"
 RECALL = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'

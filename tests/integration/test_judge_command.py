@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_rageval.answers.llm_judge import LLMJudge
+from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.cli import main
-from pytest_rageval.cli.judge import injections
+from pytest_rageval.extensions.calibration.command import injections
 from tests.llm_server import LLMServer
 
 pytestmark = pytest.mark.slow

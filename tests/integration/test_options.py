@@ -100,7 +100,7 @@ def test_the_header_says_what_is_in_force(project, arguments, header):
 
 def test_markers_are_listed_with_every_word_that_they_take(project):
     """The written-out signatures of the markers match their dataclasses, whose import would slow down every run."""
-    from pytest_rageval.calibration import Bounds
+    from pytest_rageval.extensions.calibration.calibration import Bounds
     from pytest_rageval.gate.threshold import Threshold
 
     bounds = [field.name for field in fields(Bounds)]

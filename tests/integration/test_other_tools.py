@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pytest_rageval.digests import digest
+from pytest_rageval.lib.digests import digest
 from tests.otlp_server import Collector
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from pytest_rageval.cli import main
 from tests.integration.conftest import Project
 from tests.integration.test_arena_run import Arena
 from tests.llm_server import LLMServer, clerk
-from tests.unit.session.shards.sharded import without_updates
+from tests.unit.extensions.shards.sharded import without_updates
 
 SYSTEMS = """
 from pytest_rageval import Retrieval

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.llm.stores.redis import RedisStore
+from pytest_rageval.extensions.stores.redis import RedisStore
 from tests.llm_server import clerk
 from tests.redis_server import RedisServer
 
@@ -132,7 +132,7 @@ def _stopping(redis, after):
 
 @pytest.fixture
 def _impatient(monkeypatch):
-    monkeypatch.setattr("pytest_rageval.llm.stores.redis.PATIENCE_S", 0.3)
+    monkeypatch.setattr("pytest_rageval.extensions.stores.redis.PATIENCE_S", 0.3)
     call = RedisStore._call
 
     def quick(self, work, *, patience_s=0.3):
@@ -212,7 +212,7 @@ SHOW_ALL = ["-vv", "--showlocals", "--tb=long", "--full-trace", "--log-level=DEB
 
 PLUGIN = """
 from pathlib import Path
-from pytest_rageval.llm.stores.sqlite import SqliteStore
+from pytest_rageval.models.stores.sqlite import SqliteStore
 
 
 def open_store(url, namespace):
@@ -272,7 +272,7 @@ def test_no_form_of_a_url_shows_its_password(project, llm, redis, monkeypatch, c
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be suspended here")
 def test_a_suspended_server_blames_no_code_of_the_user(project, llm, redis, monkeypatch):
     """A Redis server that is suspended during the run costs no reply, and no warning speaks of the user's code."""
-    monkeypatch.setattr("pytest_rageval.llm.stores.redis.TIMEOUT_S", 1.0)
+    monkeypatch.setattr("pytest_rageval.extensions.stores.redis.TIMEOUT_S", 1.0)
     project.use(llm)
     project.evalset(8)
     project.test(SCORE)
@@ -416,7 +416,7 @@ def test_a_store_of_another_plugin(project, llm, monkeypatch, capsys):
 from pathlib import Path
 
 def pytest_rageval_register(registry):
-    from pytest_rageval.llm.stores.sqlite import SqliteStore
+    from pytest_rageval.models.stores.sqlite import SqliteStore
     registry.add_store("team", lambda url, namespace: SqliteStore(Path(url.public.removeprefix("team://")) / namespace))
 """
     )

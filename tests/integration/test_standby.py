@@ -132,7 +132,7 @@ import sys
 
 @{MARK}
 def test_it():
-    loaders = {{type(sys.modules["pytest_rageval." + name].__loader__).__name__ for name in ("session", "scores")}}
+    loaders = {{type(sys.modules["pytest_rageval." + name].__loader__).__name__ for name in ("run", "scores")}}
     assert loaders == {{"SourceFileLoader"}}
 """)
     project.run_process().assert_outcomes(passed=1)

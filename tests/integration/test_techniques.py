@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_rageval import *
-from pytest_rageval.embeddings.encoder import shared_encoder
+from pytest_rageval.extensions.embeddings.encoder import shared_encoder
 
 def encode(texts):
     """A text is its item's number."""

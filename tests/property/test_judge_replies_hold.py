@@ -7,9 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.answers.judge_json import MAX_DEPTH, find_json
-from pytest_rageval.answers.judge_replies import parse_grade, parse_rating, parse_support, parse_yes_no
-from pytest_rageval.errors import Unscored
+from pytest_rageval.answers.judge.replies import parse_grade, parse_rating, parse_support, parse_yes_no
+from pytest_rageval.answers.judge.reply_json import MAX_DEPTH, find_json
+from pytest_rageval.core.errors import Unscored
 
 SCRAPS = [
     *"{}[]:,.\"'`*_$#>()\\\n\t\0 \u200b\u00a0",

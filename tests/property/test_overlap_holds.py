@@ -5,8 +5,8 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.datatypes import Document, Gold, Ranking, Span
-from pytest_rageval.measures.gold_matching import GoldMatch, overlap
+from pytest_rageval.core.data import Document, Gold, Ranking, Span
+from pytest_rageval.scores.measures.gold_matching import GoldMatch, overlap
 
 # All words are different and of one length, so that spans and texts cover the same shares.
 WORDS = [f"{n:03}" for n in range(200)]

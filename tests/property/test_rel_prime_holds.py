@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.datatypes import Example
-from pytest_rageval.evaluations.rel_prime import RelPrime, pooled_notes, rel_prime
-from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.scores.rel_recall import RelPrime, pooled_notes, rel_prime
 
 NAMES = st.integers(0, 12)
 SETS = st.sets(NAMES, max_size=8)

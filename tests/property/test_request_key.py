@@ -12,15 +12,15 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.digests import digest
-from pytest_rageval.errors import InputError
-from pytest_rageval.llm.api import LLM, REFUSED
-from pytest_rageval.llm.cassette import entry_line, parse_entry, read_cassette, write_cassette
-from pytest_rageval.llm.gateway import Gateway, GatewaySettings
-from pytest_rageval.llm.messages import KEY_SCHEMA, Reply, Request, replace_surrogates, request_summary
-from pytest_rageval.llm.servers.server import RemoteServer
-from pytest_rageval.llm.stores.interface import Entry
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.models.api import LLM, REFUSED
+from pytest_rageval.models.cassette import entry_line, parse_entry, read_cassette, write_cassette
+from pytest_rageval.models.gateway import Gateway, GatewaySettings
+from pytest_rageval.models.messages import KEY_SCHEMA, Reply, Request, replace_surrogates, request_summary
+from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.models.stores.interface import Entry
 
 QUICK = settings(max_examples=30)
 """Thirty requests of this size contain many hundred values."""

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_rageval.datatypes import RETRIEVER_CONTEXT, EvalSet, Example, Gold
+from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Gold
+from pytest_rageval.core.outcome import Spec
 from pytest_rageval.evalsets import load
-from pytest_rageval.foreign_values import as_identifier
-from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.messages import Reply, Request, replace_surrogates
-from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
-from pytest_rageval.scores import Spec
+from pytest_rageval.lib.foreign_values import as_identifier
+from pytest_rageval.models.cassette import read_cassette, write_cassette
+from pytest_rageval.models.messages import Reply, Request, replace_surrogates
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable
 
 UNICODE = st.text()
 WITH_SURROGATES = st.text(st.characters())
@@ -92,7 +92,7 @@ def test_an_eval_set_is_read_as_it_was_written(
 @given(line=UNICODE | JSON.map(json.dumps) | st.binary().map(lambda raw: raw.decode("latin-1")))
 def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None:
     """Any line that is no example raises InputError with its position, and no other exception."""
-    from pytest_rageval.errors import InputError
+    from pytest_rageval.core.errors import InputError
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"

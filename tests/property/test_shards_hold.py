@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_rageval.config import Settings
-from pytest_rageval.datatypes import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
+from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.outcome import Evidence, Outcome, Places
 from pytest_rageval.evalsets.sampling import in_sample, select_subset
-from pytest_rageval.scores import Evidence, Outcome, Places
-from pytest_rageval.session import Components
-from pytest_rageval.session.shards.serialization import Deserializer, Serializer
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.serialization import Deserializer, Serializer
 from pytest_rageval.stats.agreement import Tally
-from tests.unit.session.marked import Judge, Mark
-from tests.unit.session.shards.sharded import (
+from tests.unit.extensions.shards.sharded import (
     evaluate_merged,
     evaluated_in,
     outcome_of,
@@ -27,6 +26,7 @@ from tests.unit.session.shards.sharded import (
     without_updates,
     write_baseline,
 )
+from tests.unit.run.marked import Judge, Mark
 
 # An id of only white space is invalid.
 IDS = st.lists(st.text(min_size=1, max_size=6).filter(str.strip), min_size=1, max_size=25, unique=True)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
-from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 from pytest_rageval.stats.systems import Battle, UnratableError, bradley_terry
 
 PREFERENCES = st.sampled_from([-1, 0, 1])

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_rageval.cli.evalset_anchor import anchor
-from pytest_rageval.datatypes import EvalSet, Example, Gold, Span
+from pytest_rageval.core.data import EvalSet, Example, Gold, Span
 from pytest_rageval.evalsets.corpus import read_corpus
+from pytest_rageval.extensions.evalset_tools.anchor import anchor
 
 pytestmark = pytest.mark.slow
 

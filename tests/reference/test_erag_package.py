@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.errors import InputError
-from pytest_rageval.measures.ranking import usefulness
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.scores.measures.ranking import usefulness
 
 pytestmark = pytest.mark.slow
 

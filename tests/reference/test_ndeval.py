@@ -5,7 +5,7 @@ import random
 import pyndeval
 import pytest
 
-from pytest_rageval.evaluations.nuggets import alpha_ndcg
+from pytest_rageval.scores.nuggets import alpha_ndcg
 
 CUTS = (1, 2, 3, 5, 10, 20)
 Labels = list[tuple[float, ...]]

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.measures.near_duplicates import DUPLICATE_THRESHOLD, near_duplicate, shingle_overlap
+from pytest_rageval.scores.measures.near_duplicates import (
+    DUPLICATE_THRESHOLD,
+    near_duplicate,
+    shingle_overlap,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pytest_rageval.calibration import Calibration
-from pytest_rageval.datatypes import Document, Example, Ranking
-from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPassage
-from pytest_rageval.measures.ranking import LABEL_MEASURES, usefulness
-from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.stats.prediction_powered import prediction_powered_mean
+from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.extensions.calibration.calibration import Calibration
+from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledPassage
+from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
+from pytest_rageval.scores.measures.ranking import LABEL_MEASURES, usefulness
 
 pytestmark = pytest.mark.slow
 

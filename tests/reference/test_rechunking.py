@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Gold, Ranking, Span
-from pytest_rageval.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, overlap
+from pytest_rageval.core.data import Document, Gold, Ranking, Span
 from pytest_rageval.retrievers.bm25 import BM25Retriever
+from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, overlap
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
-from pytest_rageval.retrievers.dense import DenseRetriever
+from pytest_rageval.extensions.embeddings.dense import DenseRetriever
+from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder
 
 pytestmark = [
     pytest.mark.slow,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_rageval.datatypes import Example
-from pytest_rageval.evaluations.sufficiency import stratify_answers
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.scores.sufficiency import stratify_answers
 
 SHARES = {"GPT-4o": (83, 13, 4), "Claude 3.5 Sonnet": (86, 3, 11)}
 """Correct, wrong and abstained answers with sufficient context, in percent."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.llm import budget as tokens
-from pytest_rageval.llm.budget import count_tokens
-from pytest_rageval.llm.servers.server import Weights
+from pytest_rageval.models import budget as tokens
+from pytest_rageval.models.budget import count_tokens
+from pytest_rageval.models.server import Weights
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def true_count() -> Iterator[Tokenizer]:
     command = [
         sys.executable,
         "-m",
-        "pytest_rageval.llm.servers.embedded_server",
+        "pytest_rageval.extensions.providers.embedded_server",
         str(Weights().path()),
         "1",
         "1",

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
-from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.datatypes import Document, Example, Gold
-from pytest_rageval.evaluations.pipeline import Pipeline, ResolvedScore
-from pytest_rageval.evaluations.ranking import evaluate_ranking
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Document, Example, Gold
+from pytest_rageval.core.outcome import Outcome, Spec
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.scores import Outcome, Spec
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.ranking import evaluate_ranking
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from pytest_rageval.datatypes import Document, Gold, Ranking
-from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.measures.ranking import MEASURES, Labels
+from pytest_rageval.core.data import Document, Gold, Ranking
+from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels
+from pytest_rageval.scores.measures.ranking import MEASURES, Labels
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.store import EmbeddingStore
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
+from pytest_rageval.extensions.embeddings.store import EmbeddingStore
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 

@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pytest_rageval.tokenize import COMMON_UNSPACED, is_word_character, normal_form
+from pytest_rageval.lib.tokenize import COMMON_UNSPACED, is_word_character, normal_form
 
 __all__ = [
     "ARTICLES",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from pytest_rageval.evalsets.format import Format, Shape
-from pytest_rageval.lazy import Lazy
+from pytest_rageval.lib.lazy import Lazy
 
 __all__ = ["FORMATS", "is_golden", "is_test_case"]
 

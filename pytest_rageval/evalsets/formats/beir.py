@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.corpus import beir_text, find_beir_file
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.trec import read_qrels
 from pytest_rageval.evalsets.records import Records, check_records
-from pytest_rageval.foreign_values import id_key
+from pytest_rageval.lib.foreign_values import id_key
 
 __all__ = ["read", "recognises"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.formats.trec import read_questions
 from pytest_rageval.evalsets.records import Check, Records, check_records

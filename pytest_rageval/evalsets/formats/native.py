@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Records
-from pytest_rageval.lazy import Lazy
+from pytest_rageval.lib.lazy import Lazy
 
 __all__ = ["read"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.field_map import RECORD_NUMBER, check_field_map, map_fields
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.datatypes import RETRIEVER_CONTEXT
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import RETRIEVER_CONTEXT
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.field_map import (
     RECORD_NUMBER,
     check_field_map,
@@ -21,7 +21,7 @@ from pytest_rageval.evalsets.field_map import (
 )
 from pytest_rageval.evalsets.files import parse_json, read_lines
 from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, looks_like_export
-from pytest_rageval.foreign_values import MISSING_WORDS
+from pytest_rageval.lib.foreign_values import MISSING_WORDS
 
 __all__ = ["find_delimiter", "frame_records", "is_list_cell", "parse_list_cell", "read", "read_rows"]
 

@@ -6,11 +6,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_members, read_lines
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records
-from pytest_rageval.foreign_values import as_identifier, id_key
+from pytest_rageval.lib.foreign_values import as_identifier, id_key
 
 __all__ = [
     "is_json_by_topic",

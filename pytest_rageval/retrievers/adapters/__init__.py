@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError, RagevalError
-from pytest_rageval.foreign_values import modules_of
-from pytest_rageval.lazy import Lazy
+from pytest_rageval.core.errors import CallableError, RagevalError
+from pytest_rageval.core.user_code import qualified_name
+from pytest_rageval.lib.foreign_values import modules_of
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.adapters.callables import Search
-from pytest_rageval.user_code import qualified_name
 
 __all__ = ["ADAPTERS", "Adapter", "RetrieverFactory", "search_of"]
 

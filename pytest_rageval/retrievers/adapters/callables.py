@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError
-from pytest_rageval.user_code import is_async, signature_of
+from pytest_rageval.core.errors import CallableError
+from pytest_rageval.core.user_code import is_async, signature_of
 
 __all__ = [
     "CONTEXT_NAMES",

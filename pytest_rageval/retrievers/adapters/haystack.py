@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError
+from pytest_rageval.core.errors import CallableError
 from pytest_rageval.retrievers.adapters.callables import CONTEXT_NAMES, K_NAMES, Search, as_count
 
 __all__ = ["adapt_component", "adapt_pipeline"]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError
+from pytest_rageval.core.errors import CallableError
 from pytest_rageval.retrievers.adapters.callables import (
     CONTEXT_NAMES,
     K_NAMES,

@@ -7,8 +7,8 @@ line that makes a retriever of the object.
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from pytest_rageval.errors import CallableError
-from pytest_rageval.foreign_values import modules_of
+from pytest_rageval.core.errors import CallableError
+from pytest_rageval.lib.foreign_values import modules_of
 
 __all__ = ["is_store", "refuse"]
 

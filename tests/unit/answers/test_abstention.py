@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.prompts.templates import ABSTENTION
+from pytest_rageval.models.prompts import ABSTENTION
 
 DECLINED = """
 no answer in the documents

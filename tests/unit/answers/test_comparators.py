@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from pytest_rageval.answers.comparators import MEASURES, Atom, Expression, parse_expression
-from pytest_rageval.errors import InputError, Planned, Unscored
+from pytest_rageval.core.errors import InputError, Planned, Unscored
 
 ASKED: Counter[str] = Counter()
 

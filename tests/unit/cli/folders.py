@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.stores.interface import Entry
-from pytest_rageval.llm.stores.sqlite_file import Database, ReplyTable
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable
 from tests.store_kinds import stored_entries
 
 DAY_2024 = 1_704_110_400.0

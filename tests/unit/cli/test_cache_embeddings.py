@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.store import EmbeddingStore
+from pytest_rageval.extensions.embeddings.store import EmbeddingStore
 from tests.unit.cli.folders import CacheFolder, Done
 
 Run = Callable[..., Done]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.stores import sqlite_file as database_module
+from pytest_rageval.models.stores import sqlite_file as database_module
 from tests.unit.cli.folders import CacheFolder, Done, entry, key
 
 Run = Callable[..., Done]

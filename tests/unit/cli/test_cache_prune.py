@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.errors import StoreError
-from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.stores.sqlite_file import Database
+from pytest_rageval.core.errors import StoreError
+from pytest_rageval.models.cassette import read_cassette, write_cassette
+from pytest_rageval.models.stores.sqlite_file import Database
 from tests.unit.cli.folders import CacheFolder, Done, entry, key
 
 Run = Callable[..., Done]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.cassette import entry_line, write_cassette
+from pytest_rageval.models.cassette import entry_line, write_cassette
 from tests.unit.cli.folders import CacheFolder, Done, entry, key
 
 Run = Callable[..., Done]

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.evaluations.registry import SCORES
+from pytest_rageval.run.registry import SCORES
 
 
 def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[str]) -> None:

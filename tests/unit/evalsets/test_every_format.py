@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import FORMATS, LoadOptions, load, write_jsonl
 from pytest_rageval.evalsets.format import find_format
 from tests.evalset_files import FILES, Files, zstd_compress

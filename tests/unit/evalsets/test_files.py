@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import files as streams
 from pytest_rageval.evalsets.files import json_elements, read_lines
 from tests.evalset_files import zstd_compress

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pytest_rageval
-from pytest_rageval.datatypes import EvalSet, Example, ExampleSubset
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import EvalSet, Example, ExampleSubset
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load_records
 from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample, select_subset
-from pytest_rageval.evaluations.arena import answer_first_ids
+from pytest_rageval.scores.arena import answer_first_ids
 
 
 def _records(counts: dict[str, int], tag: str = "topic") -> list[tuple[str, dict[str, Any]]]:

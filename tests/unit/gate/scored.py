@@ -4,22 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_rageval.datatypes import Document, Example, Ranking
-from pytest_rageval.errors import Cause, RagevalError
+from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.errors import Cause, RagevalError
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import run_drop_tests
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput, ThresholdResult, evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.threshold_results import (
-    BaselineLookup,
-    ThresholdInput,
-    ThresholdResult,
-    evaluate_thresholds,
-)
 from pytest_rageval.gate.verdict import Verdict, verdict_on
-from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.spool import Spool
+from pytest_rageval.lib.spool import Spool
 
 Values = Mapping[str, float | None]
 

@@ -9,21 +9,16 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.baseline import Baseline, BaselineEntry, anchor_entry, baseline_entry
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
 from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
+from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput, ThresholdResult, evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.threshold_results import (
-    BaselineLookup,
-    ThresholdInput,
-    ThresholdResult,
-    evaluate_thresholds,
-)
+from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.notes import comparisons_entry
 from pytest_rageval.reports.questions import failure_lines
-from pytest_rageval.scores import Score
-from pytest_rageval.spool import Spool
 from pytest_rageval.stats.sequential import anchor_alpha
 from tests.unit.gate.scored import Values, before_of, numbered, plain, ranked, score_of
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Example, Gold, Ranking
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH, Baseline, baseline_entry
 from pytest_rageval.gate.baseline_update import complete_entry
 from pytest_rageval.gate.comparison import compare, fingerprint_digest
-from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.spool import Spool
+from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import example, plain, ranked, score_of
 
 FINGERPRINT = {"generator": "m1 at https://llm.example/v1", "package": "0.1.0", "generator max_tokens": None}

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.gate.baseline import BaselineEntry, baseline_entry
 from pytest_rageval.gate.baseline_update import ScoreChange, compute_update, hold_back_scores, score_changes
-from pytest_rageval.spool import Spool
+from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import Values, example, score_of
 
 

@@ -4,15 +4,15 @@ from itertools import product
 
 import pytest
 
-from pytest_rageval.datatypes import Example, Gold
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import Example, Gold
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import question_clusters, run_drop_tests
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.spool import Spool
+from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import Values, comparison_of, numbered
 
 ALL = numbered(20, 0)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.comparison import compare
 from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, verdict_on
-from pytest_rageval.scores import Score
 from tests.unit.gate.scored import (
     Values,
     before_of,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.gate.threshold import Threshold
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.datatypes import Example
-from pytest_rageval.errors import Cause
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import Cause
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, verdict_on
-from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import numbered, score_of
 
 

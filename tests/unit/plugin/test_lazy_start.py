@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.config import resolve
+from pytest_rageval.core.options import resolve
 from pytest_rageval.plugin.lazy_start import HEADERS
 
 PLAIN = """

@@ -159,7 +159,7 @@ def test_a_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
     git.write_text("#!/bin/sh\nsleep 60\n", encoding="utf-8")
     git.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    monkeypatch.setattr("pytest_rageval.git.TIMEOUT_S", 0.1)
+    monkeypatch.setattr("pytest_rageval.lib.git.TIMEOUT_S", 0.1)
     assert run_entry(tmp_path, tmp_path / "none.json", {}) == {}
 
 

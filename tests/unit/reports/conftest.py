@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Example, Gold, Ranking
-from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 
 
 @pytest.fixture

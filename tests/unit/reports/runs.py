@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pytest_rageval.reports.history import Run
+from pytest_rageval.extensions.history.history import Run
 
 __all__ = ["NODEID", "line", "run", "score"]
 

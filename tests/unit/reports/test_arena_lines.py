@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.datatypes import Example
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.reports.terminal import note_lines
-from pytest_rageval.scores import Evidence, Outcome, Places, Score
 from tests.unit.reports.entries import score_entry
 
 

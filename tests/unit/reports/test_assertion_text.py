@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Ranking
+from pytest_rageval.core.data import Document, Ranking
+from pytest_rageval.core.outcome import Score
 from pytest_rageval.reports.questions import explain_assertion
-from pytest_rageval.scores import Score
 
 
 @pytest.mark.parametrize(

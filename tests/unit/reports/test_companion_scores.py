@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.datatypes import Example
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.notes import common_entry
 from pytest_rageval.reports.terminal import note_lines, table_lines
-from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.reports.entries import score_entry
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.config import Address
+from pytest_rageval.core.options import Address
 from pytest_rageval.reports import deliver
 
 

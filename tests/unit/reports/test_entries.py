@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.config import Settings
-from pytest_rageval.datatypes import Example
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import verdict_on
-from pytest_rageval.reports.results import entry_name, models_text
-from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.reports.build import entry_name, models_text
 from pytest_rageval.stats.agreement import Tally
 from tests.unit.reports.entries import error_entry, score_entry
 

@@ -2,10 +2,12 @@
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Example, Ranking
+from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.threshold_results import ThresholdResult
 from pytest_rageval.gate.verdict import verdict_on
+from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.questions import (
     failure_lines,
     lost_entry,
@@ -14,8 +16,6 @@ from pytest_rageval.reports.questions import (
     score_line,
     score_text,
 )
-from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.spool import Spool
 from pytest_rageval.stats.bootstrap import bca_means
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from pytest_rageval.core.outcome import Score
 from pytest_rageval.reports import json_report
-from pytest_rageval.reports.results import report_document
-from pytest_rageval.scores import Score
+from pytest_rageval.reports.build import report_document
 from tests.unit.reports.entries import score_entry
 
 LLM = {"requests": 4, "cached": 3, "live": 1, "failed": 0, "tokens_in": 90, "tokens_out": 2, "cost_usd": 0.0}

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Example, Gold, Ranking
+from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore
+from pytest_rageval.gate.judge import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.threshold_results import BaselineLookup
+from pytest_rageval.reports.build import report_document
 from pytest_rageval.reports.markdown import MAX_CHARS, MAX_LINES, markdown_report
-from pytest_rageval.reports.results import report_document
-from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import rule_on
 from tests.unit.reports.entries import score_entry, threshold_result_entry
 from tests.unit.reports.rendered import Rendered, rendered

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.llm.usage import Usage
+from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.terminal import plan_lines
 
 ESTIMATE = "Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer."

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Example, Gold, Ranking
-from pytest_rageval.errors import QueryError
+from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.errors import QueryError
+from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.reports.anomalies import ANOMALY_TEXTS, all_zero_reason, anomalies_entry, anomalies_text
-from pytest_rageval.scores import Evidence, Outcome
 
 TEN = [f"8f2c{n}" for n in range(10)]
 A, B, EMPTY = Document("a"), Document("b"), Document(" ", "c")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Example, Ranking
+from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.reports.retrieval import longest_retrievals, retrieval_entry
-from pytest_rageval.scores import Evidence, Outcome, Score
 
 
 def _score(spec: str, *seconds: float | None) -> Score:

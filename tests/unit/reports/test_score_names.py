@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval import reports
-from pytest_rageval.evaluations.registry import SCORES
+from pytest_rageval.run.registry import SCORES
 
 
 @pytest.mark.parametrize(
-    "path", sorted(Path(reports.__file__).parent.glob("*.py")), ids=lambda path: path.stem
+    "path", sorted(Path(reports.__file__).parent.rglob("*.py")), ids=lambda path: path.stem
 )
 def test_no_report_has_code_for_a_score_by_name(path: Path) -> None:
     """No module of the reports contains the name of a score as a string."""

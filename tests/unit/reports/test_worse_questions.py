@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.datatypes import Document, Example, Gold, Ranking
+from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import BaselineScore, compare
+from pytest_rageval.gate.judge import BaselineLookup, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.threshold_results import BaselineLookup, ThresholdResult
+from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.questions import failure_lines, question_lines, worse_entry
 from pytest_rageval.reports.terminal import table_lines, warning_lines
-from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.spool import Spool
 from tests.unit.gate.scored import rule_on
 from tests.unit.reports.entries import threshold_result_entry
 

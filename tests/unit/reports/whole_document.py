@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pytest_rageval.reports.results import report_document
+from pytest_rageval.reports.build import report_document
 
 SETTINGS = {"generator": None, "judge": "canonical", "comparator": "judge"}
 LLM = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": {}}

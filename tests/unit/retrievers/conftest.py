@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.gateway import Gateway, GatewaySettings
-from pytest_rageval.llm.servers.server import RemoteServer, RequestPolicy
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.models.api import LLM
+from pytest_rageval.models.gateway import Gateway, GatewaySettings
+from pytest_rageval.models.server import RemoteServer, RequestPolicy
 from tests.llm_server import LLMServer
 
 

@@ -5,7 +5,7 @@ from math import cos, radians, sin
 
 import numpy as np
 
-from pytest_rageval.embeddings.encoder import Vectors
+from pytest_rageval.extensions.embeddings.encoder import Vectors
 
 
 class Planar:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.datatypes import Example
-from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.evaluations.pipeline import Pipeline
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.retrievers import adapt_retriever
+from pytest_rageval.scores.pipeline import Pipeline
 
 HISTORY = ({"role": "user", "content": "Do you ship?"}, {"role": "assistant", "content": "Yes."})
 FILTERS = {"tenant": "a"}

@@ -11,8 +11,9 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from pytest_rageval.datatypes import Document, Ranking, Retrieval, Span
-from pytest_rageval.errors import CallableError, InputError
+from pytest_rageval.core.data import Document, Ranking, Retrieval, Span
+from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.user_code import InvalidResult
 from pytest_rageval.retrievers.documents import (
     ID_NAMES,
     TEXT_NAMES,
@@ -20,7 +21,6 @@ from pytest_rageval.retrievers.documents import (
     document_from,
     retrieval_from,
 )
-from pytest_rageval.user_code import InvalidResult
 
 
 class _Method:

@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from pytest_rageval.datatypes import Document
-from pytest_rageval.errors import REPLY_PLACEHOLDER, CallableError, InputError, Unscored
-from pytest_rageval.llm.api import LLM
-from pytest_rageval.prompts.rendering import DEFAULT_PROMPTS, build_prompts
-from pytest_rageval.retrievers.dense import DenseRetriever
+from pytest_rageval.core.data import Document
+from pytest_rageval.core.errors import REPLY_PLACEHOLDER, CallableError, InputError, Unscored
+from pytest_rageval.extensions.embeddings.dense import DenseRetriever
+from pytest_rageval.models.api import LLM
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, build_prompts
 from pytest_rageval.retrievers.llm_baselines import (
     FeedbackRetriever,
     FusionRetriever,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.datatypes import Document
-from pytest_rageval.errors import InputError
+from pytest_rageval.core.data import Document
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.retrievers.llm_baselines import RRF_K, reciprocal_rank_fusion
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.datatypes import Document, Ranking
-from pytest_rageval.errors import CallableError
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Document, Ranking
+from pytest_rageval.core.errors import CallableError
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import Adapter
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.datatypes import Ranking
-from pytest_rageval.errors import QueryError
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Ranking
+from pytest_rageval.core.errors import QueryError
+from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.retrievers import Retriever, adapt_retriever
-from pytest_rageval.user_code import MAX_FAILURES
 
 
 class _Search:

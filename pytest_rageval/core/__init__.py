@@ -1,0 +1,13 @@
+"""The words of the package: what all other parts are written in.
+
+- `data`: documents, gold passages, examples, rankings. `conversation`: the messages of a conversation.
+- `outcome`: `Outcome` (one example), `Score` (their mean), names of scores.
+- `document`: the types of the entries of a report.
+- `options`: resolves the options of a run. `parsers`: parse the text of each option. `settings`: `Settings`, the
+  resolved options. `model_settings`: settings of generator and judge, also from `pyproject.toml`. `presets`: the
+  settings of published papers, by name.
+- `errors`: the errors, and messages that name a remedy.
+- `shape`: reads JSON files, and checks their content against types.
+- `user_code`: calls of the user's functions, with checks of what they return.
+- `concurrency`: runs coroutines.
+"""

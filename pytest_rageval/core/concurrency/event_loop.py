@@ -1,0 +1,504 @@
+"""`BackgroundEventLoop`: an asyncio event loop in a background thread, which runs evaluations.
+
+It is used if an evaluation waits for model requests or for the user's async code. A second loop cannot run in the
+thread of an async test or a notebook, which already runs one. The user's sync functions are called in the thread of the
+test, because some objects, such as a SQLite connection, may be used only in the thread that created them.
+"""
+
+import asyncio
+import contextlib
+import os
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Any, Final, TypeVar, cast
+
+from pytest_rageval.core.concurrency.garbage_collection import fewer_collections
+from pytest_rageval.core.concurrency.gathering import CallbackFuture
+from pytest_rageval.core.concurrency.inline import NOT_FINISHED, call_user_function, is_inline, run_inline
+from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_user_frame
+
+__all__ = ["BackgroundEventLoop", "DaemonThreadPool", "in_asyncio"]
+
+T = TypeVar("T")
+
+TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`
+AWAITED_TICK_INTERVAL_S: Final = 1.0  # the interval per caller of `await_result`: there may be a thousand
+FLUSH_INTERVAL_S: Final = 0.005  # how long results of short calls are collected before the loop is woken
+CLOSE_TIMEOUT_S: Final = 5.0  # how long `close` waits for code that blocks the loop
+CLOSE_PATIENCE_S: Final = (
+    30.0  # how long it waits if nothing blocks the loop, as while a store does not answer
+)
+TO_THREAD_WORKERS: Final = 32  # number of threads for `asyncio.to_thread`
+
+
+class BackgroundEventLoop:
+    """Runs coroutines in an event loop in a thread of its own, which starts with the first coroutine.
+
+    Whatever the user's code does in the loop, a caller does not wait for ever: a KeyboardInterrupt is raised in the
+    caller, a loop that was stopped goes on, and a caller whose coroutine was cancelled gets CallableError.
+
+    Args:
+        threads: number of threads that call the user's sync functions. 1 means the thread that called `run`, one call
+            at a time.
+        tick: called in the calling thread about every tenth of a second while it waits; None for nothing.
+
+    Attributes:
+        runs: number of calls of `run`.
+        user_callables: the objects that wrap the user's code and are called in this loop; they register themselves.
+    """
+
+    def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:
+        self._tick = tick or (lambda: None)
+        self._threads = threads
+        self._pool: DaemonThreadPool | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+        self._start_lock = threading.Lock()
+        # Calls are passed in lists, because waking a thread takes longer than most calls.
+        self._calls: queue.SimpleQueue[list[_PendingCall]] = queue.SimpleQueue()
+        self._new_calls: list[_PendingCall] = []
+        self._cancel_callbacks: list[Callable[[], None]] = []
+        self._last_tick = 0.0
+        # A KeyboardInterrupt that was raised in the loop, until a caller has raised it; and what has broken the loop.
+        self._interruption: KeyboardInterrupt | None = None
+        self._fault: BaseException | None = None
+        self.user_callables: list[object] = []
+        self.runs: int = 0
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Register a function that is called in the loop's thread whenever a run is cancelled."""
+        self._cancel_callbacks.append(callback)
+
+    def run(self, coroutine: Coroutine[Any, Any, T], *, inline: bool = False) -> T:
+        """Run a coroutine to completion and return its result; functions passed to `call` run in this thread.
+
+        If an exception is raised in this thread meanwhile (Ctrl-C, a timeout plugin), the coroutine and its pending
+        calls are cancelled, so that they do not run in a later test, and the exception is raised.
+
+        Args:
+            coroutine: the coroutine to run.
+            inline: whether it runs in this thread, without the loop, until it has to wait. A run that calls no model
+                and whose retriever is sync never waits.
+        """
+        self._refuse_process(coroutine)
+        self.runs += 1
+        self._last_tick = -TICK_INTERVAL_S
+        with fewer_collections():
+            if not inline or self._threads > 1 or in_asyncio():
+                return self._run_in_loop(coroutine)
+            context = copy_context()
+            result = run_inline(coroutine, context)
+            return (
+                cast("T", result)
+                if result is not NOT_FINISHED
+                else self._run_in_loop(_continue_in_loop(coroutine, context))
+            )
+
+    def _run_in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        self._start_loop(coroutine)
+        self._cancel_calls()
+        future = self.submit(coroutine)
+        # An empty list of calls wakes this thread.
+        future.add_done_callback(lambda _: self._calls.put([]))
+        try:
+            while not future.done():
+                with contextlib.suppress(queue.Empty):
+                    self._run_calls(self._calls.get(timeout=TICK_INTERVAL_S))
+                self._check_loop()
+                self._tick_if_due()
+        except BaseException:
+            if (loop := self._loop) is not None:
+                future.cancel()
+                for callback in self._cancel_callbacks:
+                    loop.call_soon_threadsafe(callback)
+            self._cancel_calls()
+            raise
+        return self._result(future)
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine and return its future without waiting.
+
+        It is for threads that do not wait in `run`, and so do not run the functions that are passed to `call`.
+        """
+        return asyncio.run_coroutine_threadsafe(coroutine, self._start_loop(coroutine))
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Start a coroutine and wait for its result, in any thread except the loop's own."""
+        future = self.submit(coroutine)
+        try:
+            while not wait([future], TICK_INTERVAL_S).done:
+                self._check_loop()
+                self._tick()
+        except BaseException:
+            if self._loop is not None:
+                future.cancel()
+            raise
+        return self._result(future)
+
+    async def await_result(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in this loop and await its result in another one, of asyncio or trio.
+
+        If the caller is cancelled, the coroutine is not.
+        """
+        future = self.submit(coroutine)
+        if not in_asyncio():
+            import anyio  # noqa: PLC0415 - for trio alone
+
+            await anyio.to_thread.run_sync(wait, [future], abandon_on_cancel=True)
+            return self._result(future)
+        result = asyncio.wrap_future(future)
+        if self.in_loop_thread:
+            return await asyncio.shield(result)
+        while not (await asyncio.wait([result], timeout=AWAITED_TICK_INTERVAL_S))[0]:
+            self._check_loop()
+            self._tick()
+        return self._result(future)
+
+    def _check_loop(self) -> None:
+        """Raise the KeyboardInterrupt that was raised in the loop, if any; CallableError if the loop has failed."""
+        if self._interruption is not None:
+            error, self._interruption = self._interruption, None
+            raise error
+        if self._fault is not None:
+            raise CallableError.from_exception(ENDED_MESSAGE, self._fault)
+
+    def _result(self, future: Future[T]) -> T:
+        """Return the result of a future that is done; raise as `_check_loop`, and CallableError if it was cancelled."""
+        self._check_loop()
+        try:
+            return future.result()
+        except CancelledError:
+            raise CallableError(CANCELLED_MESSAGE) from None
+
+    @property
+    def in_loop_thread(self) -> bool:
+        """Whether the current thread is the loop's own, in which `wait` would block for ever."""
+        return threading.current_thread() is self._thread
+
+    async def call(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a sync function from a coroutine: in the thread that waits in `run`, or in the thread pool."""
+        if is_inline():
+            self._tick_if_due()
+            return call_user_function(function, *args)
+        loop = asyncio.get_running_loop()
+        job: Callable[[], CallResult[T]] = partial(_call_result, function, args)
+        if self._threads == 1:
+            call = _PendingCall(job, CallbackFuture())
+            if not self._new_calls:
+                # The calls of this iteration of the loop are passed on together, in its next iteration.
+                loop.call_soon(self._queue_new_calls)
+            self._new_calls.append(call)
+            result, error = await call.future
+        elif self._pool is not None:
+            result, error = await loop.run_in_executor(self._pool, job)
+        else:
+            # The loop is being closed, so no call may begin.
+            raise asyncio.CancelledError
+        if error is not None:
+            raise error
+        return cast("T", result)
+
+    def _queue_new_calls(self) -> None:
+        """Pass the new calls to the thread that waits in `run`."""
+        self._calls.put(self._new_calls)
+        self._new_calls = []
+
+    def _run_calls(self, calls: "list[_PendingCall]") -> None:
+        """Run calls in this thread, except cancelled ones."""
+        finished: list[tuple[_PendingCall, CallResult[Any]]] = []
+        last_flush = monotonic()
+        try:
+            for call in calls:
+                if not call.future.cancelled():
+                    finished.append((call, call.job()))
+                if monotonic() - last_flush >= FLUSH_INTERVAL_S:
+                    self._call_in_loop(_set_results, finished)
+                    finished, last_flush = [], monotonic()
+                self._tick_if_due()
+        except BaseException:
+            # This exception ends the run. The calls are queued again, so that `run` cancels them before their
+            # coroutines can begin other calls.
+            self._calls.put(calls)
+            raise
+        finally:
+            self._call_in_loop(_set_results, finished)
+
+    def _tick_if_due(self) -> None:
+        if monotonic() - self._last_tick >= TICK_INTERVAL_S:
+            self._tick()
+            self._last_tick = monotonic()
+
+    def _call_in_loop(self, function: Callable[..., object], *args: Any) -> None:
+        """Call a function in the loop's thread, unless the loop is closed."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(function, *args)
+
+    def _cancel_calls(self) -> None:
+        """Cancel all queued calls, and wait until their coroutines have seen the cancellation."""
+        cancelled: list[_PendingCall] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                cancelled += self._calls.get_nowait()
+        if cancelled:
+            self._call_in_loop(_cancel, cancelled)
+            # After two iterations of the loop the coroutines have seen the cancellation. The timeout is for a loop
+            # that the user's code blocks.
+            with contextlib.suppress(TimeoutError):
+                self.submit(_two_iterations()).result(timeout=TICK_INTERVAL_S)
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a fork of the process that created this object; the loop's thread is not in it."""
+        return os.getpid() != self._process
+
+    @property
+    def started(self) -> bool:
+        """Whether the loop's thread has been started and not closed."""
+        return self._loop is not None
+
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> str | None:
+        """Run a last coroutine, cancel all others and end the thread; the next `run` starts another thread.
+
+        Args:
+            last: returns the last coroutine; None for nothing.
+
+        Returns:
+            None if the thread has ended. Otherwise what keeps it from ending within `CLOSE_TIMEOUT_S`, as text: the
+            line of code that blocks the loop, or a coroutine that ignores its cancellation. The thread then ends with
+            the process.
+        """
+        if self.forked:
+            return None
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return None
+        self._loop = self._thread = None
+        last_future = asyncio.run_coroutine_threadsafe(asyncio.sleep(0) if last is None else last(), loop)
+        until = monotonic() + CLOSE_PATIENCE_S
+        is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
+        while not is_done and _answers(loop) and monotonic() < until:
+            is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(CLOSE_TIMEOUT_S if is_done else 0.0)
+        if thread.is_alive():
+            return _user_line(thread) if not is_done else "a coroutine that goes on after it was cancelled"
+        last_future.result()
+        return None
+
+    def _refuse_process(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Raise CallableError if this process is a fork, or if a library has replaced its threads."""
+        patcher = _find_thread_patcher()
+        if self.forked or patcher is not None:
+            # The coroutine is closed, so that Python does not warn that it was never awaited.
+            coroutine.close()
+            raise CallableError(FORKED_MESSAGE if self.forked else PATCHED_MESSAGE.format(patcher))
+
+    def _start_loop(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+        """Return the loop, and start it and its thread if there is none.
+
+        If this process cannot have a loop, the coroutine is closed and CallableError is raised.
+        """
+        self._refuse_process(coroutine)
+        if self._fault is not None:
+            # Coroutines of this loop were lost, and others would wait for them in another loop.
+            coroutine.close()
+            self._check_loop()
+        with self._start_lock:
+            if self._loop is None:
+                from pytest_rageval.core.concurrency.pipe_loop import new_event_loop  # noqa: PLC0415 - few ranking tests need it
+
+                self._loop = new_event_loop()
+                self._loop.set_default_executor(DaemonThreadPool(TO_THREAD_WORKERS))
+                self._pool = DaemonThreadPool(self._threads) if self._threads > 1 else None
+                run = partial(self._run_loop, self._loop)
+                self._thread = threading.Thread(target=run, name="rageval", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run the loop until `close` ends it, cancel its tasks and close it; the target of the thread."""
+        asyncio.set_event_loop(loop)
+        try:
+            # The user's code may stop the loop, but other coroutines wait for it.
+            while self._loop is loop:
+                # asyncio lets these two exceptions leave the loop, after it has stored them in their task.
+                try:
+                    loop.run_forever()
+                except KeyboardInterrupt as error:
+                    self._interruption = error
+                    self._calls.put([])
+                except SystemExit:
+                    pass
+            loop.run_until_complete(_cancel_others())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        except BaseException as error:  # noqa: BLE001 - raised in the threads that wait
+            if self._loop is loop:
+                self._loop, self._thread, self._fault = None, None, error
+                self._calls.put([])
+        finally:
+            with contextlib.suppress(Exception):
+                loop.close()
+
+
+FORKED_MESSAGE: Final = (
+    "rageval was called in a forked process, but its background thread exists only in the parent process.\n"
+    "Call it in the process that runs the tests; or let multiprocessing start new processes instead of forking: "
+    'multiprocessing.get_context("spawn").'
+)
+
+PATCHED_MESSAGE: Final = (
+    "rageval cannot work in this process: {0} has monkey-patched Python's threads, and the background event loop "
+    "would hang.\nRun these tests in a process without it."
+)
+
+
+CANCELLED_MESSAGE: Final = (
+    "The evaluation was cancelled by code that it called in its event loop, such as\n"
+    "  for task in asyncio.all_tasks(): task.cancel()\n"
+    "in an async retriever, generator or judge. The loop also runs the tasks of this package: cancel only the tasks "
+    "that your code has created."
+)
+
+ENDED_MESSAGE: Final = "The event loop in which async retrievers, generators and judges are called has ended"
+
+
+def _find_thread_patcher() -> str | None:
+    """Return the library, gevent or eventlet, that has monkey-patched threads, or None; imports neither of them."""
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and any(map(gevent.is_module_patched, ("threading", "select", "queue"))):
+        return "gevent.monkey"
+    if eventlet is not None and any(map(eventlet.is_monkey_patched, ("thread", "select"))):
+        return "eventlet.monkey_patch"
+    return None
+
+
+def _answers(loop: asyncio.AbstractEventLoop) -> bool:
+    answered = threading.Event()
+    loop.call_soon_threadsafe(answered.set)
+    return answered.wait(1.0)
+
+
+def _user_line(thread: threading.Thread) -> str:
+    """Return the line of the user's code that a thread is executing, as "file:line in function"."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no public function
+    line = None if frame is None else innermost_user_frame(traceback.extract_stack(frame))
+    return "code that has just ended" if line is None else f"{line.filename}:{line.lineno} in {line.name}"
+
+
+class DaemonThreadPool(ThreadPoolExecutor):
+    """A thread pool that does not keep the process alive; the interpreter waits for the threads of other executors."""
+
+    def __init__(self, threads: int, name: str = "rageval") -> None:
+        super().__init__(threads)
+        self._max_threads = threads
+        self._name = name
+        self._calls: queue.SimpleQueue[Callable[[], bool]] = queue.SimpleQueue()
+        self._started = 0
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call a function in a thread of the pool, and return the future of its result."""
+        future: Future[T] = Future()
+
+        def call() -> bool:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001 - raised by `result`
+                    future.set_exception(error)
+            return True
+
+        self._calls.put(call)
+        if self._started < self._max_threads:
+            self._started += 1
+            threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
+        """End each thread after its current call, without waiting; pending calls are dropped."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._calls.get_nowait()
+        for _ in range(self._started):
+            self._calls.put(lambda: False)
+
+    def _work(self) -> None:
+        # A call returns False to end the thread.
+        while self._calls.get()():
+            pass
+
+
+@dataclass(eq=False, slots=True)
+class _PendingCall:
+    """A call of a user's function that a coroutine awaits.
+
+    Attributes:
+        job: calls the function and returns its result or exception.
+        future: receives what `job` returns.
+    """
+
+    job: "Callable[[], CallResult[Any]]"
+    future: "CallbackFuture[CallResult[Any]]"
+
+
+def _set_results(finished: "Sequence[tuple[_PendingCall, CallResult[Any]]]") -> None:
+    for call, result in finished:
+        if not call.future.done():
+            call.future.set_result(result)
+
+
+def _cancel(calls: "Sequence[_PendingCall]") -> None:
+    """Cancel the calls that have no result, so that no coroutine awaits them for ever."""
+    for call in calls:
+        call.future.cancel()
+
+
+def in_asyncio() -> bool:
+    """Whether an asyncio event loop is running in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _continue_in_loop(work: Coroutine[Any, Any, T], context: Context) -> T:
+    """Continue a coroutine that was started without a loop, in the context that it was started in."""
+    return await asyncio.get_running_loop().create_task(work, context=context)
+
+
+async def _two_iterations() -> None:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+CallResult = tuple[T | None, BaseException | None]
+"""The result and the exception of a call; one of them is None."""
+
+
+def _call_result(function: Callable[..., T], args: tuple[Any, ...]) -> CallResult[T]:
+    """Call a function and return its result or exception; a future cannot hold exceptions such as StopIteration."""
+    try:
+        return function(*args), None
+    except (Exception, ReplyPending) as error:  # noqa: BLE001 - raised in the calling coroutine
+        return None, error
+
+
+async def _cancel_others() -> None:
+    """Cancel all other tasks of the loop and wait until they are done."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

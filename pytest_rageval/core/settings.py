@@ -1,0 +1,334 @@
+"""`Settings`: the resolved options of a run."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pytest_rageval.core.model_settings import ModelSettings, Role, ServerSettings
+from pytest_rageval.core.parsers import Address
+from pytest_rageval.lib.options import (
+    BASELINE,
+    DEFAULT_CONCURRENCY,
+    DEFAULT_PATIENCE_S,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_S,
+)
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.presets import Preset
+
+__all__ = ["EMBEDDED", "JUDGE_KEY", "POLICY_OPTIONS", "TEMPERATURE", "Settings", "sampling_text"]
+
+EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
+CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
+TEMPERATURE: Final = 0.5
+"""The default temperature of the generator, that of LLM-retEval (section 3.2): several correct answers can appear."""
+
+JUDGE_KEY: Final = "RAGEVAL_JUDGE_API_KEY"
+"""The environment variable with the judge's API key."""
+
+POLICY_OPTIONS: Final = ("concurrency", "timeout", "rpm", "tpm")
+"""Options that set the requests of both servers. The table of a model may set them for its own server."""
+
+SERVER_FIELDS: Final = frozenset(attribute.name for attribute in fields(ServerSettings))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The resolved options of a run. `generator` and `judge` are the resulting settings of the two models.
+
+    The fields have the names of the options, except the following:
+
+    Attributes:
+        preset: the preset, without the settings that the user overrides.
+        baseline_named: whether the command line or the ini file names the baseline.
+        tables: by role, the fields of `ModelSettings` and `ServerSettings` that `pyproject.toml` sets and no option
+            overrides.
+        ci: whether the process runs on a build server.
+        run: the name of the run that several machines share; "" if it is not shared.
+        api_key, judge_api_key: the keys in the environment; None if there is none.
+        gguf: the file of the embedded model (`RAGEVAL_GGUF`); None for the packaged model.
+    """
+
+    model: str | None = None
+    judge_model: str | None = None
+    judge_votes: int = 1
+    both_orders: bool = False
+    arena_pairs: int = 0
+    arena_examples: bool = False
+    base_url: BaseURL | None = None
+    judge_base_url: BaseURL | None = None
+    preset: "Preset | None" = None
+    cutoffs: tuple[int, ...] = ()
+    temperature: float | None = None
+    draws: int = 1
+    llm_reteval_temperature: float | None = None
+    llm_reteval_draws: int = 3
+    parameters: Mapping[str, Any] | None = None
+    judge_parameters: Mapping[str, Any] | None = None
+    comparator: str = "judge"
+    match_share: float = 0.5
+    document_id: str | None = None
+    encoder: str | None = None
+    bleu_smoothing: Literal["exp", "none"] = "exp"
+    max_tokens: int | None = None
+    gateway: bool = False
+    concurrency: int = DEFAULT_CONCURRENCY
+    rpm: float | None = None
+    tpm: float | None = None
+    timeout: float = DEFAULT_TIMEOUT_S
+    retries: int = DEFAULT_RETRIES
+    patience: float = DEFAULT_PATIENCE_S
+    threads: int = 1
+    flex: bool = False
+    cache: Path | StoreURL | None = None
+    cache_dir: Path = Path(".rageval_cache")
+    refresh: bool = False
+    replay: bool = False
+    cassette: Path | None = None
+    record: bool = False
+    record_prompts: bool = False
+    drop_unused: bool = False
+    plan: bool = False
+    batch: bool | Literal["submit", "status", "collect"] = False
+    batch_errors: Literal["live", "unscored"] = "live"
+    max_calls: int | None = None
+    max_cost: float | None = None
+    prices: Path | None = None
+    prompts: Path | None = None
+    max_unscored: float = 0.05
+    baseline: Path = BASELINE
+    baseline_named: bool = False
+    baseline_ref: str | None = None
+    update_baseline: bool | Literal["force"] = False
+    pin_baseline: bool = False
+    require_baseline: bool = False
+    allow_missing: tuple[str, ...] = ()
+    max_removed: float = 0.1
+    family: int | None = None
+    canary: int = 0
+    inconclusive: Literal["warn", "fail"] = "warn"
+    early_stop: bool = False
+    calibration: Path | None = None
+    repeat: int = 1
+    sample: float = 1.0
+    shard: tuple[int, int] | None = None
+    report: tuple[Path | Address, ...] = ()
+    history: Path | None = None
+    annotations: bool = False
+    seed: int = 0
+    api_key: Secret | None = None
+    judge_api_key: Secret | None = None
+    tables: Mapping[Role, Mapping[str, Any]] = field(default_factory=dict)
+    gguf: str | None = None
+    ci: bool = False
+    run: str = ""
+
+    def __post_init__(self) -> None:
+        """Convert keys and URLs given as plain text, so that no secret is stored as plain text."""
+        for name in ("api_key", "judge_api_key"):
+            if isinstance(key := getattr(self, name), str):
+                object.__setattr__(self, name, Secret(key))
+        for name in ("base_url", "judge_base_url"):
+            if isinstance(url := getattr(self, name), str):
+                object.__setattr__(self, name, BaseURL.parse(url))
+
+    def model_settings(self, role: Role) -> ModelSettings:
+        """Return the settings of the model with this role."""
+        return self.generator if role == "generator" else self.judge
+
+    @cached_property
+    def generator(self) -> ModelSettings:
+        """The settings of the model that generates answers, and of its server."""
+        table = self.tables.get("generator", {})
+        server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._policy_options)
+        return _apply_table(ModelSettings(self.model, self.parameters or {}, server), table)
+
+    @cached_property
+    def judge(self) -> ModelSettings:
+        """The settings of the judge and of its server; its model is None if the generating model judges.
+
+        A judge without server settings of its own uses the generator's server. A judge with a base URL of its own does
+        not get the generator's key, which is for another server.
+        """
+        shared, own = self.generator.server, dict(self.tables.get("judge", {}))
+        url = own.get("base_url", self.judge_base_url)
+        if self.judge_api_key is not None and not own.keys() & {"api_key", "key_command"}:
+            own["api_key"], own["key_name"] = self.judge_api_key, JUDGE_KEY
+        if url == shared.base_url:
+            own.pop("base_url", None)
+            url = None
+        if url is not None:
+            base = ServerSettings("judge", url, key_name=JUDGE_KEY, **self._policy_options)
+        elif not own.keys() & SERVER_FIELDS:
+            base = shared
+        else:
+            base = replace(shared, role="judge", max_calls=None, max_cost=None)
+            if own.keys() & {"api_key", "key_command"}:
+                base = replace(base, api_key=None, key_command=())
+        if base.api != "chat" and own.get("model", self.judge_model):
+            # The Responses API was set for the generator's model.
+            base = replace(base, role="judge", api="chat")
+        return _apply_table(ModelSettings(self.judge_model, self.judge_parameters or {}, base), own)
+
+    @property
+    def cache_location(self) -> Path | StoreURL:
+        """The folder or the store that contains replies and embeddings."""
+        return self.cache or self.cache_dir
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the local model generates: it is named, or neither a model nor a key nor a base URL is set."""
+        model, server = self.generator.model, self.generator.server
+        has_server = server.api_key or server.base_url or server.key_command or server.needs_key
+        return model == EMBEDDED or (model is None and not has_server)
+
+    @property
+    def llm_judge(self) -> str | None:
+        """The names of the models that compare answers, separated by ", "; None for canonical comparison."""
+        return ", ".join(self.judge_models) or None
+
+    @property
+    def judge_models(self) -> tuple[str, ...]:
+        """The models that compare answers, by majority if there are several; empty for canonical comparison."""
+        if self.judge.model:
+            return tuple(name.strip() for name in self.judge.model.split(","))
+        return () if self.embedded or self.generator.model is None else (self.generator.model,)
+
+    @property
+    def shard_index(self) -> int:
+        """The number of this run's shard, from 1 to `shard_count`; 1 if the run is not split into shards."""
+        return 1 if self.shard is None else self.shard[0]
+
+    @property
+    def shard_count(self) -> int:
+        """The number of shards that the questions are split into; 1 if the run is not split into shards."""
+        return 1 if self.shard is None else self.shard[1]
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether early stopping is in effect.
+
+        It is not in a plan, a replay, a batch, an update of the baseline, or with several repeats or draws.
+        """
+        costs = not (self.plan or self.replay or self.batch)
+        return self.early_stop and costs and not (self.update_baseline or self.repeat * self.draws > 1)
+
+    @property
+    def collects(self) -> bool:
+        """Whether this run collects its requests for a batch instead of sending them."""
+        return self.batch == "submit" and not self.plan
+
+    @property
+    def tiers(self) -> tuple[Literal["flex", "batch"], ...]:
+        """The cheaper service tiers that this run uses."""
+        return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))
+
+    def header_line(self) -> str:
+        """Return generator, judge and comparator in one line, for pytest's header."""
+        votes = " together" if len(self.judge_models) > 1 else ""
+        votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
+        judge = f"judged by {self._judge_text}{votes}" if self.llm_judge else "compared in canonical form"
+        if self.comparator != Settings.comparator:
+            judge = f"compared by {self.comparator}"
+            if "judge" in re.findall(r"\w+", self.comparator):
+                judge += f" (judge: {self._judge_text}{votes})"
+        if self._generator_text is None:
+            unnamed = "no model is named (--rageval-model), only ranking measures can be scored"
+            return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
+        quality = " [smoke-test quality; only for scores that need a model]" if self.embedded else ""
+        return (
+            f"generator {self._generator_text}{sampling_text(self.report_entry())}, answers {judge}{quality}"
+        )
+
+    def report_entry(self) -> dict[str, Any]:
+        """Return the settings for the JSON report.
+
+        `generator` is null if no model is named, `judge` is a model or "canonical".
+        """
+        return {
+            **({} if self.preset is None else {"preset": self.preset.name}),
+            "generator": self._generator_text,
+            **self._sampling,
+            "judge": self._judge_text,
+            "judge_votes": self.judge_votes,
+            "both_orders": self.both_orders,
+            "comparator": self.comparator,
+            "match_share": self.match_share,
+            **({} if self.document_id is None else {"document_id": self.document_id}),
+            **({} if self.encoder is None else {"encoder": self.encoder}),
+            **({} if self.bleu_smoothing == "exp" else {"bleu_smoothing": self.bleu_smoothing}),
+            "seed": self.seed,
+        }
+
+    @property
+    def _generator_text(self) -> str | None:
+        if self.embedded:
+            return f"embedded model {Path(self.gguf).stem}" if self.gguf else "embedded model"
+        if self.generator.model is None:
+            return None
+        return _model_at_server(self.generator.model, self.generator.server)
+
+    @property
+    def _sampling(self) -> dict[str, Any]:
+        """Temperature and draws of all scores, and of LLM-retEval; a temperature is None if the server sets it."""
+        default = 0.0 if self.embedded else TEMPERATURE
+        own = self.generator.parameters.get("temperature", default)
+        own = own if isinstance(own, int | float) else None
+
+        def or_default(temperature: float | None) -> Any:
+            return own if temperature is None else temperature
+
+        return {
+            "temperature": or_default(self.temperature),
+            "draws": self.draws,
+            "llm_reteval_temperature": or_default(self.llm_reteval_temperature),
+            "llm_reteval_draws": self.llm_reteval_draws,
+        }
+
+    @property
+    def _judge_text(self) -> str:
+        """The judge, with its server if that is not the generator's."""
+        if self.llm_judge is None:
+            return CANONICAL
+        server = self.judge.server
+        elsewhere = server.base_url != self.generator.server.base_url
+        return _model_at_server(self.llm_judge, server) if elsewhere else self.llm_judge
+
+    @property
+    def _policy_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in POLICY_OPTIONS}
+
+
+def _apply_table(model: ModelSettings, table: Mapping[str, Any]) -> ModelSettings:
+    """Return the settings of a model, with the fields of a table of `pyproject.toml` in place of its own."""
+    server_fields = {name: value for name, value in table.items() if name in SERVER_FIELDS}
+    other_fields = {name: value for name, value in table.items() if name not in SERVER_FIELDS}
+    return replace(model, server=replace(model.server, **server_fields), **other_fields)
+
+
+def _model_at_server(model: str, server: ServerSettings) -> str:
+    return f"{model} at {server.base_url.public}" if server.base_url else model
+
+
+def sampling_text(entry: Mapping[str, Any]) -> str:
+    """Return temperature and draws of a report's settings, in brackets; "" for the embedded model's defaults."""
+    temperature, reteval_temperature = entry.get("temperature"), entry.get("llm_reteval_temperature")
+    draws = entry.get("draws", Settings.draws)
+    reteval_draws = entry.get("llm_reteval_draws", Settings.llm_reteval_draws)
+    general = [] if temperature is None else [f"temperature {temperature:g}"]
+    general += [counted(draws, "draw")] if draws != Settings.draws else []
+    has_own = reteval_temperature not in {temperature, None}
+    reteval = [f"temperature {reteval_temperature:g}"] if has_own else []
+    reteval += [counted(reteval_draws, "draw")] if reteval_draws != Settings.llm_reteval_draws else []
+    embedded = str(entry["generator"]).startswith("embedded model")
+    if embedded and general == ["temperature 0"] and not reteval:
+        return ""
+    parts = [", ".join(general), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
+    text = "; ".join(filter(None, parts))
+    return f" ({text})" if text else ""

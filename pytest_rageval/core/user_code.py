@@ -1,0 +1,640 @@
+"""Calls of the user's own retrievers, generators and judges, with checks of their results."""
+
+import asyncio
+import contextlib
+import inspect
+import threading
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from time import perf_counter
+from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
+
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.concurrency.inline import require_loop
+from pytest_rageval.core.conversation import QuestionWithHistory
+from pytest_rageval.core.errors import (
+    CallableError,
+    Cause,
+    Planned,
+    QueryError,
+    RagevalError,
+    Unscored,
+    raised_in_package,
+    summary_line,
+)
+from pytest_rageval.lib.foreign_values import is_data_frame, is_record
+
+__all__ = [
+    "CACHED",
+    "CALL_ERRORS",
+    "MAX_FAILURES",
+    "MAX_ITEMS",
+    "MAX_TEXT_LENGTH",
+    "InvalidResult",
+    "PlanStub",
+    "RemoteResult",
+    "TimedResult",
+    "UserCallable",
+    "accepts_arguments",
+    "as_number",
+    "as_share",
+    "bounded_list",
+    "bounded_text",
+    "count_completion",
+    "error_result",
+    "format_signature",
+    "has_parameter",
+    "is_async",
+    "is_built_in",
+    "is_cached",
+    "is_cancelled",
+    "qualified_name",
+    "read_to_end",
+    "signature_of",
+    "stored_module",
+    "unwrap_stub",
+]
+
+T = TypeVar("T")
+
+MAX_FAILURES: Final = 5
+"""After this many equal failures before its first success a callable is not called again in the run."""
+
+MAX_ITEMS: Final = 10_000  # the most items in one result, such as documents
+MAX_TEXT_LENGTH: Final = 1_000_000  # the most characters of one passage or answer
+
+CALL_ERRORS: Final = (Exception, SystemExit, asyncio.CancelledError, GeneratorExit)
+"""The exceptions of the user's code that concern one call.
+
+`asyncio.run` raises CancelledError if its coroutine was cancelled. SystemExit would end the thread of the event loop,
+and every caller would wait for ever. Other exceptions end the test: Ctrl-C, and the outcomes of pytest, as of
+`pytest.skip` or of a timeout plugin.
+"""
+
+CACHED: Final = "__rageval_cached__"
+"""The attribute that marks the functions that `cached()` returns."""
+
+STORED_MODULES: Final[Mapping[str, str]] = {
+    "pytest_rageval.core.data": "pytest_rageval.datatypes",
+    "pytest_rageval.core.outcome": "pytest_rageval.scores",
+    "pytest_rageval.extensions.embeddings.dense": "pytest_rageval.retrievers.dense",
+    "pytest_rageval.extensions.embeddings.encoder": "pytest_rageval.embeddings.encoder",
+    "pytest_rageval.extensions.traces.trace_run": "pytest_rageval.retrievers.trace_run",
+    "pytest_rageval.models.api": "pytest_rageval.llm.api",
+}
+"""Modules whose public classes have another module name in fingerprints and request keys: these names never change."""
+
+
+@dataclass(eq=False)
+class InvalidResult(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
+    """The result of a callable is unusable.
+
+    Attributes:
+        found: what the callable returned or raised, in one line and without the question.
+        message: the full message after the name of the callable; `{question}` is replaced by the question.
+        kind: the kind of failure. Calls end if the first `MAX_FAILURES` questions fail with one kind.
+    """
+
+    found: str
+    message: str
+    kind: str = "returned"
+
+
+class TimedResult(NamedTuple):
+    """A converted result, and the duration of the call in seconds; None if other calls ran at the same time."""
+
+    value: Any
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteResult:
+    """The result of a call in another process, and its duration there in seconds; None if it was not measured."""
+
+    value: Any
+    seconds: float | None
+
+
+class UserCallable:
+    """The user's retriever, generator or judge.
+
+    A sync callable is called in the thread of the test, one call at a time: it may not be thread-safe, or may be usable
+    only in the thread that created it. An async callable is called in the event loop of the run, for all examples at
+    once.
+
+    A failure is an exception or an unusable result. It concerns one question: the callable is not called again with the
+    same arguments in the same run. If it fails in the same way for the first `MAX_FAILURES` questions, it is
+    not called again in that run at all. Therefore an async callable has at most that many calls in flight until one
+    call has succeeded.
+
+    Args:
+        name: the name of the fixture, with the method if there is one, for messages.
+        function: the callable, or a method of the user's object.
+        loop: the run's event loop.
+        question: the index of the question in the arguments, for messages.
+        cause: the cause of the examples that become unscored by a failure.
+        read: converts a result; raises `InvalidResult` if it is unusable.
+    """
+
+    def __init__(  # noqa: PLR0913 - the properties of a callable
+        self,
+        name: str,
+        function: Callable[..., Any],
+        loop: BackgroundEventLoop,
+        question: int = 0,
+        *,
+        cause: Cause = "run",
+        read: Callable[[Any], Any] = lambda result: result,
+    ) -> None:
+        self.name = name
+        self._question = question
+        self._cause: Cause = cause
+        self.function = function
+        self._loop = loop
+        self._read = read
+        self.is_async: bool = is_async(function)
+        self._outcomes = _CallOutcomes(loop.runs)
+        self._history = _parameter(function, "history")
+        self._stopwatches = _Stopwatches(self)
+        loop.user_callables.append(self)
+        self.calls: int = 0  # number of calls
+        self.completion_counts: Counter[str] = Counter()  # completions requested during its calls, by model
+
+    async def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function and return its converted result.
+
+        For a question with a history the function receives the plain text, and the messages before the question if the
+        function has a parameter `history`.
+
+        Raises:
+            QueryError: the function failed for these arguments, now or before in this run, or for all of the first
+                questions.
+            Unscored: the function raised it. If this package raised it, it keeps its own cause.
+        """
+        return (await self.call_timed(*args, **kwargs)).value
+
+    async def call_timed(self, *args: Any, **kwargs: Any) -> TimedResult:
+        """Call as `call` does; also return the duration of the function itself, without the wait for its turn."""
+        questions = [arg for arg in args if isinstance(arg, QuestionWithHistory)]
+        history = [dict(message) for question in questions for message in question.history]
+        if self._history is not None and (history or self._history.default is self._history.empty):
+            kwargs.setdefault("history", history)
+        plain = tuple([str(arg) if isinstance(arg, QuestionWithHistory) else arg for arg in args])
+        try:
+            return await self._call(plain, kwargs)
+        except QueryError as error:
+            # One error object may end many questions: its traceback would grow with each and keep their frames alive.
+            raise error.with_traceback(None) from error.__cause__
+        except Unscored as unscored:
+            if not raised_in_package(unscored):
+                unscored.cause = self._cause
+            raise
+
+    async def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
+        if not self.is_async:
+            return await self._finish(await self._loop.call(self._invoke, args, kwargs), args, kwargs)
+        await require_loop()
+        async with self._run_outcomes.turn():
+            return await self._finish(self._invoke(args, kwargs), args, kwargs)
+
+    async def _finish(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
+        if isinstance(result, TimedResult):
+            return result
+        try:
+            await require_loop()
+            # A task of its own, since the user's code may use `asyncio.timeout`, which cancels the current task.
+            return await asyncio.ensure_future(self._await(result, args, kwargs))
+        except BaseException:
+            # It was not started if this run, or the task before its first step, was cancelled.
+            if inspect.iscoroutine(result) and inspect.getcoroutinestate(result) == inspect.CORO_CREATED:
+                result.close()
+            raise
+
+    async def _await(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
+        try:
+            with self._stopwatches.stopwatch() as watch:
+                value = await result
+                if _is_async_iterable(value):
+                    value = await _read_async(value)
+                return self._convert(value, args, kwargs, watch)
+        except (RagevalError, Unscored):
+            raise
+        except CALL_ERRORS as error:
+            if is_cancelled(error):
+                raise
+            raise self._exception_error(args, kwargs, error) from error
+
+    def _invoke(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        # Checked in the calling thread: other calls may have failed while this one waited.
+        failure = self._run_outcomes.failure_of(args, kwargs)
+        if failure is not None:
+            raise failure
+        self.calls += 1
+        try:
+            with self._stopwatches.stopwatch() as watch:
+                result = self.function(*args, **kwargs)
+                if _is_async_iterable(result):
+                    return _read_async(result)
+                return result if inspect.isawaitable(result) else self._convert(result, args, kwargs, watch)
+        except (RagevalError, Unscored):
+            raise
+        except CALL_ERRORS as error:
+            raise self._exception_error(args, kwargs, error) from error
+
+    def _convert(
+        self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], watch: "_Stopwatch"
+    ) -> TimedResult:
+        """Convert a result, and record the outcome of the call before other calls can fail."""
+        try:
+            # A lazy iterable is read to its end here, in the thread where the user's code may run.
+            whole = read_to_end(result)
+            seconds = watch.seconds
+            if isinstance(result, RemoteResult):
+                seconds = result.seconds if watch.alone else None
+            value = self._read(whole)
+        except InvalidResult as unusable:
+            message = unusable.message.replace("{question}", repr(args[self._question]))
+            raise self._record_failure(
+                unusable.kind, args, kwargs, f"{self.name} {message}", unusable.found
+            ) from None
+        except Unscored:
+            self._run_outcomes.succeeded = True
+            raise
+        self._run_outcomes.succeeded = True
+        return TimedResult(value, seconds)
+
+    def _exception_error(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: BaseException
+    ) -> QueryError:
+        message = str(CallableError.from_exception(f"{self.name} raised for {args[self._question]!r}", error))
+        return self._record_failure(
+            type(error).__name__, args, kwargs, message, f"raised {summary_line(error)}"
+        )
+
+    def _record_failure(
+        self, kind: str, args: Sequence[Any], kwargs: object, message: str, found: str
+    ) -> QueryError:
+        error = QueryError(message, f"{self.name} {found}", part=self.name, cause=self._cause)
+        self._run_outcomes.record_failure(error, _call_key(args, kwargs), kind, repr(args[self._question]))
+        return error
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call of the function is running, in any thread."""
+        return self._stopwatches.running
+
+    @property
+    def _run_outcomes(self) -> "_CallOutcomes":
+        # Outcomes of earlier runs are dropped: in a later test the callable may work again.
+        if self._outcomes.run != self._loop.runs:
+            self._outcomes = _CallOutcomes(self._loop.runs)
+        return self._outcomes
+
+    @property
+    def identity(self) -> str:
+        """The text that identifies the callable in a baseline.
+
+        It is the attribute `fingerprint` of the function or of its object, if that is a text: users change it whenever
+        the function changes. Else it is module and name; for a method, the class of its object and the name; for a
+        partial, also the arguments.
+        """
+        return _identity(self.function)
+
+
+_RUNNING: ContextVar[UserCallable | None] = ContextVar("_RUNNING", default=None)
+"""The callable that is running in this context. It is not set in threads that the user's code starts."""
+
+
+def count_completion(loop: BackgroundEventLoop, model: str) -> None:
+    """Add a completion to the counts of the callable that requests it.
+
+    In a thread that the user's code started, or in a server, the context does not name the callable. Then the
+    completion is counted for the callable that has a running call; if several callables have one, it is not counted.
+    """
+    user = _RUNNING.get()
+    if user is None:
+        running = [
+            other for other in loop.user_callables if isinstance(other, UserCallable) and other.is_running
+        ]
+        user = running[0] if len(running) == 1 else None
+    if user is not None:
+        user.completion_counts[model] += 1
+
+
+class _Stopwatches:
+    """The stopwatches of the calls of one function, from any thread.
+
+    Calls that overlap slow each other down, so their durations are not measured.
+    """
+
+    def __init__(self, owner: UserCallable) -> None:
+        self._owner = owner
+        self._lock = threading.Lock()
+        self._running: set[_Stopwatch] = set()
+
+    @property
+    def running(self) -> bool:
+        """Whether a call is running."""
+        return bool(self._running)
+
+    def stopwatch(self) -> "_Stopwatch":
+        """Return a stopwatch for one call: a context manager that is entered when the call begins."""
+        return _Stopwatch(self)
+
+    def start(self, watch: "_Stopwatch") -> "Token[UserCallable | None]":
+        """Register that a call begins."""
+        with self._lock:
+            watch.alone = not self._running
+            for other in self._running:
+                other.alone = False
+            self._running.add(watch)
+        return _RUNNING.set(self._owner)
+
+    def stop(self, watch: "_Stopwatch", token: "Token[UserCallable | None]") -> None:
+        """Register that a call has ended."""
+        _RUNNING.reset(token)
+        with self._lock:
+            self._running.remove(watch)
+
+
+class _Stopwatch:
+    """Measures one call. It is a class, since a generator of `contextlib` takes longer than many retrievers."""
+
+    def __init__(self, group: _Stopwatches) -> None:
+        self._group = group
+        self.alone = True
+
+    def __enter__(self) -> Self:
+        self._token = self._group.start(self)
+        self._began = perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._group.stop(self, self._token)
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds since the call began; None if another call ran at the same time."""
+        elapsed = perf_counter() - self._began
+        return elapsed if self.alone else None
+
+
+@dataclass
+class _CallOutcomes:
+    """The outcomes of the calls in one run; `succeeded` is True after the first usable result."""
+
+    run: int
+    succeeded: bool = False
+    _failed: dict[str, QueryError] = field(default_factory=dict)
+    _kinds: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _final: QueryError | None = None
+    _calls: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def failure_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> QueryError | None:
+        """Return the error of an earlier call with these arguments, or the error that ended all calls, or None."""
+        # The repr is computed only after a failure: most runs have none, and the text of ten passages is long.
+        return self._final or (self._failed.get(_call_key(args, kwargs)) if self._failed else None)
+
+    def record_failure(self, error: QueryError, key: str, kind: str, question: str) -> None:
+        """Record a failure by call, kind and question; enough failures of one kind end the calls of this run."""
+        self._failed[key] = error
+        self._kinds[kind].add(question)
+        if not self.succeeded and len(self._kinds[kind]) >= MAX_FAILURES:
+            self._final = self._final or next(iter(self._failed.values()))
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until one call may run: before the first success, calls in flight must not exceed the failure limit."""
+        while not self.succeeded and self._final is None:
+            largest_kind = max(map(len, self._kinds.values()), default=0)
+            if self._calls + largest_kind < MAX_FAILURES:
+                break
+            await self._changed.wait()
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+
+class PlanStub:
+    """Replaces the user's generator or judge in a plan: a call is not made, and is counted as a remark.
+
+    It has the same methods as the replaced object, so that a missing method is an error in a plan too.
+    """
+
+    def __init__(self, name: str, part: object, count: Callable[[str], None]) -> None:
+        self._remark = f"calls of {name}, your own function: their requests are not counted"
+        self._part = part
+        self._count = count
+
+    def __getattr__(self, method: str) -> Any:
+        value = getattr(self._part, method)
+        return self.__call__ if callable(value) else value
+
+    async def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Count a call and raise `Planned`."""
+        self._count(self._remark)
+        raise Planned("not called in a plan")
+
+
+def error_result(error: BaseException) -> InvalidResult:
+    """Return the `InvalidResult` for an exception in the user's code, which the calling process raises."""
+    message = str(CallableError.from_exception("raised for {question}", error))
+    return InvalidResult(f"raised {summary_line(error)}", message, type(error).__name__)
+
+
+def read_to_end(result: Any) -> Any:
+    """Return a lazy iterable as a list; any other value unchanged.
+
+    A data frame and a record are unchanged, since their iterators return names; a cursor, which has the names of the
+    columns; and a set, since a list of it would hide that it has no order.
+    """
+    complete = (str, bytes, Mapping, list, tuple, set, frozenset)
+    if isinstance(result, complete) or not isinstance(result, Iterable) or inspect.isawaitable(result):
+        return result
+    if is_data_frame(result) or is_record(result) or hasattr(result, "fetchall"):
+        return result
+    return bounded_list(result)
+
+
+def bounded_list(items: Iterable[T]) -> list[T]:
+    """Return the items of a result as a list; `InvalidResult` if there are more than `MAX_ITEMS`, or without end."""
+    listed = list(islice(items, MAX_ITEMS + 1))
+    if len(listed) > MAX_ITEMS:
+        what = f"returned more than {MAX_ITEMS:,} items"
+        raise InvalidResult(what, f"{what} for {{question}}.\nReturn at most {MAX_ITEMS:,}, the best first.")
+    return listed
+
+
+def bounded_text(text: str, what: str) -> str:
+    """Return a text of a result as a plain `str`; `InvalidResult` if it is longer than `MAX_TEXT_LENGTH` characters.
+
+    Args:
+        text: the text. A subclass of `str` may have methods that raise.
+        what: what the text is, for the message: "a document".
+    """
+    plain = str.__str__(text)
+    if len(plain) > MAX_TEXT_LENGTH:
+        found = f"returned {what} of {len(plain):,} characters"
+        raise InvalidResult(
+            found, f"{found} for {{question}}.\nReturn at most {MAX_TEXT_LENGTH:,} characters."
+        )
+    return plain
+
+
+def _call_key(args: Sequence[Any], kwargs: object) -> str:
+    """Return the text that identifies a call of a function in a run."""
+    try:
+        return repr((args, kwargs))
+    except Exception:  # noqa: BLE001 - the repr of a passage's metadata is the user's code
+        return repr([arg if isinstance(arg, str) else id(arg) for arg in args])
+
+
+async def _read_async(items: AsyncIterable[Any]) -> list[Any]:
+    """Return the items as a list, at most one more than `MAX_ITEMS`: that many are an error."""
+    listed: list[Any] = []
+    async for item in items:
+        listed.append(item)
+        if len(listed) > MAX_ITEMS:
+            break
+    return listed
+
+
+def _is_async_iterable(result: Any) -> TypeGuard[AsyncIterable[Any]]:
+    """Whether a result can be read only in an event loop."""
+    return isinstance(result, AsyncIterable) and not isinstance(result, Iterable)
+
+
+def _identity(function: Any) -> str:
+    owner = getattr(function, "__self__", None)
+    for fingerprint in (getattr(function, "fingerprint", None), getattr(owner, "fingerprint", None)):
+        if isinstance(fingerprint, str):
+            return fingerprint
+    if isinstance(function, partial):
+        arguments = [_stable_repr(value) for value in function.args]
+        arguments += [f"{name}={_stable_repr(value)}" for name, value in sorted(function.keywords.items())]
+        return f"{_identity(function.func)}({', '.join(arguments)})"
+    if inspect.ismethod(function):
+        # The class of the object, not of the method: two judges may inherit the method from one base class.
+        return f"{qualified_name(owner if isinstance(owner, type) else type(owner))}.{function.__name__}"
+    return qualified_name(function)
+
+
+def qualified_name(thing: Any) -> str:
+    """Return module and qualified name of a function or class; for another object those of its class.
+
+    >>> qualified_name(print), qualified_name(1)
+    ('builtins.print', 'builtins.int')
+    """
+    function_or_class = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{stored_module(function_or_class)}.{function_or_class.__qualname__}"
+
+
+def stored_module(function_or_class: Any) -> str:
+    """Return the module of a function or class, as fingerprints and request keys name it."""
+    module = str(function_or_class.__module__)
+    return STORED_MODULES.get(module, module)
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return the signature of a function; None for a function without one, as some functions in C."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def format_signature(function: Callable[..., Any]) -> str:
+    """Return the name of a function and its parameters, such as "search(query, k=5)", for messages."""
+    return f"{getattr(function, '__qualname__', type(function).__name__)}{inspect.signature(function)}"
+
+
+def _stable_repr(value: object) -> str:
+    """Return the repr of a value if it is the same in every process; else the name of its type."""
+    return repr(value) if isinstance(value, str | int | float | bool | None) else qualified_name(type(value))
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether a call returns a coroutine: a coroutine function, or an object whose `__call__` is one."""
+    called = getattr(function, "__call__", None)  # noqa: B004 - the type of the attribute matters, not its presence
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Whether an exception ends the current task: the task is cancelled, or its coroutine is closed.
+
+    Otherwise the user's code, which the task awaited, raised the exception.
+    """
+    if isinstance(error, GeneratorExit):
+        return raised_in_package(error)
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def is_cached(function: object) -> bool:
+    """Whether `cached()` returned this function."""
+    return getattr(function, CACHED, False) is True
+
+
+def is_built_in(part: object) -> bool:
+    """Whether a generator or judge is of this package, so that it sends its requests through the session's gateway."""
+    in_package = type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return in_package and not isinstance(part, PlanStub)
+
+
+def has_parameter(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of this name that can be given by keyword."""
+    return _parameter(function, name) is not None
+
+
+def _parameter(function: Callable[..., Any], name: str) -> inspect.Parameter | None:
+    """Return the parameter of this name if it can be given by keyword; else None."""
+    signature = signature_of(function)
+    parameter = None if signature is None else signature.parameters.get(name)
+    by_keyword = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    return parameter if parameter is not None and parameter.kind in by_keyword else None
+
+
+def accepts_arguments(function: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    """Whether a function can be called with these arguments; True if its signature is unknown."""
+    signature = signature_of(function)
+    if signature is None:
+        return True
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def unwrap_stub(part: object) -> object:
+    """Return the object that a `PlanStub` replaces; any other object unchanged."""
+    return vars(part)["_part"] if isinstance(part, PlanStub) else part
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number of any type, including bools and numpy's types, as a float; None for anything else.
+
+    >>> as_number(True), as_number("1")
+    (1.0, None)
+    """
+    if value is None or isinstance(value, str | bytes):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def as_share(value: Any) -> float | None:
+    """Return a number in [0, 1] as a float; None for anything else."""
+    number = as_number(value)
+    return number if number is not None and 0 <= number <= 1 else None

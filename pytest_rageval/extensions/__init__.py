@@ -1,0 +1,15 @@
+"""Features that the core can do without. Everything about one of them is in its module or package here.
+
+- `early_stop`, `canary`, `plan`: modes of a run. `plan` has stubs for results that are not computed.
+- `shards`: a run that is split over several machines. `batches`: requests that a server answers within a day.
+- `arena_battles`: battles between systems.
+- `calibration`: agreement of the judge with human labels.
+- `application_calls`: the gateway for the application's own model calls. `cached_functions`: cached calls of the user's
+  functions.
+- `providers`: the user's own client, and the local model. `stores`: stores of replies that machines share.
+- `embeddings`: a sentence encoder, the store of its vectors, and what is computed from them.
+- `executor`: runs a retriever in other processes.
+- `history`: scores over many runs. `report_diff`: compares two reports. `otlp`: OpenTelemetry events.
+- `evalset_tools`: checks eval sets, and makes them. `traces`: exports of tracing tools.
+- `first_test`: `rageval init` and `rageval demo`.
+"""

@@ -1,0 +1,376 @@
+"""The batch API of one server: it answers files of requests within a day, at a lower price.
+
+`batches` decides which requests a batch contains, and stores the replies.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+
+from pytest_rageval.core.errors import ServerError, StoreError, Unscored
+from pytest_rageval.core.options import Api
+from pytest_rageval.lib.files import make_private_file, refuse_special
+from pytest_rageval.models import completions, responses
+from pytest_rageval.models.client import Client, RetryableError, error_body, request_body
+from pytest_rageval.models.messages import Reply, Request, RequestSummary, request_summary
+from pytest_rageval.models.sender import UnsupportedParams
+from pytest_rageval.models.server import RemoteServer
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = [
+    "BatchAPI",
+    "BatchRequest",
+    "Failure",
+    "FailureKind",
+    "RequestLine",
+    "ServerBatch",
+    "UnclearError",
+    "parse_object",
+    "raise_unclear",
+    "read_lines",
+    "request_line",
+    "split_lines",
+]
+
+MAX_REQUESTS: Final = 50_000
+MAX_BYTES: Final = 200_000_000
+"""The limits of one batch at OpenAI."""
+
+MAX_ANSWER_BYTES: Final = 4 * 2**30  # the size of the largest file of answers
+TRANSFER_S: Final = 1800.0  # the longest time for an upload or a download
+PAGE: Final = 100  # how many batches a search asks for at once
+MAX_SEARCHED: Final = 1000  # how many batches of the account, the newest first, are searched for a name
+MAX_SEARCHED_AGE_S: Final = 2 * 86400.0  # older batches are not found by name
+ATTEMPTS: Final = 5  # for each call of the server
+FIRST_DELAY_S: Final = 0.5  # before the second attempt; doubled for each further one
+METADATA: Final = "rageval"  # the metadata of a batch at the server has the batch's name under this key
+
+GONE: Final = {"failed", "cancelling", "cancelled"}  # a batch with one of these statuses is created again
+NO_BATCHES: Final = {404, 405, 410, 501}  # statuses of HTTP from a server without batches
+OK: Final = 200
+REFUSALS: Final = {400, 422}
+
+T = TypeVar("T")
+
+FailureKind = Literal["failed", "refused", "expired", "cancelled"]
+"""Why a request has no reply: its own error, a parameter that the model refuses, or the end of its batch."""
+
+
+class Failure(NamedTuple):
+    """Why a request of a batch has no reply; written to the file of the batch."""
+
+    kind: FailureKind
+    reason: str
+    answer: Mapping[str, Any] = {}  # the server's error, if the kind is "refused"
+    sent: str = ""  # the names of the parameters that were sent, if the kind is "refused"
+
+
+class ServerBatch(NamedTuple):
+    """The state of a batch at the server."""
+
+    id: str
+    status: str
+    name: str = ""  # in its metadata; empty for a batch of another program
+    created_at: float = 0.0  # in seconds since 1970
+    completed: int = 0
+    failed: int = 0
+    error: str = ""  # why the server ended the batch
+    files: tuple[str, ...] = ()  # the ids of the files with the answers and with the errors
+
+    @classmethod
+    def read(cls, fields: object) -> "ServerBatch":
+        """Return the batch in an answer of the server; RetryableError if it has no id or no status."""
+        fields = _object(fields)
+        batch_id, status = fields.get("id"), fields.get("status")
+        if not isinstance(batch_id, str) or not batch_id or not isinstance(status, str) or not status:
+            raise _not_a_batch()
+        counts, created = _object(fields.get("request_counts")), fields.get("created_at")
+        errors = _object(fields.get("errors")).get("data")
+        words = [error.get("message") or error.get("code") for error in map(_object, _list(errors)[:3])]
+        files = (fields.get("output_file_id"), fields.get("error_file_id"))
+        return cls(
+            batch_id,
+            status,
+            name=str(_object(fields.get("metadata")).get(METADATA) or ""),
+            created_at=created if isinstance(created, int | float) else time.time(),
+            completed=_count(counts.get("completed")),
+            failed=_count(counts.get("failed")),
+            error="; ".join(str(word) for word in words if word),
+            files=tuple(file for file in files if isinstance(file, str) and file),
+        )
+
+
+def _not_a_batch() -> RetryableError:
+    return RetryableError("its answer about a batch cannot be read", "garbled")
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+class BatchRequest(NamedTuple):
+    """A request of a batch, as the file of the batch's requests has it."""
+
+    key: str
+    summary: RequestSummary
+    without: str  # the names of the parameters that were left out, because the model refuses them
+    sent: str  # the names of the parameters that were sent
+
+
+class RequestLine(NamedTuple):
+    """A request as a line of the uploaded file, with its record for the folder."""
+
+    request: Request
+    record: BatchRequest
+    content: bytes
+
+
+class UnclearError(ServerError):
+    """A call failed, and whether the server has executed it is not known."""
+
+
+class BatchAPI:
+    """The batch API of a server; used from one event loop. A call that failed is repeated if that may help.
+
+    Args:
+        server: the server.
+        folder: the folder of the batches' files; an error message names it.
+    """
+
+    def __init__(self, server: RemoteServer, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+        self._client = Client(server, timeout_s=TRANSFER_S, max_body_bytes=MAX_ANSWER_BYTES)
+
+    async def create(self, name: str, content: bytes, known_ids: Collection[str]) -> ServerBatch:
+        """Upload the requests and create a batch, at most once: after a failed call, search for it by name first."""
+
+        async def upload(client: "AsyncOpenAI") -> str:
+            file = (f"rageval-{name}.jsonl", content)
+            answer = await client.files.with_raw_response.create(file=file, purpose="batch")
+            file_id = parse_object(answer.content).get("id")
+            if not isinstance(file_id, str) or not file_id:
+                raise _not_a_batch()
+            return file_id
+
+        async def create(client: "AsyncOpenAI") -> ServerBatch:
+            path: Any = _path(self._server.api)
+            answer = await client.batches.with_raw_response.create(
+                input_file_id=file_id,
+                endpoint=path,
+                completion_window="24h",
+                metadata={METADATA: name},
+            )
+            return ServerBatch.read(parse_object(answer.content))
+
+        file_id = await self._call(upload)
+        failures = 0
+        while True:
+            try:
+                created = await self._call_once(create)
+            except RetryableError:
+                failures += 1
+                if failures == ATTEMPTS:
+                    raise
+            else:
+                return created
+            await _pause(failures)
+            if (batch := await self.find(name, known_ids)) is not None:
+                return batch
+
+    async def find(self, name: str, known_ids: Collection[str]) -> ServerBatch | None:
+        """Return the server's recent batch with this name in its metadata, without those in `known_ids`; or None."""
+
+        async def search(client: "AsyncOpenAI") -> ServerBatch | None:
+            searched, after = 0, ""
+            while searched < MAX_SEARCHED:
+                page = {"limit": PAGE, "after": after} if after else {"limit": PAGE}
+                answer = await client.batches.with_raw_response.list(**page)
+                fields = parse_object(answer.content)
+                if not isinstance(fields.get("data"), list):
+                    raise _not_a_batch()
+                batches = list(map(ServerBatch.read, fields["data"]))
+                for batch in batches:
+                    recent = time.time() - batch.created_at < MAX_SEARCHED_AGE_S
+                    is_ours = batch.name == name and batch.id not in known_ids
+                    if is_ours and recent and batch.status not in GONE:
+                        return batch
+                if not batches or not fields.get("has_more"):
+                    break
+                searched, after = searched + len(batches), batches[-1].id
+            return None
+
+        return await self._call(search)
+
+    async def retrieve(self, batch_id: str, file: Path) -> ServerBatch:
+        """Return the current state of a batch; `file` describes it here."""
+
+        async def retrieve(client: "AsyncOpenAI") -> ServerBatch:
+            answer = await client.batches.with_raw_response.retrieve(batch_id)
+            batch = ServerBatch.read(parse_object(answer.content))
+            if batch.id != batch_id:
+                raise _not_a_batch()
+            return batch
+
+        return await self._call(retrieve, f"{file} describes the batch {batch_id}, which it does not know.")
+
+    async def download(self, file_id: str, target: Path) -> None:
+        """Download a file of the server to a path."""
+        unknown = f"{target.with_suffix('.json')} describes a batch with the answers {file_id}, which it does not know."
+        await self._call(lambda client: _download(client, file_id, target), unknown)
+
+    def parse_answer(self, line: Mapping[str, Any], record: BatchRequest) -> Reply | Failure:
+        """Return the reply in a line of a file of answers, or why the request has none."""
+        response = line.get("response")
+        response = response if isinstance(response, Mapping) else {}
+        status, body = response.get("status_code"), response.get("body")
+        if status == OK:
+            try:
+                reply = self._client.parse_body(json.dumps(body).encode())
+            except RetryableError as error:
+                return Failure("failed", error.reason)
+            except Unscored as error:
+                return Failure("failed", str(error))
+            return replace(reply, without=record.without) if record.without else reply
+        problem = line.get("error")
+        if not isinstance(problem, Mapping):
+            problem = body.get("error") if isinstance(body, Mapping) else None
+        details = error_body(problem) or {}
+        code = str(details.get("code") or "")
+        if code in {"batch_expired", "batch_cancelled"}:
+            return Failure("expired" if code == "batch_expired" else "cancelled", f"the server says {code}")
+        words = " ".join(str(details.get("message") or code or "no reason is given").split())
+        reason = f"status {status}: {words}" if status else words
+        # A request with a parameter that can be left out is sent again without it, in the next batch.
+        parameters = dict.fromkeys(record.sent.split())
+        if status in REFUSALS and UnsupportedParams().learn(parameters, details):
+            return Failure("refused", reason[:200], details, record.sent)
+        return Failure("failed", reason[:200])
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
+        """Call the server; repeat the call up to `ATTEMPTS` times while a retry may succeed."""
+        for failures in range(1, ATTEMPTS + 1):
+            try:
+                return await self._call_once(call, unknown)
+            except RetryableError:
+                if failures == ATTEMPTS:
+                    raise
+            await _pause(failures)
+        raise AssertionError("unreachable")
+
+    async def _call_once(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
+        """Call the server once. `unknown` says what a 404 means, if it is not that the server has no batches."""
+
+        async def checked(client: "AsyncOpenAI") -> T:
+            import openai  # noqa: PLC0415 - loaded with the client
+
+            try:
+                return await call(client)
+            except openai.APIStatusError as error:
+                if error.status_code not in NO_BATCHES:
+                    raise
+                path = error.request.url.path
+            if unknown:
+                raise ServerError(
+                    f"The server at {self._server.base_url}: {unknown}\n"
+                    "Use the key and the project that made the batch. If the batch is lost, delete the file: its "
+                    "requests are then sent, and paid for, again."
+                )
+            raise ServerError(
+                f"The server at {self._server.base_url} has no batches: {path} is not there.\n"
+                "Run without --rageval-batch (--rageval-flex may be cheaper, too)."
+            )
+
+        return await self._client.call(Request(self._server.base_url, "", ()), checked)
+
+
+def request_line(api: Api, request: Request, parameters: Mapping[str, Any], without: str) -> RequestLine:
+    """Return the line of the uploaded file for a request; `without` names the parameters that are left out."""
+    body = request_body(api, request, parameters)
+    line = {"custom_id": request.key, "method": "POST", "url": _path(api), "body": body}
+    record = BatchRequest(request.key, request_summary(request), without, " ".join(sorted(parameters)))
+    return RequestLine(
+        request, record, json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    )
+
+
+def split_lines(lines: Iterable[RequestLine]) -> Iterator[list[RequestLine]]:
+    """Yield the lines in parts, each small enough for one batch."""
+    part: list[RequestLine] = []
+    size = 0
+    for line in lines:
+        if part and (len(part) == MAX_REQUESTS or size + len(line.content) > MAX_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += len(line.content)
+    if part:
+        yield part
+
+
+@contextlib.contextmanager
+def raise_unclear(what: str) -> Iterator[None]:
+    """Raise `UnclearError` for a `RetryableError`; the message begins with `what`."""
+    try:
+        yield
+    except RetryableError as error:
+        reason = error.reason
+    else:
+        return
+    raise UnclearError(f"{what}: {reason}.\nRun the same command again: it goes on from here.")
+
+
+def read_lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file; none if the file is missing."""
+    try:
+        refuse_special(file)
+        with file.open("rb") as content:
+            yield from content
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error}.") from None
+
+
+def parse_object(line: bytes | str) -> dict[str, Any]:
+    """Return the JSON object in a line; an empty one if the line has no JSON object."""
+    try:
+        parsed = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _path(api: Api) -> str:
+    return f"/v1{(responses if api == 'responses' else completions).PATH}"
+
+
+async def _download(client: "AsyncOpenAI", file_id: str, target: Path) -> None:
+    make_private_file(target)
+    async with client.files.with_streaming_response.content(file_id) as response:
+        with target.open("wb") as file:
+            async for chunk in response.iter_bytes():
+                file.write(chunk)
+
+
+async def _pause(failures: int) -> None:
+    await asyncio.sleep(FIRST_DELAY_S * 2 ** (failures - 1))

@@ -1,0 +1,480 @@
+"""Batches: requests that a server answers within a day, at a lower price.
+
+The file of a batch is written to the cache folder before the batch is created, and stays until after its replies are
+stored. The batch's name is a hash of its requests. The server has the name too: if the file does not say whether the
+batch was created, it is searched by name. Replies are stored under the keys of their requests.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from pytest_rageval.core.errors import RagevalError, ServerError, StoreError, Unscored
+from pytest_rageval.core.options import Api
+from pytest_rageval.extensions.batches.api import (
+    BatchAPI,
+    BatchRequest,
+    Failure,
+    FailureKind,
+    RequestLine,
+    ServerBatch,
+    UnclearError,
+    parse_object,
+    raise_unclear,
+    read_lines,
+    request_line,
+    split_lines,
+)
+from pytest_rageval.lib.files import make_cache_folder, make_private_file, refuse_special, write_atomically
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.models.budget import Budget
+from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.messages import Request, empty_reason
+from pytest_rageval.models.sender import UnsupportedParams
+from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.models.stores.interface import Entry
+
+__all__ = ["Batch", "Batches"]
+
+CHUNK: Final = 500  # how many replies are stored at once
+MAX_EXPIRATIONS: Final = 2  # a request that expired this often has failed
+FAILURES_COUNT_S: Final = 86400.0  # a request that failed longer ago is sent in a batch again
+EXPIRY_COUNTS_S: Final = 3 * FAILURES_COUNT_S  # longer for a request that expired: a batch may take a day
+KEPT_S: Final = 30 * 86400.0  # how long the file of a finished batch is kept
+LOCK_KEY: Final = "rageval batches"  # a process claims this key while it submits or collects
+
+ENDED: Final = {
+    "completed",
+    "failed",
+    "expired",
+    "cancelled",
+}  # statuses of a batch that the server has finished
+NEW: Final = "new"  # the status of a batch that may not exist at the server
+
+
+@dataclass
+class Batch:
+    """A batch; the fields are those of its file."""
+
+    name: str  # the name in the folder and in the metadata at the server
+    base_url: str
+    label: str  # the server's name in reports
+    api: Api
+    model: str
+    requests: int  # the number of requests
+    made: float  # when the file was written, in seconds since 1970
+    run: str  # the name of the run that submitted the batch
+    most_usd: float = 0.0  # the highest possible cost in USD; 0 without a cost limit
+    id: str = ""  # the batch's id at the server; empty while the status is "new"
+    status: str = NEW  # the server's word, or "new"
+    completed: int = 0  # requests that were answered, as the server counts them
+    failed: int = 0  # requests that failed, as the server counts them
+    error: str = ""  # why the server ended the batch
+    collected: float = 0.0  # when the replies were stored, in seconds since 1970; 0 before
+    replies: int = 0  # stored replies, with their tokens and cost in the next fields
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0  # replies without a known cost, which count with their highest possible cost
+    failures: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by key, the fields of a `Failure`
+
+    @property
+    def is_open(self) -> bool:
+        """True if the server has the batch and its replies are not stored yet."""
+        return self.status != NEW and not self.collected
+
+    @property
+    def ended(self) -> bool:
+        """True if the server has finished the batch."""
+        return self.status in ENDED
+
+    def line(self) -> str:
+        """Return a line about the batch for the terminal."""
+        what = f"{self.id or self.name} at {self.label}, {self.model}: {self.status}"
+        if self.error:
+            what += f" ({self.error})"
+        if not self.collected:
+            return f"{what}, {self.completed} of {counted(self.requests, 'request')} answered, {self.failed} failed"
+        cost = "price not known" if self.unpriced else f"{self.cost_usd:.4f} USD"
+        what += f", {self.replies} of {counted(self.requests, 'reply')} kept, {cost}"
+        return what + (f", {len(self.failures)} without a reply" if self.failures else "")
+
+
+class Batches:
+    """The batches of a cache folder; used from one event loop.
+
+    Args:
+        folder: the folder of the batches' files.
+        cache: where replies are stored.
+        run: the name of the run.
+        budgets: returns the budget of the run and the budget of a server.
+    """
+
+    def __init__(
+        self, folder: Path, cache: Cache, run: str, budgets: Callable[[RemoteServer], Sequence[Budget]]
+    ) -> None:
+        self._folder = folder
+        self._cache = cache
+        self._run = run
+        self._budgets = budgets
+        self._apis: dict[RemoteServer, BatchAPI] = {}
+        self._keys: dict[str, list[str]] = {}
+        self._read()
+
+    def state(self, request: Request) -> Batch | Failure | None:
+        """Return the open batch with this request, or why it failed; None if it is to be sent in a batch."""
+        batch = self._open.get(request.key)
+        if batch is not None:
+            return batch
+        failures = self._failures.get(request.key)
+        if not failures:
+            return None
+        last = failures[-1]
+        if last.kind == "expired":
+            expirations = sum(failure.kind == "expired" for failure in failures)
+            return last if expirations >= MAX_EXPIRATIONS else None
+        if last.kind == "refused":
+            # With other parameters the server may accept the request.
+            return last if " ".join(sorted(self._adapt(request)[0])) == last.sent else None
+        return last if last.kind == "failed" else None
+
+    async def submit(self, missing: Sequence[tuple[RemoteServer, Request]]) -> list[Batch]:
+        """Submit the requests that are in no open batch; return the new batches.
+
+        Raises:
+            BudgetError: the requests could exceed a limit; nothing is submitted.
+            ServerError: a server has no batches, or refuses one.
+        """
+        async with self._locked():
+            for server in dict.fromkeys(server for server, _ in missing):
+                with raise_unclear(f"The server at {server.base_url} does not answer"):
+                    await self._resolve_new(server)
+            # Another process may have collected some of the replies since this one looked for them.
+            stored = await self._cache.look_up([request.key for _, request in missing])
+            missing = [
+                (server, request)
+                for server, request in missing
+                if request.key not in stored and self.state(request) is None
+            ]
+            await self._check_budgets(missing)
+            submitted = []
+            for server, requests in _group_by_model(missing):
+                lines = (request_line(server.api, request, *self._adapt(request)) for request in requests)
+                submitted += [await self._submit_batch(server, part) for part in split_lines(lines)]
+            return submitted
+
+    async def refresh(self, servers: Iterable[RemoteServer], *, collect: bool = True) -> None:
+        """Update the open batches of these servers; with `collect`, store the replies of batches that have ended.
+
+        Raises:
+            RetryableError: a server does not answer now.
+            ServerError: a server does not know a batch.
+        """
+        async with self._locked():
+            for server in dict.fromkeys(servers):
+                await self._resolve_new(server)
+                for batch in [batch for batch in self.all if batch.is_open and _belongs_to(batch, server)]:
+                    at_server = await self._api(server).retrieve(
+                        batch.id, self._folder / f"{batch.name}.json"
+                    )
+                    self._update(server, batch, at_server)
+                    if collect and batch.ended:
+                        await self._collect(server, batch, at_server)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for api in self._apis.values():
+            await api.close()
+        self._apis.clear()
+
+    @contextlib.asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        """Let no other process submit or collect meanwhile. Read the files again: others may have changed them."""
+        while await self._cache.claim(LOCK_KEY) is not True:
+            await self._cache.wait_for_other(LOCK_KEY)
+        try:
+            self._read()
+            yield
+        finally:
+            self._cache.release(LOCK_KEY)
+
+    def _read(self) -> None:
+        """Read the files of the folder, and delete those of batches that were collected long ago."""
+        files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
+        self.all: list[Batch] = sorted(map(_read_batch, files), key=lambda batch: batch.made)
+        self._open: dict[str, Batch] = {}
+        self._failures: defaultdict[str, list[Failure]] = defaultdict(list)
+        self._refusals: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+        for batch in self.all:
+            if batch.is_open:
+                if batch.name not in self._keys:
+                    self._keys[batch.name] = [record.key for record in self._read_requests(batch)]
+                self._open |= dict.fromkeys(self._keys[batch.name], batch)
+            age = time.time() - batch.collected
+            for key, fields in batch.failures.items():
+                failure = Failure(**fields)
+                if age < (EXPIRY_COUNTS_S if failure.kind == "expired" else FAILURES_COUNT_S):
+                    self._failures[key].append(failure)
+                answers = self._refusals[batch.base_url, batch.model]
+                if failure.kind == "refused" and failure.answer not in answers:
+                    answers.append(failure.answer)
+            if batch.collected and age > KEPT_S:
+                self._delete(batch)
+
+    async def _resolve_new(self, server: RemoteServer) -> None:
+        """Search the server for batches that a process was creating when it ended; delete the files of missing ones."""
+        for batch in [batch for batch in self.all if batch.status == NEW and _belongs_to(batch, server)]:
+            at_server = await self._api(server).find(batch.name, self._known_ids)
+            if at_server is None:
+                self._delete(batch)
+            else:
+                self._update(server, batch, at_server)
+                self._read()
+
+    async def _check_budgets(self, missing: Sequence[tuple[RemoteServer, Request]]) -> None:
+        by_server = defaultdict[RemoteServer, list[Request]](list)
+        for server, request in missing:
+            by_server[server].append(request)
+        open_batches = [batch for batch in self.all if batch.is_open and batch.run == self._run]
+
+        async def check(budget: Budget, requests: Sequence[Request], batches: Sequence[Batch]) -> None:
+            calls, cost = sum(batch.requests for batch in batches), sum(batch.most_usd for batch in batches)
+            await budget.check_batch(self._cache, requests, open_calls=calls, open_cost=cost)
+
+        for server, requests in by_server.items():
+            run_budget, server_budget = self._budgets(server)
+            await check(run_budget, [request for _, request in missing], open_batches)
+            at_server = [batch for batch in open_batches if _belongs_to(batch, server)]
+            await check(server_budget, requests, at_server)
+
+    def _adapt(self, request: Request) -> tuple[dict[str, Any], str]:
+        """Return the parameters without those that the model has refused, and the names of the refused ones."""
+        unsupported = UnsupportedParams()
+        for answer in self._refusals.get((request.base_url, request.model), ()):
+            unsupported.learn(unsupported.adapt(request.parameters)[0], answer)
+        return unsupported.adapt(request.parameters)
+
+    async def _submit_batch(self, server: RemoteServer, lines: Sequence[RequestLine]) -> Batch:
+        """Create a batch at the server, unless the server already has a batch with this name."""
+        requests, records = [line.request for line in lines], [line.record for line in lines]
+        digest = hashlib.sha256("\n".join(sorted(record.key for record in records)).encode()).hexdigest()[:16]
+        earlier = sum(batch.name.startswith(f"{digest}-") for batch in self.all)
+        first = requests[0]
+        batch = Batch(
+            name=f"{digest}-{earlier}",
+            base_url=server.base_url,
+            label=server.label,
+            api=server.api,
+            model=first.model,
+            requests=len(requests),
+            made=time.time(),
+            run=self._run,
+            most_usd=self._budgets(server)[0].max_batch_cost(requests),
+        )
+        self._write_requests(batch, records)
+        self._write(batch)
+        self.all.append(batch)
+        what = f"a batch of {counted(len(requests), 'request')} to {first.model}"
+        api = self._api(server)
+        try:
+            with raise_unclear(f"The server at {server.base_url} does not say whether it has {what}"):
+                at_server = await api.find(batch.name, self._known_ids)
+                if at_server is None:
+                    content = b"".join(line.content for line in lines)
+                    at_server = await api.create(batch.name, content, self._known_ids)
+        except UnclearError:
+            # The file stays: the next run searches for the batch.
+            raise
+        except (RagevalError, Unscored) as error:
+            # The server does not have the batch: another batch may contain its requests.
+            self._delete(batch)
+            if isinstance(error, RagevalError):
+                raise
+            raise ServerError(
+                f"The server at {server.base_url} did not take {what}: {error}.\n"
+                "Correct what it says, or run without --rageval-batch."
+            ) from None
+        self._update(server, batch, at_server)
+        self._open |= dict.fromkeys((record.key for record in records), batch)
+        return batch
+
+    async def _collect(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
+        """Store the replies of a batch that has ended, and why its other requests have none.
+
+        Raises:
+            UnclearError: nothing can be read in a file of answers, or there is none. The batch stays open.
+        """
+        unanswered = {record.key: record for record in self._read_requests(batch)}
+        failures: dict[str, Failure] = {}
+        batch.replies = batch.tokens_in = batch.tokens_out = batch.unpriced = 0
+        batch.cost_usd = 0.0
+        answers = self._folder / f"{batch.name}.answers"
+        for file_id in at_server.files:
+            await self._api(server).download(file_id, answers)
+            before = len(unanswered)
+            for lines in _chunks(read_lines(answers)):
+                await self._store_replies(server, batch, lines, unanswered, failures)
+            if len(unanswered) == before:
+                self._refuse_answers(batch, f"its file {file_id} has no answer to a request of it")
+            answers.unlink()
+        if at_server.status == "completed" and not at_server.files:
+            self._refuse_answers(batch, "the server names no file of answers")
+        kind = _failure_kind(at_server.status)
+        for key in unanswered:
+            failures.setdefault(key, Failure(kind, f"its batch is {at_server.status} and has no line of it"))
+        batch.failures = {key: failure._asdict() for key, failure in failures.items()}
+        for budget in self._budgets(server):
+            await budget.count_batch(self._cache, batch.replies, batch.cost_usd)
+        batch.collected = time.time()
+        self._write(batch)
+        self._read()
+
+    def _refuse_answers(self, batch: Batch, why: str) -> NoReturn:
+        # As failures, all requests would be sent again one by one, at the full price.
+        raise UnclearError(
+            f"The answers of the batch {batch.id} cannot be read: {why}.\n"
+            "Run the same command again: they are downloaded again. If that does not help, delete "
+            f"{self._folder / batch.name}.json: its requests are then sent, and paid for, again."
+        )
+
+    async def _store_replies(
+        self,
+        server: RemoteServer,
+        batch: Batch,
+        lines: Iterable[bytes],
+        unanswered: dict[str, BatchRequest],
+        failures: dict[str, Failure],
+    ) -> None:
+        """Store the replies in these lines; remove their requests from `unanswered`, and add failures to `failures`."""
+        api, budget = self._api(server), self._budgets(server)[0]
+        entries = []
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            parsed = parse_object(server.credentials.redact(text))
+            key = parsed.get("custom_id")
+            if not isinstance(key, str) or key not in unanswered:
+                continue
+            record = unanswered.pop(key)
+            is_text = text.encode() == line
+            outcome = (
+                api.parse_answer(parsed, record) if is_text else Failure("failed", "its line is not UTF-8")
+            )
+            if isinstance(outcome, Failure):
+                failures[key] = outcome
+                continue
+            if outcome.silent:
+                failures[key] = Failure("failed", f"the reply is empty{empty_reason(outcome)}")
+            cost = budget.batch_cost(batch.base_url, batch.model, outcome)
+            batch.replies += 1
+            batch.tokens_in += outcome.tokens_in
+            batch.tokens_out += outcome.tokens_out
+            batch.cost_usd += batch.most_usd / batch.requests if cost is None else cost
+            batch.unpriced += cost is None
+            entries.append(Entry(key, outcome, record.summary))
+        await asyncio.gather(*map(self._cache.keep, entries))
+
+    def _api(self, server: RemoteServer) -> BatchAPI:
+        if server not in self._apis:
+            self._apis[server] = BatchAPI(server, self._folder)
+        return self._apis[server]
+
+    @property
+    def _known_ids(self) -> set[str]:
+        """The ids of all batches in the folder: another batch with the same name is a different one."""
+        return {batch.id for batch in self.all}
+
+    def _update(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
+        """Copy the status of a batch at the server, and write it to the file."""
+        batch.id, batch.status = at_server.id, at_server.status
+        batch.completed, batch.failed = at_server.completed, at_server.failed
+        batch.error = " ".join(server.credentials.redact(at_server.error).split())
+        self._write(batch)
+
+    def _write(self, batch: Batch) -> None:
+        self._write_file(f"{batch.name}.json", [json.dumps(asdict(batch), indent=1).encode()])
+
+    def _write_requests(self, batch: Batch, records: Iterable[BatchRequest]) -> None:
+        lines = (json.dumps(record._asdict()).encode() + b"\n" for record in records)
+        self._write_file(f"{batch.name}.lines", lines)
+
+    def _write_file(self, name: str, content: Iterable[bytes]) -> None:
+        try:
+            make_cache_folder(self._folder.parent)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            make_private_file(self._folder / name)
+            write_atomically(self._folder / name, content)
+        except OSError as error:
+            raise StoreError(f"{self._folder / name} cannot be written: {error}.") from None
+
+    def _read_requests(self, batch: Batch) -> Iterator[BatchRequest]:
+        for line in read_lines(self._folder / f"{batch.name}.lines"):
+            fields = parse_object(line)
+            if fields.keys() == set(BatchRequest._fields):
+                yield BatchRequest(**fields)
+
+    def _delete(self, batch: Batch) -> None:
+        """Delete the files of a batch."""
+        for suffix in ("json", "lines", "answers"):
+            (self._folder / f"{batch.name}.{suffix}").unlink(missing_ok=True)
+        self.all = [other for other in self.all if other.name != batch.name]
+
+
+EMPTY_BATCH: Final = Batch("", "", "", "chat", "", 0, 0.0, "")  # for the types of the fields
+
+
+def _read_batch(file: Path) -> Batch:
+    """Return the batch in a file."""
+    try:
+        refuse_special(file)
+        fields = json.loads(file.read_text(encoding="utf-8-sig"))
+        batch = Batch(**fields)
+        wrong = [
+            name
+            for name, value in vars(EMPTY_BATCH).items()
+            if type(fields.get(name, value)) is not type(value)
+        ]
+        for failure in batch.failures.values():
+            Failure(**failure)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        wrong = ["it"]
+    if wrong:
+        raise StoreError(
+            f"{file} describes no batch of this version ({wrong[0]} cannot be read).\n"
+            "Delete it to go on. A batch of the last two days is then found at the server by its requests; older ones "
+            "are paid for again."
+        )
+    return replace(batch, name=file.stem)
+
+
+def _belongs_to(batch: Batch, server: RemoteServer) -> bool:
+    return batch.base_url == server.base_url and batch.label == server.label
+
+
+def _group_by_model(
+    missing: Iterable[tuple[RemoteServer, Request]],
+) -> Iterator[tuple[RemoteServer, list[Request]]]:
+    """Yield the requests of each server and model: all requests of a batch are for one model."""
+    groups = defaultdict[tuple[RemoteServer, str], list[Request]](list)
+    for server, request in missing:
+        groups[server, request.model].append(request)
+    for (server, _), requests in groups.items():
+        yield server, requests
+
+
+def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
+    while chunk := list(islice(lines, CHUNK)):
+        yield chunk
+
+
+def _failure_kind(status: str) -> FailureKind:
+    """Return why a request has no reply if its batch has ended with this status."""
+    kinds: dict[str, FailureKind] = {"expired": "expired", "completed": "failed"}
+    return kinds.get(status, "cancelled")

@@ -1,0 +1,231 @@
+"""The hooks of runs in batches: `BatchPlugin` runs all steps of `--rageval-batch`, the other plugins one step each."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending, ServerError
+from pytest_rageval.core.options import ROLES
+from pytest_rageval.extensions.batches.steps import StepReport, run_step
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.models.client import RetryableError
+from pytest_rageval.plugin.runner import (
+    WAITS_FOR_BATCH,
+    EvaluationPlugin,
+    deselect_tests_without_requests,
+    report_as_skipped,
+)
+from pytest_rageval.plugin.terminal import print_line, print_lines
+
+if TYPE_CHECKING:
+    from pytest_rageval.extensions.batches.batches import Batch
+
+__all__ = ["BatchPlugin", "BatchStatusPlugin", "BatchSubmitPlugin"]
+
+MAX_STAGES: Final = 20
+"""Number of stages after which the run ends as an error: its requests probably differ from stage to stage."""
+
+INITIAL_POLL_S: Final = 1.0
+MAX_POLL_S: Final = 60.0
+POLL_FACTOR: Final = 1.5
+"""The wait between two polls of a batch grows by this factor, from `INITIAL_POLL_S` to `MAX_POLL_S`."""
+
+PROGRESS_INTERVAL_S: Final = 30.0
+"""Minimum time between two lines about the progress of batches."""
+
+RECENT_S: Final = 7 * 86400.0
+"""Age up to which a collected batch is listed."""
+
+OUTCOME_CACHING_PLUGINS: Final = ("lfplugin", "nfplugin", "stepwiseplugin")
+"""pytest's names of its plugins that store the outcomes of tests for the next run."""
+
+SUBMITTING_STATUSES: Final = {
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
+}
+"""The exit statuses of pytest after which the missing requests are submitted."""
+
+
+def refresh_batches(config: pytest.Config, *, collect: bool) -> "list[Batch]":
+    """Request the state of the batches at the servers of the options, and return all batches.
+
+    Args:
+        config: the configuration of the run.
+        collect: True to store the replies of batches that have ended.
+    """
+    session = EvaluationPlugin.get(config).session
+    servers = [session.models.server(role) for role in ROLES]
+    return session.loop.run(session.gateway.batches.refresh(servers, collect=collect))
+
+
+class BatchPlugin:
+    """Before the tests of a run with `--rageval-batch`, submits and collects batches until no reply is missing."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Run all stages. This hook is called before xdist starts its workers."""
+        evaluation_plugin = EvaluationPlugin.get(self._config)
+        try:
+            self._run_stages(evaluation_plugin.settings.run or evaluation_plugin.run)
+        except BaseException as error:
+            evaluation_plugin.pytest_sessionfinish()
+            if not isinstance(error, RagevalError):
+                raise
+            text = str(error)
+        else:
+            return
+        raise pytest.UsageError(text)
+
+    def _run_stages(self, run: str) -> None:
+        for number in range(1, MAX_STAGES + 1):
+            report = run_step("submit", self._arguments, folder=self._config.invocation_params.dir, run=run)
+            for line in report.lines:
+                self._print(f"stage {number}: {line}")
+            if not report.missing:
+                return
+            self._wait(report.waited_for)
+        raise InputError(
+            f"After {MAX_STAGES} stages the tests still send new requests. Does a time, a random number or an order "
+            "in their prompts change from run to run?\nRun them twice without --rageval-batch: the second run must "
+            "send no requests."
+        )
+
+    @property
+    def _arguments(self) -> list[str]:
+        """The command-line arguments of this run, for a run without workers."""
+        arguments = [str(argument) for argument in self._config.invocation_params.args]
+        return [*arguments, "-n0"] if getattr(self._config.option, "numprocesses", None) else arguments
+
+    def _wait(self, names: Sequence[str]) -> None:
+        """Wait until these batches have ended and their replies are stored."""
+        delay, shown_at, before = INITIAL_POLL_S, -PROGRESS_INTERVAL_S, ""
+        answered_at = time.monotonic()
+        while True:
+            try:
+                all_batches = refresh_batches(self._config, collect=True)
+                batches = [batch for batch in all_batches if batch.name in names]
+            except RetryableError as error:
+                if time.monotonic() - answered_at > EvaluationPlugin.get(self._config).settings.patience:
+                    text = f"The server of a batch does not answer: {error.reason}."
+                    raise ServerError(f"{text}\nRun the same command again: it goes on from here.") from None
+            else:
+                answered_at = time.monotonic()
+                waiting = [batch for batch in batches if not batch.collected]
+                now = "; ".join(batch.line() for batch in waiting)
+                if waiting and now != before and time.monotonic() - shown_at > PROGRESS_INTERVAL_S:
+                    shown_at, before = time.monotonic(), now
+                    self._print(f"waiting for {now}")
+                if not waiting:
+                    break
+            time.sleep(delay)
+            delay = min(delay * POLL_FACTOR, MAX_POLL_S)
+        usage = EvaluationPlugin.get(self._config).batch_usage
+        for batch in batches:
+            numbers = ("replies", "tokens_in", "tokens_out", "cost_usd", "unpriced")
+            usage.update({"batches": 1, **{name: getattr(batch, name) for name in numbers}})
+            self._print(f"collected {batch.line()}")
+            if batch.status in {"failed", "cancelled"}:
+                raise ServerError(
+                    f"The batch {batch.line()}.\nThe same command submits the missing requests again; "
+                    "without --rageval-batch they are sent one by one."
+                )
+
+    def _print(self, text: str) -> None:
+        print_line(self._config, f"rageval: {text}")
+
+
+class _StepPlugin:
+    """The base of the plugins for one step: it writes the report of the step, and prints it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._report = StepReport()
+
+    def _run_step(self, session: pytest.Session, step: Callable[[], None]) -> None:
+        """Call the function of the step, then write the report with its result or its error."""
+        try:
+            step()
+        except (RagevalError, pytest.fail.Exception) as error:
+            self._report.error = str(error)
+        except RetryableError as error:
+            self._report.error = f"The server of a batch does not answer: {error.reason}."
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED if self._report.error else pytest.ExitCode.OK
+        self._report.write()
+
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
+        """Print the lines of the report, or its error."""
+        lines = self._report.error.splitlines() or self._report.lines
+        print_lines(terminalreporter, lines, red=bool(self._report.error))
+
+
+class BatchStatusPlugin(_StepPlugin):
+    """The steps "status" and "collect", which need no tests."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> bool:
+        """Collect no tests."""
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Refresh the state of the batches; in the step "collect", store the replies of those that have ended."""
+        self._run_step(session, self._refresh)
+
+    def _refresh(self) -> None:
+        collect = EvaluationPlugin.get(self._config).settings.batch == "collect"
+        batches = refresh_batches(self._config, collect=collect)
+        recent = [batch for batch in batches if time.time() - batch.made < RECENT_S or not batch.collected]
+        self._report.lines = [batch.line() for batch in recent] or ["There are no batches."]
+        self._report.unfinished = sum(not batch.ended for batch in batches)
+
+
+class BatchSubmitPlugin(_StepPlugin):
+    """The step "submit": runs the tests as far as they have replies, and submits the missing requests."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect the tests that send no requests, after pytest's own selection."""
+        deselect_tests_without_requests(config, items)
+
+    def pytest_collection_finish(self) -> None:
+        """Unregister the plugins of `--lf` and the like: they must store the outcomes of the run, not of this step."""
+        for name in OUTCOME_CACHING_PLUGINS:
+            self._config.pluginmanager.unregister(name=name)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Report a test as skipped, whatever outcome it had with the replies so far."""
+        pending = call.excinfo is not None and isinstance(call.excinfo.value, ReplyPending)
+        report = yield
+        if pending or call.when == "call":
+            pending = pending or EvaluationPlugin.get(item.config).has_stubs(item)
+            reason = WAITS_FOR_BATCH if pending else "has all its replies"
+            report_as_skipped(report, item, reason)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Submit the missing requests, before the session is closed."""
+        if exitstatus in SUBMITTING_STATUSES:
+            self._run_step(session, self._submit)
+
+    def _submit(self) -> None:
+        session = EvaluationPlugin.get(self._config).session
+        submission: Any = session.loop.run(session.gateway.batches.submit())
+        self._report.missing = submission.missing
+        self._report.waited_for = [batch.name for batch in submission.waited_for]
+        self._report.unfinished = len(submission.waited_for)
+        submitted = {batch.name for batch in submission.made}
+        requests = counted(submission.missing, "request")
+        self._report.lines = [
+            f"{'submitted' if batch.name in submitted else 'waits for'} {batch.line()}"
+            for batch in submission.waited_for
+        ] or [f"{requests} without a reply" if submission.missing else "no reply is missing"]

@@ -1,0 +1,373 @@
+"""Calibration of a judge by human labels: its agreement with people, bounds on it, and corrected means.
+
+`Bounds` are the arguments of the marker. `Calibration` measures the agreement and corrects the mean of a score.
+`check_bounds` compares the agreement with its bounds.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import combinations, zip_longest
+from math import inf
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, Literal, NamedTuple
+
+from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome, Score, Spec
+from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledItem, Scale
+from pytest_rageval.lib.foreign_values import plain_number
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
+from pytest_rageval.stats.intervals import Estimate
+
+__all__ = [
+    "MEASURES",
+    "Bounds",
+    "Calibration",
+    "CalibrationResult",
+    "Correction",
+    "HumanAgreement",
+    "LabelledVerdict",
+    "check_bounds",
+]
+
+USAGE: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The minimum agreement of a judge with people, as the marker `rageval_calibration` states it.
+
+    Attributes:
+        labels: the path of the labels file.
+        min_kappa: the minimum of Cohen's kappa, for yes-or-no labels and pairs; None for no bound.
+        min_accuracy: the minimum share of equal verdicts, for yes-or-no labels and pairs; None for no bound.
+        min_pearson: the minimum of Pearson's correlation, for grades and pairs; None for no bound.
+        comparator: the expression by which the judge compares, such as "graded"; None for the default.
+    """
+
+    labels: str | Path
+    min_kappa: float | None = None
+    min_accuracy: float | None = None
+    min_pearson: float | None = None
+    comparator: str | None = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The bounds that are not None, by the name of the measure."""
+        bounds = {"kappa": self.min_kappa, "accuracy": self.min_accuracy, "pearson": self.min_pearson}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
+
+    @classmethod
+    def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Bounds":
+        """Parse the marker's arguments.
+
+        Raises:
+            InputError: a keyword is unknown or has an invalid value, or the path of the labels file is missing.
+        """
+        known = [field.name for field in fields(cls) if field.name != "labels"]
+        unknown = sorted(set(kwargs) - set(known))
+        if unknown:
+            raise InputError(
+                f"rageval_calibration has no keyword {', '.join(map(repr, unknown))}.{did_you_mean(unknown[0], known)} "
+                f"Allowed: {', '.join(known)}."
+            )
+        if len(args) != 1 or not isinstance(args[0], str | Path):
+            raise InputError(
+                f"rageval_calibration needs the path of one labels file, found {args!r}. Write {USAGE}."
+            )
+        given = {name: plain_number(value) for name, value in kwargs.items() if value is not None}
+        for name, value in given.items():
+            if name == "comparator":
+                if not isinstance(value, str):
+                    raise InputError(
+                        f'rageval_calibration: {name}={value!r} is not a text, such as "graded".'
+                    )
+            elif isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+                raise InputError(f"rageval_calibration: {name}={value!r} is not a number from -1 to 1.")
+        return cls(args[0], **given)
+
+
+Measure = Callable[[Sequence[float], Sequence[float]], Estimate | None]
+
+MEASURES: Final[dict[Scale, dict[str, Measure]]] = {
+    "yes/no": {"kappa": cohen_kappa, "accuracy": accuracy},
+    "graded": {"pearson": pearson},
+    "pairwise": {"kappa": cohen_kappa, "accuracy": accuracy, "pearson": pearson},
+}
+"""By scale: the measures of agreement. The first one is also computed among people."""
+
+MAX_GRADE_DIFFERENCE: Final = 0.25
+"""Grades, in [0, 1], that differ by more disagree: one step on a scale from 1 to 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledVerdict:
+    """An item with its human label and the judge's verdict on the same scale.
+
+    Attributes:
+        item: the labelled item.
+        human: the label. Of several annotators it is the mean of their grades, or otherwise the majority of their
+            labels; for pairs without a majority 0.
+        judge: the verdict.
+        raw: the verdict as scores count it, before it is converted to yes or no.
+    """
+
+    item: LabelledItem
+    human: float
+    judge: float
+    raw: float
+
+
+@dataclass(frozen=True, slots=True)
+class HumanAgreement:
+    """The agreement of people among themselves, which a judge can hardly exceed.
+
+    Attributes:
+        annotators: the number of annotators who labelled more than half of the items. Other annotators, who may have
+            decided disagreements only, do not count.
+        items: the number of items with labels of all these annotators and a verdict of the judge.
+        among: the mean agreement of pairs of these annotators, by the first measure of the scale; None if undefined.
+        judge: the mean agreement of the judge with each of these annotators; None if undefined.
+    """
+
+    annotators: int
+    items: int
+    among: float | None
+    judge: float | None
+
+
+class Correction(NamedTuple):
+    """The mean that a score would have by people's verdicts, estimated from their labels of some answers or questions.
+
+    Attributes:
+        estimate: the mean, or None if there are too few labels or verdicts.
+        labels: the number of labelled answers, or of questions with completely labelled passages, in the estimate.
+        incomplete: for labels of passages, the number of questions that have labels, but not for each retrieved
+            passage; otherwise None.
+    """
+
+    estimate: Estimate | None
+    labels: int
+    incomplete: int | None = None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The verdicts of a judge on the items of a labels file.
+
+    Attributes:
+        labels: the human labels.
+        outcomes: the verdicts, in the order of the items. They are empty if the judge was not asked about the labelled
+            passages; `corrected` then uses its verdicts on the retrieved passages.
+        comparator: the expression by which the judge compared, or None for the default.
+    """
+
+    labels: HumanLabels
+    outcomes: Sequence[Outcome]
+    comparator: str | None = None
+
+    @cached_property
+    def labelled_verdicts(self) -> tuple[LabelledVerdict, ...]:
+        """The items with both a label and a verdict."""
+        scale = self.labels.scale
+        verdicts = []
+        for item, outcome in zip(self.labels.items, self.outcomes, strict=True):
+            human, raw = _consensus(item.human, scale), outcome.value
+            if human is not None and raw is not None:
+                judge = float(raw >= YES_THRESHOLD) if scale == "yes/no" else raw
+                verdicts.append(LabelledVerdict(item, human, judge, raw))
+        return tuple(verdicts)
+
+    @property
+    def unscored(self) -> int:
+        """The number of items without a verdict of the judge."""
+        return sum(outcome.value is None for outcome in self.outcomes)
+
+    @property
+    def undecided(self) -> int:
+        """The number of items with a verdict of the judge, but without a majority of people."""
+        return len(self.labels) - self.unscored - len(self.labelled_verdicts)
+
+    @cached_property
+    def agreement(self) -> dict[str, Estimate | None]:
+        """The agreement of judge and people by each measure of the scale; None if it is undefined."""
+        human = [verdict.human for verdict in self.labelled_verdicts]
+        judge = [verdict.judge for verdict in self.labelled_verdicts]
+        return {name: measure(human, judge) for name, measure in MEASURES[self.labels.scale].items()}
+
+    @cached_property
+    def disagreements(self) -> tuple[LabelledVerdict, ...]:
+        """The items on which judge and people disagree, largest difference first."""
+        tolerance = MAX_GRADE_DIFFERENCE if self.labels.scale == "graded" else 0
+
+        def difference(verdict: LabelledVerdict) -> float:
+            return abs(verdict.human - verdict.judge)
+
+        differing = [verdict for verdict in self.labelled_verdicts if difference(verdict) > tolerance]
+        return tuple(sorted(differing, key=lambda verdict: -difference(verdict)))
+
+    @cached_property
+    def people(self) -> HumanAgreement | None:
+        """The agreement among people; None if fewer than two annotators labelled more than half of the items."""
+        by_annotator = list(zip_longest(*(verdict.item.human for verdict in self.labelled_verdicts)))
+        frequent = [
+            labels for labels in by_annotator if 2 * sum(label is not None for label in labels) > len(labels)
+        ]
+        if len(frequent) < 2:  # noqa: PLR2004 - a pair
+            return None
+        verdicts = [verdict.judge for verdict in self.labelled_verdicts]
+        complete = [(row, judge) for *row, judge in zip(*frequent, verdicts, strict=True) if None not in row]
+        annotators = list(zip(*(row for row, _ in complete), strict=True))
+        judge = [verdict for _, verdict in complete]
+        measure = next(iter(MEASURES[self.labels.scale].values()))
+        return HumanAgreement(
+            len(frequent),
+            len(complete),
+            _mean_agreement(measure, combinations(annotators, 2)),
+            _mean_agreement(measure, ((labels, judge) for labels in annotators)),
+        )
+
+    def corrected(self, score: Score) -> Correction | None:
+        """Return the mean that a score would have by people's verdicts, in [0, 1], by prediction-powered inference.
+
+        With labels of answers, the values of the score are the judge's verdicts on answers. The estimate assumes that
+        the labelled answers are a random sample of answers like the scored ones: to the same kind of questions, by the
+        same kind of system. An answer that is both scored and labelled counts as labelled only.
+
+        With labels of passages, the score is a ranking measure over the judge's labels. A question counts as labelled
+        if people labelled each of its retrieved passages. It then has two values, one by people's labels and one by the
+        judge's; any other question has only the judge's. The estimate assumes that the labelled questions are a random
+        sample of the scored ones.
+
+        Return None for labels of pairs, and for a slice.
+
+        Source: for passages, Divekar and Majumder (2026), "PRECISE: Reducing the Bias of LLM Evaluations Using
+        Prediction-Powered Ranking Estimation".
+        """
+        if self.labels.pairs or score.slice:
+            return None
+        # The module imports numpy, which has_parameter 0.2 s. A calibration without corrections does not need it.
+        from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean  # noqa: PLC0415
+
+        if self.labels.passages:
+            human, judge, unlabelled, incomplete = self._by_question(score)
+            return Correction(prediction_powered_mean(human, judge, unlabelled), len(human), incomplete)
+        labelled = {(item.example.full_question, item.prediction) for item in self.labels.answers}
+        unlabelled = [
+            outcome.value
+            for outcome in score.outcomes
+            if outcome.value is not None
+            and (outcome.example.full_question, outcome.evidence.answer) not in labelled
+        ]
+        human = [verdict.human for verdict in self.labelled_verdicts]
+        judge = [verdict.raw for verdict in self.labelled_verdicts]
+        return Correction(prediction_powered_mean(human, judge, unlabelled), len(human))
+
+    def _by_question(self, score: Score) -> tuple[list[float], list[float], list[float], int]:
+        """Return the values of a ranking measure by question, for labels of passages.
+
+        Returns:
+            The values by people's labels and by the judge's labels of the labelled questions; the values by the judge's
+            labels of the other questions; and the number of questions with incomplete labels.
+        """
+        from pytest_rageval.scores.measures.ranking import usefulness  # noqa: PLC0415 - numpy
+
+        spec = Spec.parse(score.spec)
+        labels: dict[str, dict[str, float | None]] = {}
+        for item in self.labels.passages:
+            label = _consensus(item.human, self.labels.scale)
+            labels.setdefault(item.example.full_question, {})[_single_spaced(item.passage)] = label
+        by_people: dict[str, dict[str, float]] = {}
+        judge, unlabelled, incomplete = [], [], 0
+        for outcome in score.outcomes:
+            if outcome.value is None:
+                continue
+            by_passage = labels.get(outcome.example.full_question)
+            ranking = outcome.evidence.ranking
+            passages = () if ranking is None else ranking.documents[: spec.k]
+            ranked_labels = (
+                []
+                if by_passage is None
+                else [by_passage.get(_single_spaced(passage.text)) for passage in passages]
+            )
+            if by_passage is None or None in ranked_labels:
+                unlabelled.append(outcome.value)
+                incomplete += by_passage is not None
+            else:
+                by_people[outcome.example.id] = {
+                    str(rank): label for rank, label in enumerate(ranked_labels) if label is not None
+                }
+                judge.append(outcome.value)
+        human = usefulness(spec.part or "", by_people, spec.k).tolist() if by_people else []
+        return human, judge, unlabelled, incomplete
+
+
+def _single_spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _consensus(human: Iterable[float | None], scale: Scale) -> float | None:
+    """Return the joint label of the annotators; None if as many say yes as say no."""
+    labels = [label for label in human if label is not None]
+    if scale == "graded":
+        return fmean(labels)
+    if scale == "pairwise":
+        return majority(labels, tie=0.0)
+    label = majority(labels, tie=inf)
+    return None if label == inf else label
+
+
+def _mean_agreement(
+    measure: Measure, pairs: Iterable[tuple[Sequence[float], Sequence[float]]]
+) -> float | None:
+    values = [estimate.value for first, second in pairs if (estimate := measure(first, second)) is not None]
+    return fmean(values) if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationResult:
+    """The result of the check of bounds.
+
+    Attributes:
+        bounds: the bounds.
+        calibration: the calibration that was checked.
+        status: "pass", "fail", "error" if a measure with a bound is undefined, or None without bounds.
+        reason: why the check failed or could not be decided, or "within bounds".
+    """
+
+    bounds: Bounds
+    calibration: Calibration
+    status: Literal["pass", "fail", "error"] | None
+    reason: str
+
+
+def check_bounds(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
+    """Compare the agreement with its bounds, in full precision; a value equal to its bound passes.
+
+    Raises:
+        InputError: a bound is for a measure that the scale of the labels does not have.
+    """
+    scale = calibration.labels.scale
+    failed, undefined = [], []
+    for name, bound in bounds.given.items():
+        if name not in MEASURES[scale]:
+            offered = " or ".join(f"min_{measure}" for measure in MEASURES[scale])
+            raise InputError(
+                f"rageval_calibration: {calibration.labels.name} holds {scale} labels, which have no {name}.\n"
+                f"Give {offered} instead of min_{name}."
+            )
+        estimate = calibration.agreement[name]
+        if estimate is None:
+            undefined.append(name)
+        elif estimate.value < bound:
+            failed.append(f"{name} {estimate.value:.3f} is below the minimum {bound:g}")
+    if failed:
+        return CalibrationResult(bounds, calibration, "fail", "; ".join(failed))
+    if undefined:
+        items = counted(len(calibration.labelled_verdicts), "item")
+        why = f"{' and '.join(undefined)} of judge and people is undefined over {items}"
+        remedy = "there must be several, and both must use more than one label: label more answers, right and wrong"
+        return CalibrationResult(bounds, calibration, "error", f"{why}: {remedy}")
+    return CalibrationResult(bounds, calibration, "pass" if bounds.given else None, "within bounds")

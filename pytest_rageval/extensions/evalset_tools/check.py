@@ -1,0 +1,518 @@
+"""`rageval evalset check`: finds mistakes in an eval set, and computes the smallest drop that it can show."""
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from pytest_rageval.answers.overlap import containment, normalize
+from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span, excerpt
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
+from pytest_rageval.evalsets.field_map import near_misses
+from pytest_rageval.evalsets.formats.promptfoo import find_assertion
+from pytest_rageval.evalsets.formats.table import is_list_cell
+from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, SearchableText
+from pytest_rageval.extensions.evalset_tools.reading import read_evalset
+from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
+from pytest_rageval.gate.verdict import MIN_CLUSTERS
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS, id_key
+from pytest_rageval.run.console import echo, format_count, to_one_line
+from pytest_rageval.scores.measures.gold_matching import matching_files, normalize_path
+from pytest_rageval.scores.measures.near_duplicates import similar_questions
+from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
+
+__all__ = ["check_command"]
+
+MAX_IMBALANCE: Final = 10
+"""Maximum ratio of the number of examples with a tag's most frequent value to the number with its rarest value."""
+ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
+MEAN: Final = 0.5  # assumed mean before the drop; a larger drop is impossible
+YES_OR_NO: Final = frozenset({"yes", "no"})
+WORDS_FOR_MISSING: Final = MISSING_WORDS | {"null", "NULL", "n/a", "N/A", "#N/A"}
+"""What is written for a missing value; it may also be an answer ("None")."""
+MAX_FINDINGS: Final = 5  # number of findings of a kind that are printed
+MAX_IDS: Final = 4  # number of example ids of a finding that are printed
+
+
+def check_command(options: argparse.Namespace) -> int:
+    """Print the mistakes in an eval set; return 1 if there are errors."""
+    evalset, places = read_evalset(options)
+    corpus = None if options.corpus is None else read_corpus(options.corpus)
+    of_files = options.corpus is not None and is_folder_of_files(options.corpus)
+    groups = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]
+    groups = sorted((group for group in groups if group.findings), key=lambda group: not group.error)
+    # Assume the scores with the largest variance: 0 for half of the examples, and 1 for the other half.
+    scores = [0.0, 1.0] * (len(evalset) // 2) + [0.5] * (len(evalset) % 2)
+    drop = detectable_drop_unpaired(scores, alpha=ALPHA)
+    shared = dict(_shared_gold(evalset))
+    errors, notes = (
+        sum(len(group.findings) for group in groups if group.error is error) for error in (True, False)
+    )
+    if options.json:
+        document = {
+            "evalset": evalset.name,
+            "examples": len(evalset),
+            "findings": [_json_entry(group, places) for group in groups],
+            "detectable_drop": {
+                "drop": 1.0 if drop is None else drop,
+                "power": POWER,
+                "alpha": ALPHA,
+                "mean": MEAN,
+                "paired": False,
+            },
+            "design_effect": {by: effect for by, (_, _, effect) in shared.items()},
+        }
+        echo(json.dumps(document, indent=2))
+        return int(errors > 0)
+    for group in groups:
+        echo(f"{'error' if group.error else 'note'}: {group.title}: {len(group.findings):,}")
+        for line in _finding_lines(group.findings, places):
+            echo(f"  {to_one_line(line)}")
+    examples = format_count(len(evalset), "example")
+    echo(
+        f"{to_one_line(evalset.name)}: {examples}, {format_count(errors, 'error')}, {format_count(notes, 'note')}"
+        + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
+    )
+    if drop is None or drop > MEAN:
+        echo(
+            f"With {examples}, even a drop from {MEAN:g} to 0 is found in fewer than {POWER:.0%} of runs: write more."
+        )
+    else:
+        echo(
+            f"With {examples}, a drop of {drop:.3f} from a mean of {MEAN:g} is found in {POWER:.0%} of runs."
+        )
+    echo(
+        f"  This assumes scores of 0 and 1, a test at {ALPHA:g}, and two unrelated retrievers. "
+        "Two versions of one retriever agree on most examples, so smaller drops are found."
+    )
+    for by, (largest, clusters, effect) in shared.items():
+        unrelated = format_count(round(len(evalset) / effect), "unrelated one")
+        echo(
+            f"Up to {format_count(largest, 'question')} share a {by} ({format_count(clusters, 'group')}). If these get "
+            f"worse together, {examples} tell as much as {unrelated} (design effect {effect:.1f})"
+            + (f". Then test with cluster={by!r}." if clusters >= MIN_CLUSTERS else ".")
+        )
+    return int(errors > 0)
+
+
+def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]]]:
+    """Yield, for each way in which questions share gold passages, the statistics of these groups of questions.
+
+    The statistics are the size of the largest group, the number of groups, and the design effect.
+    """
+    for by in GOLD_CLUSTERS:
+        with suppress(InputError):
+            sizes = Counter(question_clusters(evalset.examples, by)).values()
+            if max(sizes) > 1:
+                yield by, (max(sizes), len(sizes), design_effect(list(sizes)))
+
+
+class Finding(NamedTuple):
+    """A mistake.
+
+    Attributes:
+        ids: the ids of the examples concerned.
+        what: a description.
+    """
+
+    ids: tuple[str, ...]
+    what: str
+
+
+class FindingGroup(NamedTuple):
+    """The findings of one kind.
+
+    Attributes:
+        name: the name of the kind in JSON output.
+        title: a description of the kind.
+        findings: the findings.
+        error: True for an error, which makes scores wrong; False for a note.
+    """
+
+    name: str
+    title: str
+    findings: Sequence[Finding]
+    error: bool = False
+
+
+def _finding_lines(findings: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]:
+    for finding in findings[:MAX_FINDINGS]:
+        examples = [f"{identifier} ({places[identifier]})" for identifier in finding.ids[:MAX_IDS]]
+        more = len(finding.ids) - len(examples)
+        yield f"{', '.join(examples)}{f' and {more:,} more' if more else ''}: {finding.what}"
+    if len(findings) > MAX_FINDINGS:
+        yield f"and {len(findings) - MAX_FINDINGS:,} more (all with --json)"
+
+
+def _json_entry(group: FindingGroup, places: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "kind": group.name,
+        "title": group.title,
+        "error": group.error,
+        "count": len(group.findings),
+        "found": [
+            {"ids": list(ids), "places": [places[identifier] for identifier in ids], "what": what}
+            for ids, what in group.findings
+        ],
+    }
+
+
+def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
+    """Return mistakes in questions, answers, tags and keys."""
+    # The same question with another history, filters or metadata is another search.
+    by_question: dict[tuple[str, str], list[Example]] = defaultdict(list)
+    by_context: dict[str, list[Example]] = defaultdict(list)
+    for example in evalset:
+        context = digest([list(map(dict, example.history)), dict(example.filters), dict(example.metadata)])
+        question = normalize(example.question), context
+        if question not in by_question:
+            by_context[context].append(example)
+        by_question[question].append(example)
+    same = [
+        Finding(tuple(example.id for example in examples), excerpt(examples[0].question))
+        for examples in by_question.values()
+        if len(examples) > 1
+    ]
+    near = [
+        Finding(tuple(first[i].id for i in group), " / ".join(excerpt(first[i].question) for i in group[:2]))
+        for first in by_context.values()
+        for group in similar_questions([example.question for example in first])
+    ]
+    unread = [
+        Finding((example.id,), f'"{name}" is {type(example.extra[name]).__name__}')
+        for example in evalset
+        for name in ("history", "filters")
+        if example.extra.get(name)
+    ]
+    misspelt = [
+        Finding(miss.ids, f'"{miss.key}"; if "{miss.meant}" is meant, say --field {miss.meant}={miss.key}')
+        for miss in near_misses(evalset)
+    ]
+    unanswerable = {
+        example.id
+        for example in evalset
+        if not (example.wanted or example.relevant or example.reference or example.nuggets)
+    }
+    answerable = [example for example in evalset if example.id not in unanswerable]
+    return [
+        FindingGroup(
+            "duplicate", "the same question, except for case, punctuation and articles", same, error=True
+        ),
+        FindingGroup("near_duplicate", "nearly the same question", near),
+        FindingGroup("leak", "the question contains an answer", list(_leaks(evalset))),
+        FindingGroup(
+            "unanswerable",
+            "no answers, gold passages, reference or nuggets: few scores can use these (sufficient, udcg)",
+            _find_examples(evalset, lambda example: example.id in unanswerable),
+        ),
+        FindingGroup(
+            "no_gold",
+            "no gold passage of a grade above 0",
+            _find_examples(answerable, lambda example: not example.relevant),
+        ),
+        FindingGroup(
+            "no_answers", "no answers", _find_examples(answerable, lambda example: not example.wanted)
+        ),
+        FindingGroup(
+            "unreviewed_nuggets",
+            'nuggets that a model proposed: review them, and take "nuggets_reviewed" out',
+            _find_examples(evalset, lambda example: example.extra.get("nuggets_reviewed") is False),
+        ),
+        FindingGroup(
+            "suspect_value",
+            "a value that looks like something that was turned into a text",
+            list(_suspect_values(evalset)),
+        ),
+        FindingGroup("misspelt", "a key that is not read, and resembles a key that is", misspelt),
+        FindingGroup(
+            "unread_context", "not a list of messages, or not an object of filters, and not read", unread
+        ),
+        FindingGroup(
+            "unbalanced",
+            "a tag's value that few examples have: their mean is imprecise",
+            list(_unbalanced_tags(evalset)),
+        ),
+    ]
+
+
+def _find_examples(examples: Iterable[Example], condition: Callable[[Example], bool]) -> list[Finding]:
+    """Return a finding for each example that meets the condition."""
+    return [Finding((example.id,), excerpt(example.question)) for example in examples if condition(example)]
+
+
+def _suspect_values(evalset: EvalSet) -> Iterator[Finding]:
+    """Yield a finding for each text that looks like a printed list, a missing value, or a float of an integer."""
+    for example in evalset:
+        texts = [
+            ("question", example.question),
+            *(("an answer", answer) for answer in chain(example.answers, *example.answer_set)),
+            *(("a nugget", nugget.text) for nugget in example.nuggets),
+            ("reference", example.reference),
+            *(("gold.id", gold.id) for gold in example.gold),
+            *(("gold.text", gold.text) for gold in example.gold),
+        ]
+        for name, text in texts:
+            looks_like = None if text is None else _suspicion(text.strip())
+            if text is not None and looks_like is not None:
+                yield Finding((example.id,), f"{name} is {excerpt(text)}: {looks_like}")
+
+
+def _suspicion(text: str) -> str | None:
+    """Return what a text may have been before it was turned into a text; None for an ordinary text."""
+    if text in WORDS_FOR_MISSING:
+        return "a missing value?"
+    if FLOAT_OF_INTEGER.fullmatch(text):
+        return f"the integer {text[:-2]}, which a data frame made a float?"
+    if ":" in text and find_assertion(text) is not None:
+        return 'an assertion of promptfoo? Such files are read with format="promptfoo"'
+    # An object may be an answer of a program. A printed set has quotes after its brace.
+    if is_list_cell(text) and not (text[0] == "{" and text[1:].lstrip()[:1] != "'"):
+        return "a list that was printed?"
+    return None
+
+
+def _leaks(evalset: EvalSet) -> Iterator[Finding]:
+    """Yield a finding for each question that contains an answer."""
+    for example in evalset:
+        answers = chain(example.answers, *example.answer_set)
+        leak = next((answer for answer in answers if containment(example.question, [answer])), None)
+        if leak is not None:
+            yield Finding((example.id,), f"{excerpt(leak, 30)} in {excerpt(example.question)}")
+
+
+def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
+    """Yield a finding for each tag with a very rare value.
+
+    A missing tag counts as a value. A tag with more distinct values than half the number of examples is an id, and is
+    left out.
+    """
+    for tag in dict.fromkeys(tag for example in evalset for tag in example.tags):
+        # Values are compared by their digests, since a value may be a list, which cannot be hashed.
+        keys = [digest(example.tags.get(tag)) for example in evalset]
+        counts = Counter(keys)
+        (most, often), (least, seldom) = counts.most_common()[0], counts.most_common()[-1]
+        if len(counts) > len(evalset) / 2 or often <= MAX_IMBALANCE * seldom:
+            continue
+        value_texts = {
+            key: repr(example.tags[tag]) if tag in example.tags else "missing"
+            for key, example in zip(keys, evalset, strict=True)
+        }
+        yield Finding(
+            tuple(example.id for key, example in zip(keys, evalset, strict=True) if key == least),
+            f"{tag} is {value_texts[least]} in {format_count(seldom, 'example')}, and {value_texts[most]} in {often}",
+        )
+
+
+GoldKey = tuple[str, int]
+"""The id of an example, and the index of one of its gold passages."""
+
+
+def _gold_findings(
+    evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool
+) -> list[FindingGroup]:
+    """Return mistakes in gold passages; without a corpus, only mistakes that the texts of the gold passages show.
+
+    - A gold passage with a span is in the corpus if exactly one file is named by its source (see `files_named`), and
+      this file is long enough for the span.
+    - A gold passage with an id is in the corpus if a passage has this id.
+    - Any other gold passage is in the corpus if its text occurs in the corpus.
+
+    If a gold passage with a span or an id also has a text, the corpus must have this text at that place (see
+    `SearchableText`). If the ids of the corpus are paths of files (`of_files`), and no gold passage has such an id,
+    gold passages with a text are searched by their text.
+    """
+    lookups: dict[GoldKey, _GoldLookup] = {}
+    if corpus is not None:
+        index = _GoldIndex(evalset, of_files=of_files)
+        for document in corpus:
+            index.compare(document)
+        lookups = index.results()
+    absent = [
+        Finding((identifier,), f"{lookup.gold.label}: {lookup.difference or lookup.why}")
+        for (identifier, _), lookup in lookups.items()
+        if lookup.difference or not lookup.present
+    ]
+    ambiguous = [
+        Finding(
+            (identifier,), f"{lookup.gold.label}: the corpus has {', '.join(map(repr, sorted(lookup.ids)))}"
+        )
+        for (identifier, _), lookup in lookups.items()
+        if len(lookup.ids) > 1
+    ]
+    return [
+        FindingGroup("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
+        FindingGroup(
+            "equal_ids",
+            "several ids of the corpus are equal to that of a gold passage",
+            ambiguous,
+            error=True,
+        ),
+        FindingGroup(
+            "answer_not_in_gold",
+            "no gold passage contains the answer",
+            list(_answers_not_in_gold(evalset, lookups)),
+        ),
+    ]
+
+
+def _answers_not_in_gold(evalset: EvalSet, lookups: Mapping[GoldKey, "_GoldLookup"]) -> Iterator[Finding]:
+    for example in evalset:
+        texts = [
+            gold.text or (lookups[example.id, n].text if lookups else None)
+            for n, gold in enumerate(example.gold)
+            if gold.grade > 0
+        ]
+        known = [text for text in texts if text is not None]
+        # If the text of a gold passage is unknown, it may contain the answer.
+        if known and len(known) == len(texts):
+            for aliases in example.wanted:
+                # A passage that answers a yes-or-no question rarely contains the word "yes" or "no".
+                if {*map(normalize, aliases)} <= YES_OR_NO:
+                    continue
+                if not any(containment(text, aliases) for text in known):
+                    yield Finding((example.id,), excerpt(aliases[0]))
+                    break
+
+
+@dataclass(slots=True)
+class _GoldLookup:
+    """The search for a gold passage in the corpus, which is compared with one passage after another.
+
+    Attributes:
+        gold: the gold passage.
+        why: the reason that the gold passage is missing, unless it is present or its text differs.
+        text: the text of the gold passage in the corpus; None if it was not found.
+        present: True if the gold passage is in the corpus.
+        difference: a description of the corpus's text if it differs from the text of the gold passage; else None.
+        ids: the ids in the corpus that are equal to that of the gold passage.
+    """
+
+    gold: Gold
+    why: str
+    text: str | None = None
+    present: bool = False
+    difference: str | None = None
+    ids: set[str] = field(default_factory=set)
+
+    def compare(self, text: str) -> None:
+        """Compare the gold passage with the text of the corpus at its place."""
+        if self.gold.text is None or SearchableText(text).contains(self.gold.text):
+            self.present, self.difference = True, None
+            self.text = self.text or text
+        elif not self.present:
+            self.difference = f"the corpus has another text there, {excerpt(text)}"
+
+    def compare_span(self, span: Span, document: Document, place: Span) -> None:
+        """Compare the gold passage at a span with a passage of the same file, whose span is `place`."""
+        has_offsets = place.end - place.start == len(document.text)
+        if has_offsets and place.start <= span.start and span.end <= place.end:
+            self.compare(document.text[span.start - place.start : span.end - place.start])
+        elif span.end <= place.end:
+            # The file is long enough, but no single passage has the text of the span, or its offsets are unknown.
+            self.present = self.present or self.difference is None
+        elif not self.present:
+            self.why = f"it ends at {span.end}, beyond all that the corpus has of {place.source}"
+
+
+class _SpanLookup:
+    """The search for a gold passage by span, in each file of the corpus that its source may name.
+
+    A file with exactly the path of the source excludes all other files. Two files whose paths end with that path are
+    ambiguous.
+    """
+
+    def __init__(self, gold: Gold, span: Span) -> None:
+        self._gold = gold
+        self._span = span
+        self._files: dict[str, _GoldLookup] = {}
+
+    def compare(self, document: Document, place: Span) -> None:
+        file = normalize_path(place.source)
+        named = matching_files(self._span.source, [*self._files, file])
+        if file not in named or (file not in self._files and len(self._files) > 1 and len(named) > 1):
+            return
+        self._files = {name: lookup for name, lookup in self._files.items() if name in named}
+        lookup = self._files.setdefault(file, _GoldLookup(self._gold, ""))
+        lookup.compare_span(self._span, document, place)
+
+    def result(self) -> _GoldLookup:
+        if len(self._files) > 1:
+            files = ", ".join(self._files)
+            return _GoldLookup(self._gold, f"several files of the corpus may be its source: {files}")
+        return next(iter(self._files.values()), _GoldLookup(self._gold, "the corpus has no such file"))
+
+
+class _GoldIndex:
+    """The searches for all gold passages of an eval set, by id, file and text.
+
+    Each passage of the corpus is compared only with gold passages that it may contain.
+    """
+
+    def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
+        self._lookups: dict[GoldKey, _GoldLookup | _SpanLookup] = {}
+        self._by_id: dict[str, list[_GoldLookup]] = defaultdict(list)
+        self._by_file: dict[str, list[_SpanLookup]] = defaultdict(list)
+        self._by_text: dict[str, list[_GoldLookup]] = defaultdict(list)
+        self._fallback_by_text: dict[GoldKey, _GoldLookup] = {}
+        self._first_corpus_id: str | None = None
+        for example in evalset:
+            for n, gold in enumerate(example.gold):
+                self._register((example.id, n), gold, of_files=of_files)
+        self._quotes = QuoteIndex(self._by_text)
+
+    def _register(self, key: GoldKey, gold: Gold, *, of_files: bool) -> None:
+        if gold.span is not None:
+            span_lookup = _SpanLookup(gold, gold.span)
+            self._lookups[key] = span_lookup
+            self._by_file[_file_name(gold.span.source)].append(span_lookup)
+            return
+        if gold.id is not None:
+            lookup = self._lookups[key] = _GoldLookup(gold, "no passage has this id")
+            self._by_id[id_key(gold.id)].append(lookup)
+        if gold.id is None or (of_files and gold.text is not None):
+            lookup = _GoldLookup(gold, "its text is nowhere in the corpus")
+            (self._lookups if gold.id is None else self._fallback_by_text)[key] = lookup
+            self._by_text[gold.text or ""].append(lookup)
+
+    def compare(self, document: Document) -> None:
+        """Compare a passage of the corpus with the gold passages."""
+        self._first_corpus_id = self._first_corpus_id or document.id
+        identifier = document.id or ""
+        for lookup in self._by_id.get(id_key(identifier), ()):
+            lookup.compare(document.text)
+            lookup.ids.add(identifier)
+        for quote, _ in self._quotes.find_in(document.text):
+            for lookup in self._by_text[quote]:
+                lookup.compare(quote)
+        if document.span is not None:
+            for span_lookup in self._by_file.get(_file_name(document.span.source), ()):
+                span_lookup.compare(document, document.span)
+
+    def results(self) -> dict[GoldKey, _GoldLookup]:
+        """Return the search for each gold passage, after the whole corpus was compared."""
+        by_id = [lookup for lookups in self._by_id.values() for lookup in lookups]
+        if self._first_corpus_id is not None and not any(
+            lookup.present or lookup.difference for lookup in by_id
+        ):
+            # No id of a gold passage was found: gold passages and corpus use different kinds of ids.
+            self._lookups |= self._fallback_by_text
+            for lookup in by_id:
+                lookup.why = (
+                    "no passage has this id, or that of another gold passage; "
+                    f"the corpus has {self._first_corpus_id!r}, for example"
+                )
+        return {
+            key: lookup.result() if isinstance(lookup, _SpanLookup) else lookup
+            for key, lookup in self._lookups.items()
+        }
+
+
+def _file_name(source: str) -> str:
+    """Return the file name in a path; all files that `files_named` returns for a source have the same file name."""
+    return normalize_path(source).rpartition("/")[2]

@@ -1,0 +1,274 @@
+"""Runs a sync retriever in a `concurrent.futures.Executor`: sends chunks of questions to its processes."""
+
+import asyncio
+import itertools
+import pickle  # nosec B403 # between processes of this run
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Retrieval
+from pytest_rageval.core.errors import (
+    CallableError,
+    Cause,
+    InputError,
+    RagevalError,
+    Unscored,
+    exception_text,
+)
+from pytest_rageval.core.user_code import InvalidResult, RemoteResult, qualified_name
+from pytest_rageval.extensions.executor.worker import Call, PickledRetriever, answer_chunk, read_signature
+from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
+from pytest_rageval.retrievers.adapters.callables import Search
+from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.retrievers.fields import FieldSample
+
+__all__ = ["read_remote_result", "search_in_executor"]
+
+CHUNK_S: Final = 0.2
+"""The target duration of a chunk: long compared with its transport, short compared with the run."""
+
+MAX_CHUNK_QUESTIONS: Final = 256  # the most questions in a chunk
+MAX_CHUNKS: Final = 256  # the most chunks in flight: more than a large cluster has processes
+MAX_PICKLE_BYTES: Final = 8_000_000  # the largest pickled retriever, which is sent with each chunk
+MAX_SEARCH_DEPTH: Final = 4  # levels of attributes in which the part that cannot be pickled is searched
+
+
+def search_in_executor(  # noqa: PLR0913 - see adapt_retriever
+    retriever: object,
+    executor: object,
+    loop: BackgroundEventLoop,
+    *,
+    adapters: Sequence[Adapter],
+    name: str,
+    cause: Cause,
+    id_path: str = "",
+) -> Search:
+    """Return a search that calls a retriever in the processes of an executor.
+
+    Raises:
+        InputError: the object is not an executor, or the retriever is async, cannot be pickled, or is too large.
+        CallableError: a process cannot create the retriever, or the executor fails.
+    """
+    if not isinstance(executor, Executor):
+        raise InputError(
+            f"rageval_executor is {type(executor).__name__}, which is not a concurrent.futures.Executor.\n"
+            "Yield a ProcessPoolExecutor, or client.get_executor() of a Dask client."
+        )
+    plugin_adapters = [adapter for adapter in adapters if adapter not in ADAPTERS]
+    content = _pickle((retriever, plugin_adapters), name)
+    pickled = PickledRetriever(uuid.uuid4().hex, content, name, cause, id_path)
+    try:
+        signature = executor.submit(read_signature, pickled).result()
+    except (Exception, CancelledError) as error:
+        raise _executor_error(executor, name, "was loaded", error) from error
+    if isinstance(signature, str):
+        raise CallableError(signature)
+    if signature.asynchronous:
+        raise InputError(
+            f"{name} is async, and is called for all questions at once in this process: rageval_executor is for a sync "
+            "one.\nLeave rageval_executor out, or return the sync form of the retriever."
+        )
+    sender = _ChunkSender(executor, pickled, loop)
+    return Search(sender.retrieve, signature.context, signature.own_k, description=signature.description)
+
+
+def read_remote_result(value: Any, sample: FieldSample | None = None) -> Retrieval:
+    """Return the retriever's result from another process; raise `InvalidResult` if it failed there.
+
+    The process has read the ids of the documents already. `sample` collects the fields that are left: the metadata.
+    """
+    result = value.value if isinstance(value, RemoteResult) else value
+    if isinstance(result, InvalidResult):
+        raise result
+    return retrieval_from(result, sample=sample)
+
+
+@dataclass(eq=False, slots=True)
+class _PendingCall:
+    """A call that was not sent or not answered yet, and the future of its pickled `RemoteResult`."""
+
+    call: Call
+    result: "asyncio.Future[bytes]"
+
+
+class _ChunkSender:
+    """Sends questions to an executor, in chunks that take about `CHUNK_S` seconds. For one event loop."""
+
+    def __init__(self, executor: Executor, pickled: PickledRetriever, loop: BackgroundEventLoop) -> None:
+        self._executor = executor
+        self._retriever = pickled
+        self._loop = loop
+        self._pending: deque[_PendingCall] = deque()
+        self._sent: dict[Future[Any], list[_PendingCall]] = {}
+        self._numbers = itertools.count()
+        self._seconds: float | None = None  # the mean duration of a question
+        self._is_scheduled = False
+        self._failed: tuple[int, str] | None = None  # the run and the error that ended its calls
+        loop.on_cancel(self._cancel)
+
+    async def retrieve(self, query: str, k: int | None, **context: Any) -> RemoteResult:
+        """Send a query with the next chunk, and return the retriever's result."""
+        event_loop = asyncio.get_running_loop()
+        call = _PendingCall((query, k, context), event_loop.create_future())
+        self._pending.append(call)
+        if not self._is_scheduled:
+            # Sent after all other calls of this iteration of the event loop.
+            self._is_scheduled = True
+            event_loop.call_soon(self._send)
+        result: RemoteResult = pickle.loads(await call.result)  # noqa: S301 # nosec B301 - of a process of this run
+        if isinstance(result.value, RagevalError | Unscored):
+            raise result.value
+        return result
+
+    def _send(self) -> None:
+        self._is_scheduled = False
+        while self._pending and len(self._sent) < MAX_CHUNKS:
+            chunk = list(itertools.islice(self._pending_calls(), self._chunk_size))
+            if not chunk:
+                return
+            if self._failed and self._failed[0] == self._loop.runs:
+                _fail(chunk, self._failed[1])
+                continue
+            alone = len(chunk) == 1 and not self._sent
+            calls = [pending.call for pending in chunk]
+            try:
+                job = self._executor.submit(
+                    answer_chunk, self._retriever, calls, next(self._numbers), alone=alone
+                )
+            except Exception as error:  # noqa: BLE001 - each executor has its own exceptions
+                self._fail(chunk, error)
+                continue
+            self._sent[job] = chunk
+            job.add_done_callback(_LoopCallback(asyncio.get_running_loop(), self._receive))
+
+    def _pending_calls(self) -> Iterator[_PendingCall]:
+        while self._pending:
+            call = self._pending.popleft()
+            if not call.result.done():
+                yield call
+
+    @property
+    def _chunk_size(self) -> int:
+        if self._seconds is None:
+            return 1 if self._sent else MAX_CHUNK_QUESTIONS
+        return max(1, min(MAX_CHUNK_QUESTIONS, round(CHUNK_S / max(self._seconds, 1e-6))))
+
+    def _receive(self, job: "Future[Any]") -> None:
+        chunk = self._sent.pop(job, None)
+        if chunk is None:
+            return  # the run of this chunk was cancelled
+        try:
+            answers = job.result()
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - each executor has its own exceptions
+            self._fail(chunk, error)
+        else:
+            if isinstance(answers, str):
+                self._failed = self._loop.runs, answers
+                _fail(chunk, answers)
+            else:
+                self._record_duration(answers.seconds)
+                for call, result in zip(chunk, answers.results, strict=True):
+                    if not call.result.done():
+                        call.result.set_result(result)
+        self._send()
+
+    def _record_duration(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self._seconds = seconds if self._seconds is None else (self._seconds + seconds) / 2
+
+    def _fail(self, chunk: list[_PendingCall], error: BaseException) -> None:
+        questions = "" if not chunk else f" for {chunk[0].call[0]!r:.80}"
+        questions += f" and {len(chunk) - 1} more" if len(chunk) > 1 else ""
+        message = str(_executor_error(self._executor, self._retriever.name, f"ran{questions}", error))
+        self._failed = self._loop.runs, message
+        _fail(chunk, message)
+
+    def _cancel(self) -> None:
+        """Cancel all calls of a cancelled run, so that none of them runs in a later test."""
+        message = f"The run was cancelled before {self._retriever.name} had answered."
+        _fail(list(self._pending), message)
+        self._pending.clear()
+        sent, self._sent = self._sent, {}
+        for job, chunk in sent.items():
+            job.cancel()
+            _fail(chunk, message)
+
+
+class _LoopCallback:
+    """Passes a finished job to the event loop, unless the loop is closed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, receive: Callable[[Future[Any]], None]) -> None:
+        self._loop = loop
+        self._receive = receive
+
+    def __call__(self, job: Future[Any]) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._receive, job)
+
+
+def _fail(chunk: Sequence[_PendingCall], message: str) -> None:
+    for call in chunk:
+        if not call.result.done():
+            call.result.set_exception(CallableError(message))
+
+
+def _executor_error(executor: Executor, name: str, when: str, error: BaseException) -> CallableError:
+    text = exception_text(error).rstrip(": ")
+    return CallableError(
+        f"rageval_executor, {type(executor).__name__}, failed while {name} {when}: {text}\n"
+        "One of its processes may have been killed, for instance because memory ran out. Model replies that arrived "
+        "are kept. Run again with fewer processes, or without rageval_executor to see which question causes it."
+    )
+
+
+def _pickle(parts: tuple[object, Sequence[Adapter]], name: str) -> bytes:
+    try:
+        pickled = pickle.dumps(parts)
+    except Exception as error:  # noqa: BLE001 - the user's classes may raise anything
+        where = _find_unpicklable(parts[0], name) or "an adapter of another plugin"
+        raise InputError(
+            f"{where} cannot be pickled, so that {name} cannot be sent to the processes of rageval_executor: "
+            f"{exception_text(error)}\n"
+            f"{FACTORY_HINT}"
+        ) from None
+    if len(pickled) > MAX_PICKLE_BYTES:
+        raise InputError(
+            f"{name} is {len(pickled) / 1e6:.0f} MB when it is pickled, and would be sent to the processes of "
+            f"rageval_executor with each chunk of questions: at most {MAX_PICKLE_BYTES / 1e6:.0f} MB are.\n"
+            f"{FACTORY_HINT}"
+        )
+    return pickled
+
+
+FACTORY_HINT: Final = (
+    "Let the processes build it: return RetrieverFactory(make, …) from the fixture, with a function at the top level "
+    "of a module that opens connections and loads the index, and returns the retriever."
+)
+
+
+def _find_unpicklable(thing: object, name: str, depth: int = MAX_SEARCH_DEPTH) -> str:
+    """Return the name of the innermost part of an object that cannot be pickled; "" if the object can be pickled."""
+    try:
+        pickle.dumps(thing)
+    except Exception:  # noqa: BLE001 - the user's classes may raise anything
+        parts = _parts(thing) if depth else ()
+        inner = (_find_unpicklable(value, f"{name}{suffix}", depth - 1) for suffix, value in parts)
+        return next(filter(None, inner), f"{name} ({qualified_name(thing)})")
+    return ""
+
+
+def _parts(thing: object) -> list[tuple[str, object]]:
+    """Return the items or attributes of an object, each with the suffix that selects it, such as ".index"."""
+    if isinstance(thing, Mapping):
+        return [(f"[{key!r}]", value) for key, value in thing.items()]
+    if isinstance(thing, list | tuple):
+        return [(f"[{index}]", value) for index, value in enumerate(thing)]
+    parts = [(f".{key}", value) for key, value in getattr(thing, "__dict__", {}).items()]
+    owner = getattr(thing, "__self__", None)
+    return parts if owner is None else [*parts, (".__self__", owner)]

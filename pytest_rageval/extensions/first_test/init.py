@@ -1,0 +1,517 @@
+"""`rageval init`: writes the files of a first test, which passes without changes."""
+
+import argparse
+import configparser
+import inspect
+import json
+import os
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from textwrap import indent
+from typing import Any, Final, NamedTuple
+
+from pytest_rageval.core.errors import CallableError, InputError, did_you_mean, summary_line
+from pytest_rageval.evalsets.loading import load
+from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
+from pytest_rageval.run.console import echo, echo_err
+
+__all__ = ["init_command"]
+
+QUESTIONS: Final = Path("evals", "questions.jsonl")
+REPLIES: Final = "evals/replies.jsonl"
+
+PASSAGES: Final = {
+    "returns": "You can return a tablet within 40 days, complete and in its box.",
+    "shipping": "Parcels to Norway take four working days and cost 9 euros.",
+    "warranty": "The warranty covers the battery for two years, but not the pen.",
+}
+EXAMPLES: Final = (
+    ("q1", "How many days do I have to return a tablet?", "40", "returns"),
+    ("q2", "How long do parcels to Norway take?", "four", "shipping"),
+    ("q3", "How long does the warranty cover the battery?", "two years", "warranty"),
+)
+"""The questions of the example: id, question, answer, and the id of the passage that contains the answer."""
+
+PLACEHOLDER_RECORD: Final[dict[str, Any]] = {
+    "id": "replace-me",
+    "question": "REPLACE: a question that your users ask",
+    "answers": ["REPLACE: the answer"],
+    "gold": [{"id": "REPLACE: the id of the passage that answers it", "text": "REPLACE: its text"}],
+}
+"""The only record of the eval set for a retriever whose passages are unknown."""
+
+CONFTEST_FILE: Final = '''\
+"""Gives the retriever to pytest-rageval."""
+
+import pytest
+{imports}
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    {body}
+'''
+
+EXAMPLE_PASSAGES: Final = (
+    "\n# An example. Replace it by your own retriever: any function (query, k) that returns passages, or an object of\n"
+    "# LangChain, LlamaIndex or Haystack.\nPASSAGES = [\n"
+    + "".join(f"    {json.dumps({'id': name, 'text': text})},\n" for name, text in PASSAGES.items())
+    + "]\n"
+)
+BM25: Final = "from pytest_rageval import BM25Retriever\n"
+
+
+class FrameworkExample(NamedTuple):
+    """The example retriever in a framework.
+
+    Attributes:
+        imports: the code before the fixture.
+        body: the code in the fixture.
+        requires: the package to install; empty if none is needed.
+    """
+
+    imports: str
+    body: str
+    requires: str = ""
+
+
+FRAMEWORKS: Final[Mapping[str | None, FrameworkExample]] = {
+    None: FrameworkExample(f"\n{BM25}{EXAMPLE_PASSAGES}", "return BM25Retriever(PASSAGES)"),
+    "langchain": FrameworkExample(
+        f"""from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+{BM25}{EXAMPLE_PASSAGES}SEARCH = BM25Retriever(PASSAGES)
+
+
+class KeywordRetriever(BaseRetriever):
+    k: int = 4
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(id=found.id, page_content=found.text) for found in SEARCH(query, self.k)]
+""",
+        "return KeywordRetriever()",
+        "langchain-core",
+    ),
+    "llamaindex": FrameworkExample(
+        f"""from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
+
+{BM25}{EXAMPLE_PASSAGES}SEARCH = BM25Retriever(PASSAGES)
+
+
+class KeywordRetriever(BaseRetriever):
+    def _retrieve(self, query_bundle):
+        return [
+            NodeWithScore(node=TextNode(id_=found.id, text=found.text), score=found.score)
+            for found in SEARCH(query_bundle.query_str, 4)
+        ]
+""",
+        "return KeywordRetriever()",
+        "llama-index-core",
+    ),
+    "haystack": FrameworkExample(
+        f"""from haystack import Document
+from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+{EXAMPLE_PASSAGES}""",
+        """store = InMemoryDocumentStore()
+    store.write_documents([Document(id=passage["id"], content=passage["text"]) for passage in PASSAGES])
+    return InMemoryBM25Retriever(store)""",
+        "haystack-ai",
+    ),
+}
+
+TEST_FILE: Final = '''\
+"""Tests the retriever. The markers are the test."""
+
+import pytest
+
+
+@pytest.mark.rageval_evalset({evalset})
+@pytest.mark.rageval_threshold("{spec}", {bounds})
+def test_the_passage_is_found():
+    pass
+'''
+
+INI_FILE: Final = """\
+[pytest]
+pythonpath = .
+# Without the plugin its markers would do nothing, and every test would pass.
+required_plugins = pytest-rageval
+# Scores of answers need a model, and the key of its server in the environment:
+# rageval_model = gpt-5-mini
+# Replies that `pytest --rageval-record` recorded. CI then needs no key:
+# rageval_cassette = evals/replies.jsonl
+"""
+INI_ADDITION: Final = "pythonpath = ."
+TOML_ADDITION: Final = 'pythonpath = ["."]'
+
+GITATTRIBUTES: Final = f"""\
+# Two branches that record different replies merge without a conflict.
+{REPLIES} text eol=lf merge=union
+rageval_baseline.json text eol=lf
+"""
+
+WORKFLOW: Final = """\
+name: rageval
+
+on:
+  pull_request:
+  push:
+    branches: [main]
+
+permissions:
+  contents: read
+
+concurrency:
+  group: rageval-${{ github.ref }}
+  cancel-in-progress: true
+
+jobs:
+"""
+WORKFLOW_JOB: Final = """\
+  @JOB@:@NAME@
+    runs-on: ubuntu-latest
+    permissions:
+      contents: read
+      pull-requests: write # for the comment
+    steps:
+      - uses: actions/checkout@v7
+        with:
+          fetch-depth: 0 # to say how the branch changed the baseline
+      - uses: actions/setup-python@v7
+        with:
+          python-version: "3.13"
+      - run: pip install @INSTALL@@MORE@
+      - uses: pytest-rageval/pytest-rageval/.github/actions/rageval@v@VERSION@@WITH@
+        env:
+          OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }} # not needed for scores of rankings
+"""
+
+
+class ProjectFile(NamedTuple):
+    """A file of the user's project: it is written if it is missing; otherwise the lines to add are printed.
+
+    Attributes:
+        purpose: the purpose of the file, for messages.
+        content: the content of a new file.
+        addition: the lines to add to an existing file; empty if an existing file needs none.
+        place: the place in an existing file at which to add them, such as "below `jobs:`"; may be empty.
+        mark: a text that shows that an existing file has these lines already; default: the addition.
+    """
+
+    purpose: str
+    content: str
+    addition: str
+    place: str = ""
+    mark: str = ""
+
+
+def init_command(options: argparse.Namespace) -> int:
+    """Write the files that are missing; for files that exist, print what to add to them."""
+    files = _files(options)
+    # The folders that pytest adds to sys.path when it runs in this folder.
+    folders = [str(Path.cwd()), *_pythonpath()]
+    warning = "" if options.retriever is None else _check_retriever(options.retriever, folders)
+    for path, file in files.items():
+        _write(path, file)
+    if warning:
+        echo_err(f"warning: {warning}")
+    echo("\nNext:")
+    for number, step in enumerate(_next_steps(options), 1):
+        echo(f"  {number}. {step}")
+    return 0
+
+
+def _next_steps(options: argparse.Namespace) -> list[str]:
+    """Return the next steps for the user, one text each."""
+    run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
+    baseline = "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it."
+    questions = (
+        f"Write your own questions into {QUESTIONS.as_posix()}, each with the passages that answer it (gold)."
+    )
+    if options.retriever is None:
+        return [run, "Return your own retriever from the fixture in conftest.py.", questions, baseline]
+    if options.evalset is None:
+        return [
+            "Run `pytest`: it passes, and warns that nothing is found. The eval set is a placeholder.",
+            questions,
+            baseline,
+        ]
+    return [run, baseline, "Add min=… to the threshold in test_retriever.py when you know the mean."]
+
+
+def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
+    """Return the files of the project, by path relative to the current folder; InputError for an unusable argument."""
+    if options.evalset is not None and options.retriever is None:
+        raise InputError(
+            f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
+            "Name yours, such as: --retriever support_bot.search:search"
+        )
+    evalset = QUESTIONS if options.evalset is None else options.evalset
+    if options.framework is not None and options.retriever is not None:
+        raise InputError(
+            f"--framework {options.framework} writes an example retriever, and --retriever names yours.\n"
+            "Leave one of them out: a retriever of LangChain, LlamaIndex or Haystack is recognised by its methods."
+        )
+    conftest = _conftest(options)
+    bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
+    test = TEST_FILE.format(evalset=_path_literal(evalset), spec=_score_spec(options), bounds=bounds)
+    files = {
+        Path("conftest.py"): ProjectFile(
+            "the fixture that returns your retriever", conftest, conftest, mark="def rageval_retriever("
+        ),
+        Path("test_retriever.py"): ProjectFile("the test", test, test),
+    }
+    if options.evalset is None:
+        is_example = options.retriever is None
+        records = map(_example_record, EXAMPLES) if is_example else [PLACEHOLDER_RECORD]
+        lines = "".join(f"{json.dumps(record)}\n" for record in records)
+        purpose = (
+            "three questions, each with the passage that answers it"
+            if is_example
+            else "a placeholder for your questions"
+        )
+        files[QUESTIONS] = ProjectFile(purpose, lines, "")
+    ini = _settings_file()
+    files[ini] = ProjectFile(
+        "pytest's settings", INI_FILE, TOML_ADDITION if ini.suffix == ".toml" else INI_ADDITION
+    )
+    files[Path(".gitattributes")] = ProjectFile(
+        "how git merges recorded replies", GITATTRIBUTES, GITATTRIBUTES
+    )
+    files[_repository_root() / ".github" / "workflows" / "rageval.yml"] = _workflow(options)
+    return files
+
+
+def _conftest(options: argparse.Namespace) -> str:
+    if options.retriever is None:
+        example = FRAMEWORKS[options.framework]
+        return CONFTEST_FILE.format(imports=example.imports, body=example.body)
+    match = _parse_retriever_name(options.retriever)
+    return CONFTEST_FILE.format(
+        imports=f"\nfrom {match['module']} import {match['name']}\n",
+        body=f"return {match['name']}{match['rest']}",
+    )
+
+
+def _score_spec(options: argparse.Namespace) -> str:
+    """Return the score for the first test: one that the eval set allows without a model."""
+    if options.retriever is None:
+        return "recall@1"
+    if options.evalset is None:
+        return "recall@5"
+    examples = list(load(options.evalset))
+    if any(example.gold for example in examples):
+        return "recall@5"
+    if any(example.wanted for example in examples):
+        return "contains.hit@5"
+    raise InputError(
+        f"No question of {options.evalset} has gold passages or answers, so its rankings cannot be scored.\n"
+        'Add to each line "gold": [{"id": "…"}], the passages that answer the question.'
+    )
+
+
+def _example_record(example: tuple[str, str, str, str]) -> dict[str, object]:
+    identifier, question, answer, passage = example
+    gold = {"id": passage, "text": PASSAGES[passage]}
+    return {"id": identifier, "question": question, "answers": [answer], "gold": [gold]}
+
+
+def _path_literal(path: Path) -> str:
+    """Return the path as a Python string literal for the marker, relative to the current folder if possible."""
+    absolute = path.resolve()
+    with suppress(ValueError):
+        absolute = absolute.relative_to(Path.cwd().resolve())
+    return json.dumps(absolute.as_posix(), ensure_ascii=False)
+
+
+def _settings_file() -> Path:
+    """Return the path of the file with pytest's settings; `pytest.ini` if there is none."""
+    for name in ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"):
+        if os.path.lexists(name):
+            return Path(name)
+    with suppress(OSError, ValueError):
+        if "pytest" in tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig")).get("tool", {}):
+            return Path("pyproject.toml")
+    for name, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
+        with suppress(OSError, ValueError, configparser.Error):
+            parser = configparser.RawConfigParser()
+            parser.read(name, encoding="utf-8")
+            if section in parser:
+                return Path(name)
+    return Path("pytest.ini")
+
+
+def _pythonpath() -> list[str]:
+    """Return the folders that pytest's setting `pythonpath` adds to sys.path."""
+    path, value = _settings_file(), None
+    with suppress(OSError, ValueError, configparser.Error):
+        if path.suffix == ".toml":
+            content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+            parents = [content, content.get("tool", {})]
+            pytest_tables = [parent["pytest"] for parent in parents if "pytest" in parent]
+            tables = [inner for table in pytest_tables for inner in (table.get("ini_options", {}), table)]
+            value = next((table["pythonpath"] for table in tables if "pythonpath" in table), None)
+        else:
+            parser = configparser.RawConfigParser()
+            parser.read(path, encoding="utf-8")
+            section = "tool:pytest" if path.name == "setup.cfg" else "pytest"
+            value = parser.get(section, "pythonpath", fallback=None)
+    folders = value.split() if isinstance(value, str) else value or ()
+    return [str(Path(folder).resolve()) for folder in folders]
+
+
+def _repository_root() -> Path:
+    """Return the root of the git repository, relative to the current folder; GitHub reads workflows only there."""
+    here = Path.cwd()
+    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    return Path(os.path.relpath(root, here))
+
+
+def _workflow(options: argparse.Namespace) -> ProjectFile:
+    """Return the GitHub workflow; in a subfolder of a repository, its job and steps name the folder."""
+    folder = Path(os.path.relpath(Path.cwd(), _repository_root().resolve())).as_posix()
+    job, name, inside = "rageval", "", ""
+    if folder != ".":
+        job = f"rageval-{re.sub(r'[^A-Za-z0-9_]+', '-', folder).strip('-')}"
+        name = f"\n    name: {json.dumps(f'rageval {folder}')}"
+        inside = f"\n        with:\n          name: {job}\n          working-directory: {json.dumps(folder)}"
+    install, comment = _install_arguments(folder), ""
+    if not install:
+        comment = " # add what your retriever imports"
+    install.append("pytest-rageval")
+    if options.retriever is None:
+        install += [requires] if (requires := FRAMEWORKS[options.framework].requires) else []
+        comment = ""
+    values = {"JOB": job, "NAME": name, "INSTALL": " ".join(install), "MORE": comment, "WITH": inside}
+    text = WORKFLOW_JOB.replace("@VERSION@", version("pytest-rageval"))
+    for placeholder, value in values.items():
+        text = text.replace(f"@{placeholder}@", value)
+    purpose = "runs the test on GitHub, and comments on the pull request"
+    return ProjectFile(purpose, WORKFLOW + text, text, "below `jobs:`", f"\n  {job}:")
+
+
+def _install_arguments(folder: str) -> list[str]:
+    """Return the arguments with which pip installs the project in a folder of the repository; empty if unknown."""
+    prefix = "" if folder == "." else f"{folder}/"
+    has_requirements = Path("requirements.txt").exists()
+    arguments = ["-r", shlex.quote(f"{prefix}requirements.txt")] if has_requirements else []
+    tables: Mapping[str, object] = {}
+    with suppress(OSError, ValueError):
+        tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig"))
+    # If there is a requirements file, a table `project` alone often belongs to an application that cannot be built.
+    if (
+        Path("setup.py").exists()
+        or "build-system" in tables
+        or ("project" in tables and not has_requirements)
+    ):
+        arguments.append("." if folder == "." else shlex.quote(f"./{folder}"))
+    return arguments
+
+
+def _write(path: Path, file: ProjectFile) -> None:
+    """Write a file that is missing; for a file that exists, print what to add to it."""
+    if not os.path.lexists(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="\n") as new:
+            new.write(file.content)
+        echo(f"wrote {path.as_posix()}: {file.purpose}")
+        return
+    text = ""
+    with suppress(OSError, UnicodeDecodeError):
+        text = path.read_text(encoding="utf-8")
+    if text != file.content and not file.addition:
+        echo(f"kept {path.as_posix()}, which exists")
+    elif (file.mark or file.addition.strip()) in text:
+        echo(f"unchanged {path.as_posix()}: it has the lines already")
+    else:
+        place = f" {file.place}" if file.place else ""
+        echo(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
+        echo(indent(file.addition.rstrip(), "    "))
+
+
+RETRIEVER_NAME: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<rest>(\(\)|\.\w+)*)")
+"""`module:name`, followed by attributes and calls without arguments: my_app:store.as_retriever()."""
+
+
+def _parse_retriever_name(retriever: str) -> re.Match[str]:
+    """Return a match with the groups `module`, `name`, and `rest` (attributes and calls).
+
+    Raises:
+        InputError: the argument is not of the form MODULE:NAME.
+    """
+    match = RETRIEVER_NAME.fullmatch(retriever)
+    if match is None:
+        raise InputError(
+            f"--retriever {retriever!r} is not of the form MODULE:NAME.\n"
+            "Write the module as in an import, a colon, and the retriever in it: support_bot.search:search, "
+            "my_app:store.as_retriever(), or my_app:build() for a function that makes it."
+        )
+    return match
+
+
+def _check_retriever(retriever: str, folders: Sequence[str]) -> str:
+    """Import the module of the retriever and look up the name, without calling anything.
+
+    Args:
+        retriever: the argument.
+        folders: folders to insert at the beginning of sys.path, as pytest will.
+
+    Returns:
+        A warning if the module raises an error when it is imported; else an empty text.
+
+    Raises:
+        InputError: the module or the name in it does not exist, or the object cannot be a retriever.
+    """
+    match = _parse_retriever_name(retriever)
+    module, head = match["module"], f"--retriever {retriever}"
+    sys.path[:0] = folders
+    try:
+        value: Any = import_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module}.".startswith(f"{missing}."):
+            raise InputError(
+                f"{head}: there is no module {missing!r}, neither in {folders[0]} nor installed for {sys.executable}.\n"
+                "Start it where you start pytest, in the environment of your project: python -m pytest_rageval init …"
+            ) from None
+        return f"{module} cannot be imported here, so that pytest will fail: {summary_line(error)}"
+    # Attributes before the first call are looked up; nothing is known about the result of a call.
+    before_call, *calls = match["rest"].split("()")
+    path = module
+    for name in [match["name"], *before_call.split(".")[1:]]:
+        if not hasattr(value, name):
+            raise InputError(f"{head}: {path} has no {name!r}.{did_you_mean(name, dir(value))}")
+        value, path = getattr(value, name), f"{path}.{name}"
+    if calls and callable(value):
+        return ""
+    if calls or not any(recognises(value) for recognises, _ in ADAPTERS):
+        raise InputError(
+            f"{head}: {path} is of type {type(value).__name__}, which cannot be called.\n"
+            "Name a function (query, k), or a retriever of LangChain, LlamaIndex or Haystack."
+        )
+    if isinstance(value, type) or _has_no_parameters(value):
+        kind = "a class" if isinstance(value, type) else "a function without arguments"
+        raise InputError(
+            f"{head}: {path} is {kind}.\nIf it makes the retriever, write --retriever '{retriever}()'."
+        )
+    try:
+        search_of(value, ADAPTERS, path)
+    except CallableError as error:
+        raise InputError(f"{head}: {error}") from None
+    return ""
+
+
+def _has_no_parameters(function: object) -> bool:
+    """Return True for a function without parameters, which cannot be called with a question."""
+    with suppress(TypeError, ValueError):
+        return callable(function) and not inspect.signature(function).parameters
+    return False

@@ -1,0 +1,444 @@
+"""Reads and writes the history of a project: a JSON Lines file to which `--rageval-history` appends each run.
+
+A line has the scores of a run by test. A merge of two branches may leave the lines in any order: `read_history` sorts
+the runs by time.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self, cast
+
+from pytest_rageval.core.document import ScoreEntry
+from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.lib.files import append_line, refuse_special
+from pytest_rageval.reports.build import sliced_name
+from pytest_rageval.reports.gated_tests import failing_gates
+from pytest_rageval.reports.terminal import FAILING_VERDICTS, VERDICTS
+
+__all__ = [
+    "MAX_CHART_RUNS",
+    "Point",
+    "Run",
+    "ScoreKey",
+    "append_run",
+    "filter_runs",
+    "history_entry",
+    "read_history",
+    "record_run",
+    "series",
+    "severity_rank",
+]
+
+SCHEMA: Final = 1
+
+MAX_CHART_RUNS: Final = 20  # number of runs in the chart of a report
+
+SIGNIFICANT_DIGITS: Final = 6  # of a number in the file
+COMMIT_DIGITS: Final = 7  # number of digits of a commit in the name of a run
+MAX_NUMBER: Final = 1e100  # a line with a larger number is damaged
+EVALSET_DIGITS: Final = 12  # number of hex digits of an eval set's digest in the file
+
+CONFLICT_MARKERS: Final = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
+
+
+class ScoreKey(NamedTuple):
+    """The key of a score in the history: the node id of its test, and its name with its slice."""
+
+    nodeid: str
+    score: str
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A score in one run.
+
+    Attributes:
+        mean: the mean of the score; None if the score could not be computed.
+        interval: the 95% interval of the mean; None if there is none.
+        n: number of scored examples.
+        unscored: number of unscored examples.
+        verdict: the worst verdict of the thresholds on the score, or "expected" for a failure in a test that was
+            expected to fail; None without a threshold.
+        baseline: the mean in the baseline; None without a baseline.
+        anchor: the mean in the anchor; None without an anchor.
+        statistic: name of the statistic in place of the mean, such as "p95"; None if it is the mean.
+        evalset: digest of the eval set. Points with different digests cannot be compared.
+    """
+
+    mean: float | None
+    interval: tuple[float, float] | None
+    n: int
+    unscored: int
+    verdict: str | None
+    baseline: float | None
+    anchor: float | None
+    statistic: str | None
+    evalset: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of the history.
+
+    Attributes:
+        time: when the run started.
+        commit: the commit that was tested; None if unknown.
+        branch: the branch of the commit; None if unknown.
+        title: the title of the commit; None if unknown.
+        url: the address of the CI job; None if unknown.
+        dirty: True if there were uncommitted changes.
+        stopped: True if the run ended early, so that tests may be missing.
+        missing: number of gated tests that the run should have compared with the baseline; 0 if that was no failure.
+        outcomes: the outcomes of the tests by node id.
+        points: the scores of the tests.
+        line: the parsed JSON of the line.
+    """
+
+    time: datetime
+    commit: str | None
+    branch: str | None
+    title: str | None
+    url: str | None
+    dirty: bool
+    stopped: bool
+    missing: int
+    outcomes: Mapping[str, str]
+    points: Mapping[ScoreKey, Point]
+    line: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The first digits of the commit, with a plus sign if files were changed; the time if there is no commit."""
+        if self.commit is None:
+            return f"{self.time:%Y-%m-%d %H:%M}"
+        return f"{self.commit[:COMMIT_DIGITS]}{'+' if self.dirty else ''}"
+
+    @classmethod
+    def from_line(cls, line: Mapping[str, Any], time: datetime | None = None) -> Self:
+        """Create the run from the parsed JSON of a line; `time` is the run's time if it has been parsed already.
+
+        Raises:
+            ValueError: a value of the line has the wrong type; the message names it.
+        """
+        outcomes, points = {}, {}
+        for nodeid, value in _check_object(line.get("tests"), "tests").items():
+            test = _check_object(value, nodeid)
+            outcome, evalset = _get_text(test, "outcome") or "", _get_text(test, "evalset")
+            outcomes[nodeid] = outcome
+            for name, score in _check_object(test.get("scores"), f"scores of {nodeid}").items():
+                point = _parse_point(_check_object(score, name), evalset)
+                is_expected = outcome == "xfailed" and point.verdict in FAILING_VERDICTS
+                points[ScoreKey(nodeid, name)] = replace(point, verdict="expected") if is_expected else point
+        return cls(
+            time=_parse_time(_get_text(line, "time")) if time is None else time,
+            commit=_get_text(line, "commit") or None,
+            branch=_get_text(line, "branch") or None,
+            title=_get_text(line, "title") or None,
+            url=_get_text(line, "url") or None,
+            dirty=line.get("dirty") is True,
+            stopped=line.get("stopped") is True,
+            missing=missing if isinstance(missing := line.get("missing"), int) else 0,
+            outcomes=outcomes,
+            points=points,
+            line=line,
+        )
+
+
+def history_entry(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the history line of a run from the document of its report; empty if no score has a value."""
+    tests = {test["nodeid"]: _test_entry(test) for test in document["tests"]}
+    if all(score["mean"] is None for test in tests.values() for score in test["scores"].values()):
+        return {}
+    run, llm = document.get("run", {}), document["llm"]
+    return {
+        "schema": SCHEMA,
+        "time": document["started"],
+        **{name: run[name] for name in ("commit", "branch", "title", "url") if run.get(name)},
+        **({"dirty": True} if run.get("dirty") else {}),
+        **({"stopped": True} if document["stopped"] else {}),
+        **({"missing": missing} if (missing := failing_gates(document.get("gate", {}))) else {}),
+        "package": document["package"],
+        "duration_s": _round(document["duration_s"]),
+        "llm": {name: _round(llm[name]) for name in ("live", "tokens_in", "tokens_out", "cost_usd")},
+        "tests": dict(sorted(tests.items())),
+    }
+
+
+def _test_entry(test: Mapping[str, Any]) -> dict[str, Any]:
+    digest = (test.get("evalset") or {}).get("digest")
+    scores: dict[str, dict[str, Any]] = {}
+    for entry in (part for whole in test["scores"] for part in _split_by_tag(whole)):
+        new = _score_entry(entry)
+        # Several thresholds may bound one score: the worst verdict counts.
+        merged = scores.setdefault(sliced_name(entry), new)
+        merged.update({name: value for name, value in new.items() if name not in merged})
+        merged["verdict"] = min(merged["verdict"], new["verdict"], key=severity_rank)
+    return {
+        "outcome": test["outcome"],
+        **({"evalset": digest[:EVALSET_DIGITS]} if digest else {}),
+        "scores": dict(sorted(scores.items())),
+    }
+
+
+def _split_by_tag(entry: ScoreEntry) -> Iterator[ScoreEntry]:
+    """Yield the entry; if its threshold has `by`, yield an entry for each value of the tag.
+
+    The entry of a threshold with `by` is about the worst slice, and the worst slice differs from run to run.
+    """
+    by = entry.get("by")
+    if by is None:
+        yield entry
+        return
+    for item in by["slices"]:
+        yield cast("ScoreEntry", {**entry, **item, "where": {**entry["where"], by["tag"]: item["value"]}})
+
+
+def _score_entry(entry: ScoreEntry) -> dict[str, Any]:
+    interval = entry["ci95"]
+    baseline, anchor = entry.get("baseline") or {}, entry.get("anchor") or {}
+    means = {"baseline": baseline.get("mean"), "anchor": anchor.get("mean")}
+    return {
+        "mean": _round(entry["mean"]),
+        **({"statistic": entry["statistic"]} if "statistic" in entry else {}),
+        **({"ci95": [_round(end) for end in interval]} if interval else {}),
+        "n": entry["n"],
+        "unscored": entry["unscored"],
+        "verdict": entry["verdict"],
+        **{name: _round(mean) for name, mean in means.items() if mean is not None},
+    }
+
+
+def severity_rank(verdict: str | None) -> int:
+    """Return the index of a verdict from the worst (0) to the best; None and unknown verdicts come last."""
+    verdicts = list(VERDICTS)
+    return verdicts.index(verdict) if verdict in VERDICTS else len(verdicts)
+
+
+def _round(number: float | None) -> float | None:
+    return number if number is None or isinstance(number, int) else float(f"{number:.{SIGNIFICANT_DIGITS}g}")
+
+
+def record_run(path: Path, entry: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
+    """Append a run to the history, and read the last runs for the chart of the run's reports.
+
+    A missing file is created.
+
+    Args:
+        path: the history file.
+        entry: the line of the run, see `history_entry`.
+
+    Returns:
+        The last runs, with this run at the end, and an empty text. If the other runs cannot be read: an empty list, and
+        a warning that says why.
+
+    Raises:
+        InputError: the file cannot be written; it is unchanged.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        append_run(path, entry)
+    except OSError as error:
+        raise InputError(f"The history {path} cannot be written: {error.strerror or error}.") from None
+    try:
+        before = [run.line for run in read_history(path, last=MAX_CHART_RUNS) if run.line != entry]
+    except InputError as error:
+        return [], f"{error}\nReports have no chart of it."
+    # This run is the last, even if the clocks of other machines are ahead.
+    return [*before, entry][-MAX_CHART_RUNS:], ""
+
+
+def append_run(path: Path, entry: Mapping[str, Any]) -> None:
+    """Append a line to the history without reading the other lines. A missing file is created.
+
+    Raises:
+        OSError: the file cannot be written; it is unchanged.
+    """
+    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # UTF-8 cannot encode an unpaired surrogate; `backslashreplace` writes JSON's escape for it.
+    append_line(path, text.encode(errors="backslashreplace"))
+
+
+def read_history(path: Path, *, last: int = 0) -> list[Run]:
+    """Return the runs of the file, the oldest first.
+
+    Args:
+        path: the history file.
+        last: return only this number of runs; 0 for all. Of the lines of earlier runs only schema and time are checked.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not a run; the message names the first such line.
+    """
+    remedy = f"A history is written by: pytest --rageval-history {path.name}"
+    try:
+        refuse_special(path)
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"The history {path} cannot be read: {error.strerror or error}.\n{remedy}") from None
+    lines = []
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if line.strip():
+            with _name_line(path, number):
+                parsed = _check_object(_parse_json(line), "it")
+                _check_schema(parsed)
+                lines.append((_parse_time(_get_text(parsed, "time")), number, parsed))
+    runs = []
+    # Runs with equal times are in the order of the file.
+    for time, number, parsed in sorted(lines, key=lambda item: item[:2])[-last:]:
+        with _name_line(path, number):
+            runs.append(Run.from_line(parsed, time))
+    return runs
+
+
+@contextmanager
+def _name_line(path: Path, number: int) -> Iterator[None]:
+    """Turn a ValueError into an InputError that names the file and the line."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(
+            f"{path}, line {number}: {error}.\n"
+            "Restore the line from git, or delete it; the other lines are runs of their own."
+        ) from None
+
+
+def _check_schema(line: Mapping[str, Any]) -> None:
+    schema = line.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise ValueError(f"it has schema {schema}, and this version reads up to {SCHEMA}; update the package")
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise ValueError("it has no schema number of pytest-rageval's history")
+
+
+def _parse_json(line: bytes) -> object:
+    if line.startswith(tuple(mark.encode() for mark in CONFLICT_MARKERS)):
+        raise ValueError(
+            "it is the mark of a merge conflict; delete the marks and keep all runs. "
+            "With the line `history.jsonl merge=union` in .gitattributes git keeps the lines of both sides"
+        )
+    try:
+        return json.loads(line, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error.msg} at character {error.pos + 1}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8: {error.reason}") from None
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
+
+
+def _refuse_constant(constant: str) -> None:
+    """Raise for `NaN` and `Infinity`, which Python's parser accepts."""
+    raise ValueError(f"{constant} is not a number")
+
+
+def _parse_point(score: Mapping[str, Any], evalset: str | None) -> Point:
+    ends = score.get("ci95")
+    if ends is not None and (not isinstance(ends, list) or len(ends) != 2):  # noqa: PLR2004 - two ends
+        raise ValueError("ci95 is not a pair of numbers")
+    low, high = (None, None) if ends is None else (_get_number({"ci95": end}, "ci95") for end in ends)
+    return Point(
+        mean=_get_number(score, "mean"),
+        interval=None if low is None or high is None else (low, high),
+        n=int(_get_number(score, "n") or 0),
+        unscored=int(_get_number(score, "unscored") or 0),
+        verdict=_get_text(score, "verdict"),
+        baseline=_get_number(score, "baseline"),
+        anchor=_get_number(score, "anchor"),
+        statistic=_get_text(score, "statistic"),
+        evalset=evalset,
+    )
+
+
+def _check_object(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is not an object")  # noqa: TRY004 - `_name_line` catches it like other damage
+    return value
+
+
+def _get_text(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r:.40}, and must be a text")
+    return value
+
+
+def _get_number(fields: Mapping[str, Any], name: str) -> float | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
+        raise ValueError(f"{name} is {value!r:.40}, and must be a number or null")
+    return float(value)
+
+
+def _parse_time(text: str | None) -> datetime:
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
+        raise ValueError(f"time is {text!r:.40}, and must be a date and time in ISO 8601") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def filter_runs(runs: Sequence[Run], *, test: str | None = None, score: str | None = None) -> list[Run]:
+    """Return the runs with only the selected scores, without the runs that have none of them.
+
+    Args:
+        runs: the runs to filter.
+        test: the node id of a test, or a part of the node ids of several tests; None for all tests.
+        score: the name of a score, or a part of the names of several scores; None for all scores.
+
+    Raises:
+        InputError: no run has such a score.
+    """
+    keys = {key: None for run in runs for key in run.points}
+    tests = _select_names(test, (key.nodeid for key in keys), "test")
+    scores = _select_names(score, (key.score for key in keys if key.nodeid in tests), "score")
+    selected = {key for key in keys if key.nodeid in tests and key.score in scores}
+    filtered = (_keep_scores(run, selected) for run in runs)
+    return [run for run in filtered if run.points]
+
+
+def _keep_scores(run: Run, keys: Collection[ScoreKey]) -> Run:
+    """Return a copy of a run with only these scores."""
+    points = {key: point for key, point in run.points.items() if key in keys}
+    names_by_test = {
+        nodeid: [key.score for key in group] for nodeid, group in groupby(points, key=lambda key: key.nodeid)
+    }
+    tests = {
+        nodeid: {**test, "scores": {name: test["scores"][name] for name in names_by_test[nodeid]}}
+        for nodeid, test in run.line["tests"].items()
+        if nodeid in names_by_test
+    }
+    outcomes = {nodeid: run.outcomes[nodeid] for nodeid in names_by_test}
+    return replace(run, points=points, outcomes=outcomes, line={**run.line, "tests": tests})
+
+
+def _select_names(wanted: str | None, names: Iterable[str], what: str) -> set[str]:
+    """Return the name that equals `wanted`, else the names that contain it; all names for None.
+
+    Raises:
+        InputError: no name contains `wanted`; `what` is the noun for a name in the message.
+    """
+    known = set(names)
+    if wanted is None:
+        return known
+    if wanted in known:
+        return {wanted}
+    matches = {name for name in known if wanted in name}
+    if not matches:
+        choices = "".join(f"\n  {name}" for name in sorted(known))
+        raise InputError(f"There is no {what} {wanted!r}.{did_you_mean(wanted, known)} There is:{choices}")
+    return matches
+
+
+def series(runs: Sequence[Run]) -> dict[ScoreKey, list[tuple[Run, Point]]]:
+    """Return the points of each score in the order of the runs. The scores are sorted by test and name."""
+    points: dict[ScoreKey, list[tuple[Run, Point]]] = {}
+    for run in runs:
+        for key, point in run.points.items():
+            points.setdefault(key, []).append((run, point))
+    return dict(sorted(points.items()))

@@ -1,0 +1,196 @@
+"""Draws scores over many runs as text: a sparkline for a terminal, and a Mermaid chart for a pull request."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from math import ceil, log10
+from typing import Any, Final
+
+from pytest_rageval.extensions.history.history import MAX_CHART_RUNS, Point, Run, ScoreKey, severity_rank
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.reports.terminal import number_text
+
+__all__ = ["BARS", "axis_range", "chart_lines", "html_entities", "sparkline", "value_range"]
+
+BARS: Final = "▁▂▃▄▅▆▇█"
+ASCII_BARS: Final = "_.-=*#"
+"""The bars for a terminal whose encoding lacks `BARS`."""
+
+COLOURS: Final = {
+    "🟦": "#2f81f7",
+    "🟧": "#f0883e",
+    "🟪": "#a371f7",
+    "🟩": "#3fb950",
+    "🟫": "#9a6b45",
+}
+"""The colours of the lines of a chart, each with the square that stands for it in the legend below the chart.
+
+Mermaid's charts have no legend.
+"""
+
+CONFIG: Final = (
+    '%%{init: {"xyChart": {"width": 900, "height": 300, "xAxis": {"labelFontSize": 9}}, '
+    '"themeVariables": {"xyChart": {"plotColorPalette": "PALETTE"}}}}%%'
+).replace("PALETTE", ", ".join(COLOURS.values()))
+
+MAX_LABEL_LENGTH: Final = 80  # maximum number of characters of a label in a chart
+SPECIAL_CHARS: Final = re.compile(r"[^\w .,:@=/()\[\]+-]")
+"""Characters that could end a label of a chart, or that have a meaning in it."""
+
+MIN_AXIS_SHARE: Final = 0.1
+"""The minimum length of an axis as a share of its largest value, so that small noise looks small."""
+
+
+def value_range(points: Sequence[Point]) -> tuple[float, float]:
+    """Return the minimum and the maximum of all means, interval ends, baselines and anchors; 0 and 0 without means."""
+    values = [
+        value
+        for point in points
+        if point.mean is not None
+        for value in (point.mean, *(point.interval or ()), point.baseline, point.anchor)
+        if value is not None
+    ]
+    return min(values, default=0.0), max(values, default=0.0)
+
+
+def sparkline(points: Sequence[Point | None], *, ascii_only: bool = False) -> str:
+    """Return a bar for each point, and a space for None and for a point without a mean.
+
+    The scale of the bars covers all intervals, so that noise looks flat. With `ascii_only` the bars are `ASCII_BARS`.
+    """
+    bars = ASCII_BARS if ascii_only else BARS
+    low, high = value_range([point for point in points if point is not None])
+    return "".join(
+        " "
+        if point is None or point.mean is None
+        else bars[min(len(bars) - 1, int((point.mean - low) / ((high - low) or 1) * len(bars)))]
+        for point in points
+    )
+
+
+def chart_lines(document: Mapping[str, Any]) -> list[str]:
+    """Return the last runs as a chart for a pull request, in lines of Markdown; empty if the run has no history.
+
+    The lines of a chart cannot have gaps, and share an axis. Therefore the chart has only scores of this run that have
+    values in the same runs, and of the same magnitude. From all groups of such scores the chart shows the group with
+    the worst verdict, and the largest of several such groups.
+    """
+    runs = [Run.from_line(line) for line in document.get("history", ())][-MAX_CHART_RUNS:]
+    groups: defaultdict[object, dict[ScoreKey, list[Run]]] = defaultdict(dict)
+    for key in sorted(runs[-1].points, key=partial(_sort_key, runs[-1])) if runs else ():
+        with_mean = [run for run in runs if key in run.points and run.points[key].mean is not None]
+        if with_mean[-1:] == runs[-1:] and len(with_mean) > 1:
+            groups[tuple(map(id, with_mean)), _axis_key(key, with_mean)][key] = with_mean
+    if not groups:
+        return []
+    group = min(groups.values(), key=lambda keys: (_sort_key(runs[-1], next(iter(keys)))[0], -len(keys)))
+    shown = list(group)[: len(COLOURS)]
+    left_out = sum(map(len, groups.values())) - len(shown)
+    more = [f"{counted(left_out, 'more score')}: <code>rageval history</code>"] if left_out else []
+    return [*_chart(group[shown[0]], shown), "", " &nbsp; ".join([*_legend(group[shown[0]], shown), *more])]
+
+
+def _sort_key(run: Run, key: ScoreKey) -> tuple[int, ScoreKey]:
+    """Return the sort key of a score: failed thresholds come first, scores without a threshold last."""
+    return severity_rank(run.points[key].verdict), key
+
+
+def _axis_key(key: ScoreKey, runs: Sequence[Run]) -> tuple[int, bool]:
+    """Return the power of ten of a score, and whether it is a mean. Scores with equal keys may share an axis."""
+    largest = max(map(abs, _means(key, runs)))
+    return ceil(log10(largest)) if largest else 0, runs[-1].points[key].statistic is None
+
+
+def _means(key: ScoreKey, runs: Sequence[Run]) -> list[float]:
+    return [mean for run in runs if (mean := run.points[key].mean) is not None]
+
+
+def _chart(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> list[str]:
+    """Return the lines of a Mermaid chart of the scores."""
+    low, high = axis_range([mean for key in keys for mean in _means(key, runs)])
+    return [
+        "```mermaid",
+        CONFIG,
+        "xychart-beta",
+        f"  x-axis [{', '.join(map(_label, _unique(run.name for run in runs)))}]",
+        f"  y-axis {_decimal(low)} --> {_decimal(high)}",
+        *(
+            f"  line {_label(name)} [{', '.join(map(_decimal, _means(key, runs)))}]"
+            for key, name in zip(keys, _names(keys), strict=True)
+        ),
+        "```",
+    ]
+
+
+def _legend(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> Iterator[str]:
+    """Yield each score with the colour of its line and its last two means, and the runs that changed the eval set."""
+    for square, key, name in zip(COLOURS, keys, _names(keys), strict=False):
+        means = _means(key, runs)
+        yield f"{square} {_code(name)} {number_text(means[-2])} → {number_text(means[-1])}"
+    for before, after in pairwise(runs):
+        if any(before.points[key].evalset != after.points[key].evalset for key in keys):
+            yield f"the eval set changed in {_code(after.name)}"
+
+
+def _names(keys: Sequence[ScoreKey]) -> list[str]:
+    """Return the names of the scores; a name that several tests use is followed by the name of the test."""
+    counts = Counter(key.score for key in keys)
+    return [
+        f"{key.score} of {key.nodeid.rpartition('::')[2]}" if counts[key.score] > 1 else key.score
+        for key in keys
+    ]
+
+
+def axis_range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis, with a margin around the values.
+
+    The axis does not extend below 0 if all values are at least 0, nor above 1 if all values are at most 1.
+    """
+    low, high = min(values), max(values)
+    min_length = MIN_AXIS_SHARE * (max(abs(low), abs(high)) or 1)
+    margin = max(high - low, min_length) / 10 + max(0, min_length - (high - low)) / 2
+    bottom, top = low - margin, high + margin
+    return (max(bottom, 0) if low >= 0 else bottom, min(top, 1) if high <= 1 else top)
+
+
+def _unique(names: Iterator[str]) -> Iterator[str]:
+    """Yield the names, with a number after a repeated name: a chart draws equal names at the same position."""
+    counts = Counter[str]()
+    for name in names:
+        counts[name] += 1
+        yield name if counts[name] == 1 else f"{name} ({counts[name]})"
+
+
+def _label(text: str) -> str:
+    """Return a label of a chart in quotes, cut at its beginning, with underscores in place of `SPECIAL_CHARS`.
+
+    >>> _label('recall@3 [topic="a"] #35;')
+    '"recall@3 [topic=_a_] _35_"'
+    """
+    line = SPECIAL_CHARS.sub("_", " ".join(text.split()))
+    return f'"{line if len(line) <= MAX_LABEL_LENGTH else f"…{line[1 - MAX_LABEL_LENGTH :]}"}"'
+
+
+def _decimal(number: float) -> str:
+    """Return a number without an exponent, since Mermaid cannot parse exponents.
+
+    >>> _decimal(0.5), _decimal(1e-7), _decimal(3.0)
+    ('0.5', '0.0000001', '3')
+    """
+    return f"{number:.10f}".rstrip("0").rstrip(".")
+
+
+def _code(text: str) -> str:
+    """Return a text in one line as HTML code, for a line of Markdown."""
+    return f"<code>{html_entities(' '.join(text.split()))}</code>"
+
+
+def html_entities(text: str) -> str:
+    """Return a text for HTML in Markdown: all characters but ASCII letters, digits and spaces become entities.
+
+    >>> html_entities("a_b")
+    'a&#95;b'
+    """
+    return re.sub(r"[^a-zA-Z0-9 ]", lambda match: f"&#{ord(match[0])};", text)

@@ -1,0 +1,430 @@
+"""Sends the results of a run to an OpenTelemetry collector, as events over OTLP/HTTP in protobuf.
+
+The attributes have the names of OpenTelemetry's semantic conventions (GenAI 1.41, in development). An attribute that
+the conventions do not define has a name that begins with `rageval.`. Events contain no texts of questions, passages or
+answers.
+"""
+
+import os
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from http.client import HTTPException
+from itertools import islice
+from threading import Thread
+from typing import Any, Final, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+from pytest_rageval.core.errors import InputError, require
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.printable import one_line
+from pytest_rageval.lib.secret import BaseURL, basic_token
+from pytest_rageval.reports.build import entry_name
+
+__all__ = ["QUESTION_EVENT", "SCORE_EVENT", "end_ns", "generate_events", "resource_attributes", "send_events"]
+
+BATCH_SIZE: Final = 500
+"""The number of events in one request."""
+
+REQUEST_TIMEOUT_S: Final = 10.0
+"""The timeout of a request in seconds. After a timeout no further events are sent."""
+
+TOTAL_TIMEOUT_S: Final = 60.0
+"""The timeout of all requests together in seconds."""
+
+RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
+"""The HTTP statuses after which OTLP allows to repeat a request."""
+
+MAX_REPLY_BYTES: Final = 1 << 16
+"""The maximum number of bytes that are read of a reply. The reply has the number of events that were rejected."""
+
+DEFAULT_URL: Final = "http://localhost:4318"
+PATH: Final = "/v1/logs"
+PREFIX: Final = "OTEL_EXPORTER_OTLP_"
+"""The prefix of the environment variables that configure OpenTelemetry's exporters."""
+SEVERITY_INFO: Final = 9
+
+QUESTION_EVENT: Final = "gen_ai.evaluation.result"
+"""The name of the event of one question in one score."""
+
+SCORE_EVENT: Final = "rageval.score"
+"""The name of the event of one score of a test.
+
+The conventions define no such event. A mean that was sent as `gen_ai.evaluation.result` would be counted in addition to
+the results of its questions.
+"""
+
+DIGEST_DIGITS: Final = 16
+"""The number of hex digits of a digest in an attribute."""
+
+STATUSES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
+"""The value of `test.case.result.status` for each outcome of a test. The conventions define only "pass" and "fail".
+
+"error" is the outcome of a test whose setup fails, for instance because a score cannot be computed.
+"""
+
+
+def send_events(document: Mapping[str, Any], address: str) -> str:
+    """Send each result as an event; return the number of events and the address of the collector as text.
+
+    Args:
+        document: all results of the run.
+        address: the URL of the collector; if empty, the environment variables of OpenTelemetry name it.
+
+    Raises:
+        InputError: the extra is not installed, or the address or the environment names no usable URL.
+        ConnectionError: the collector does not answer, answers too late, or does not accept all events.
+    """
+    collector = Collector.from_address(address, os.environ)
+    encoder = _Encoder(document, os.environ)
+    sender = _SenderThread(collector, encoder, list(generate_events(document)))
+    sender.start()
+    # The request timeout does not limit a reply that arrives byte by byte. The thread is a daemon, so that it does not
+    # delay the end of the process.
+    sender.join(TOTAL_TIMEOUT_S)
+    problem = f"it took more than {TOTAL_TIMEOUT_S:g} s" if sender.is_alive() else sender.problem
+    if problem:
+        counts = f"{sender.accepted} of {len(sender.events)} events were taken"
+        raise ConnectionError(f"{collector.url.public}: {problem}; {counts}")
+    return f"{sender.accepted} events sent to {collector.url.public}"
+
+
+class Event(NamedTuple):
+    """An event: its name, and attributes whose values are texts, numbers and Booleans."""
+
+    name: str
+    attributes: Mapping[str, str | float | bool]
+
+
+def resource_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of the resource that emits the events: the run, its commit and its models."""
+    run, settings = document.get("run", {}), document["settings"]
+    baseline = run.get("baseline", {})
+    return _drop_missing(
+        {
+            "service.name": "pytest-rageval",
+            "vcs.ref.head.revision": run.get("commit"),
+            "vcs.ref.head.name": run.get("branch"),
+            "cicd.pipeline.run.url.full": run.get("url"),
+            "rageval.run.started": document["started"],
+            "rageval.run.dirty": run.get("dirty"),
+            "rageval.run.stopped": document["stopped"],
+            "rageval.generator": settings.get("generator"),
+            "rageval.judge": settings.get("judge"),
+            "rageval.baseline.path": baseline.get("path"),
+            "rageval.baseline.commit": baseline.get("commit"),
+        }
+    )
+
+
+def end_ns(document: Mapping[str, Any]) -> int:
+    """Return the time at which the run ended, in nanoseconds since 1970."""
+    return int((datetime.fromisoformat(document["started"]).timestamp() + document["duration_s"]) * 1e9)
+
+
+def generate_events(document: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield the events of each test: one for each score, then one for each question in each score."""
+    for test in document["tests"]:
+        # Two thresholds on one score have two entries, and maybe only one of them has a baseline. Their questions have
+        # one event, with the attributes of both entries; the first entry has precedence.
+        results: dict[tuple[str, str, str], dict[str, Any]] = {}
+        for entry in test["scores"]:
+            shared = _shared_attributes(test, entry)
+            yield Event(SCORE_EVENT, _drop_missing(shared | _score_attributes(entry)))
+            baseline = entry.get("baseline") or {}
+            change = dict.fromkeys(baseline.get("worse", ()), "worse")
+            change |= dict.fromkeys(baseline.get("better", ()), "better")
+            for example in entry["examples"]:
+                key = shared["gen_ai.evaluation.name"], shared["rageval.where"], example["id"]
+                attributes = _drop_missing(shared | _example_attributes(example, change.get(example["id"])))
+                results[key] = attributes | results.get(key, {})
+        yield from (Event(QUESTION_EVENT, attributes) for attributes in results.values())
+
+
+def _shared_attributes(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that all events of a score share: score, test, eval set and fingerprint."""
+    evalset = test.get("evalset") or {}
+    fingerprint = entry.get("fingerprint") or test.get("fingerprint")
+    return {
+        "gen_ai.evaluation.name": entry_name(entry),
+        "test.case.name": test["nodeid"],
+        "test.case.result.status": STATUSES.get(test["outcome"]),
+        "rageval.where": ", ".join(f"{tag}={value}" for tag, value in entry["where"].items()),
+        "rageval.evalset.name": evalset.get("name"),
+        "rageval.evalset.digest": evalset.get("digest", "")[:DIGEST_DIGITS],
+        # Scores can be compared only if their fingerprints are equal.
+        "rageval.fingerprint": digest(fingerprint)[:DIGEST_DIGITS] if fingerprint else None,
+    }
+
+
+def _score_attributes(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of the event of a score, besides the shared ones."""
+    baseline = entry.get("baseline") or {}
+    low, high = entry.get("ci95") or (None, None)
+    return {
+        "gen_ai.evaluation.score.value": _to_float(entry["mean"]),
+        "gen_ai.evaluation.score.label": entry.get("verdict"),
+        "gen_ai.evaluation.explanation": entry.get("reason"),
+        "error.type": "not_computed" if entry.get("verdict") == "error" else None,
+        "rageval.statistic": entry.get("statistic", "mean"),
+        "rageval.ci95.low": low,
+        "rageval.ci95.high": high,
+        "rageval.scored": entry["n"],
+        "rageval.unscored": entry["unscored"],
+        "rageval.undefined": entry.get("undefined"),
+        "rageval.baseline.mean": baseline.get("mean"),
+        "rageval.baseline.drop": baseline.get("drop"),
+        "rageval.baseline.p_value": baseline.get("p_value"),
+    }
+
+
+def _example_attributes(example: Mapping[str, Any], change: str | None) -> dict[str, Any]:
+    """Return the attributes of the event of a question, besides the shared ones.
+
+    `change` is "worse" or "better" than in the baseline; None if the score is the same or has no baseline.
+    """
+    unscored, undefined = example["unscored"], example.get("undefined")
+    same = "same" if example["score"] is not None and example.get("before") is not None else None
+    return {
+        "gen_ai.evaluation.score.value": _to_float(example["score"]),
+        "gen_ai.evaluation.score.label": (
+            change or same or example.get("early_stop") or ("undefined" if undefined else None)
+        ),
+        "gen_ai.evaluation.explanation": unscored or undefined or example.get("explanation"),
+        "error.type": "unscored" if unscored else None,
+        "rageval.question.id": example["id"],
+        "rageval.before": example.get("before"),
+        "rageval.lost_by": example.get("lost_by"),
+        "rageval.case": example.get("case"),
+    }
+
+
+def _to_float(value: float | None) -> float | None:
+    """Return the value as a float, because the conventions define the attribute as a double."""
+    return None if value is None else float(value)
+
+
+def _drop_missing(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes whose value is neither None nor empty."""
+    return {name: value for name, value in attributes.items() if value not in {None, ""}}
+
+
+class Collector(NamedTuple):
+    """The server that events are sent to.
+
+    Attributes:
+        url: the URL, with its path.
+        headers: the headers of each request, which may contain API keys.
+        certificate: a file with certificates of authorities, used in place of the system's; None for the system's.
+    """
+
+    url: BaseURL
+    headers: Mapping[str, str]
+    certificate: str | None
+
+    @classmethod
+    def from_address(cls, address: str, environ: Mapping[str, str]) -> "Collector":
+        """Create the collector at an address, or the collector that the environment variables name.
+
+        The variable with headers may contain an API key. If the environment also names a collector, the headers are
+        sent only to that collector.
+        """
+        exact, base = _variable(environ, "ENDPOINT", general=False), environ.get(f"{PREFIX}ENDPOINT", "")
+        endpoint = exact or base
+        if not address and _variable(environ, "PROTOCOL") == "grpc":
+            raise InputError(
+                f"{PREFIX}PROTOCOL is grpc, and events are sent over HTTP only: give the collector's HTTP address, "
+                "such as --rageval-report otlp:http://localhost:4318"
+            )
+        url = (
+            _parse_url(address, "the address")
+            if address
+            else _parse_url(endpoint or DEFAULT_URL, f"{PREFIX}ENDPOINT")
+        )
+        is_configured = (
+            not address or not endpoint or url.url == _parse_url(endpoint, f"{PREFIX}ENDPOINT").url
+        )
+        headers = {"Content-Type": "application/x-protobuf", "User-Agent": "pytest-rageval"}
+        if url.login is not None:
+            headers["Authorization"] = f"Basic {basic_token(url.login.reveal())}"
+        if is_configured:
+            headers |= _parse_pairs(_variable(environ, "HEADERS"))
+        if not url.url.endswith(PATH) and (address or not exact):
+            url = BaseURL(f"{url.url}{PATH}", f"{url.public}{PATH}", url.login, url.query)
+        return cls(url, headers, _variable(environ, "CERTIFICATE") or None)
+
+    def post(self, body: bytes) -> bytes:
+        """Send a request with this body; return the first `MAX_REPLY_BYTES` of the reply.
+
+        Raises:
+            OSError: there is no reply, or the status of the reply is an error.
+        """
+        url = self.url.url if self.url.query is None else f"{self.url.url}?{self.url.query.reveal()}"
+        context = ssl.create_default_context(cafile=self.certificate) if self.certificate else None
+        request = Request(url, body, dict(self.headers), method="POST")  # noqa: S310 - BaseURL allows http and https
+        opener = build_opener(HTTPSHandler(context=context), _NoRedirectHandler())
+        with opener.open(request, timeout=REQUEST_TIMEOUT_S) as reply:
+            content: bytes = reply.read(MAX_REPLY_BYTES)
+        return content
+
+
+class _NoRedirectHandler(HTTPRedirectHandler):
+    """Follows no redirect, because the headers, which may contain an API key, would be sent to another server."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class _Encoder:
+    """Encodes events as OTLP requests in protobuf, and decodes the replies.
+
+    Raises:
+        InputError: the extra `otel` is not installed.
+    """
+
+    def __init__(self, document: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+        package = "opentelemetry.proto"
+        purpose = {"extra": "otel", "purpose": "--rageval-report otlp:"}
+        self._service = require(f"{package}.collector.logs.v1.logs_service_pb2", **purpose)
+        self._common = require(f"{package}.common.v1.common_pb2", **purpose)
+        self._logs = require(f"{package}.logs.v1.logs_pb2", **purpose)
+        self._resource = require(f"{package}.resource.v1.resource_pb2", **purpose)
+        self._document = document
+        self._end_ns = end_ns(document)
+        self._resource_attributes = resource_attributes(document) | _parse_pairs(
+            environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+        )
+        if name := environ.get("OTEL_SERVICE_NAME"):
+            self._resource_attributes["service.name"] = name
+
+    def encode_request(self, events: Sequence[Event]) -> bytes:
+        """Return a request with the events."""
+        scope = self._common.InstrumentationScope(name="pytest_rageval", version=self._document["package"])
+        records = self._logs.ScopeLogs(scope=scope, log_records=map(self._log_record, events))
+        resource = self._resource.Resource(attributes=self._key_values(self._resource_attributes))
+        logs = self._logs.ResourceLogs(resource=resource, scope_logs=[records])
+        encoded: bytes = self._service.ExportLogsServiceRequest(resource_logs=[logs]).SerializeToString()
+        return encoded
+
+    def decode_rejection(self, reply: bytes) -> tuple[int, str]:
+        """Return the number of events that the collector rejected, and the reason, from the reply to a request."""
+        response = self._service.ExportLogsServiceResponse()
+        try:
+            response.MergeFromString(reply)
+        except Exception:  # noqa: BLE001 - protobuf's own error; the status said that the events were accepted
+            return 0, ""
+        return response.partial_success.rejected_log_records, response.partial_success.error_message
+
+    def _log_record(self, event: Event) -> Any:
+        return self._logs.LogRecord(
+            event_name=event.name,
+            time_unix_nano=self._end_ns,
+            observed_time_unix_nano=self._end_ns,
+            severity_number=SEVERITY_INFO,
+            attributes=self._key_values(event.attributes),
+        )
+
+    def _key_values(self, attributes: Mapping[str, Any]) -> list[Any]:
+        return [
+            self._common.KeyValue(key=name, value=self._any_value(value))
+            for name, value in attributes.items()
+        ]
+
+    def _any_value(self, value: str | float | bool) -> Any:  # noqa: FBT001 - a value of an attribute
+        if isinstance(value, bool):
+            return self._common.AnyValue(bool_value=value)
+        if isinstance(value, str):
+            # UTF-8 cannot encode an unpaired surrogate.
+            return self._common.AnyValue(string_value=value.encode(errors="backslashreplace").decode())
+        kind = "int_value" if isinstance(value, int) else "double_value"
+        return self._common.AnyValue(**{kind: value})
+
+
+class _SenderThread(Thread):
+    """Sends events in batches until a batch fails.
+
+    Attributes:
+        events: all events to send.
+        accepted: number of events that the collector has accepted so far.
+        problem: why the collector did not accept all events; empty if there is no problem.
+    """
+
+    def __init__(self, collector: Collector, encoder: _Encoder, events: Sequence[Event]) -> None:
+        super().__init__(name="rageval-otlp", daemon=True)
+        self.events = events
+        self.accepted = 0
+        self.problem = ""
+        self._collector = collector
+        self._encoder = encoder
+        self._deadline = time.monotonic() + TOTAL_TIMEOUT_S
+
+    def run(self) -> None:
+        """Send all batches. An error is stored as `problem` for the waiting thread."""
+        try:
+            for batch in _batches(self.events):
+                reply = self._send(self._encoder.encode_request(batch))
+                rejected, reason = self._encoder.decode_rejection(reply)
+                self.accepted += len(batch) - rejected
+                if rejected:
+                    self.problem = (
+                        f"{rejected} events were rejected: {one_line(reason)[:200] or 'no reason given'}"
+                    )
+        except Exception as error:  # noqa: BLE001 - the waiting thread reports any error
+            self.problem = _error_text(error)
+
+    def _send(self, body: bytes) -> bytes:
+        """Send a request and return the reply; repeat the request if the collector is busy (`RETRIED_STATUSES`)."""
+        backoff = 1.0
+        while True:
+            try:
+                return self._collector.post(body)
+            except HTTPError as error:
+                error.close()
+                retry_after = error.headers.get("Retry-After", "")
+                wait = float(retry_after) if retry_after.isdecimal() else backoff
+                if error.code not in RETRIED_STATUSES or time.monotonic() + wait >= self._deadline:
+                    raise
+            time.sleep(wait)
+            backoff *= 2
+
+
+def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
+    rest = iter(events)
+    while batch := list(islice(rest, BATCH_SIZE)):
+        yield batch
+
+
+def _error_text(error: Exception) -> str:
+    """Return the reason why a request failed."""
+    if isinstance(error, HTTPError):
+        return f"it answered {error.code} {one_line(str(error.reason))[:80]}".rstrip()
+    if isinstance(error, URLError) and isinstance(error.reason, Exception):
+        error = error.reason
+    if isinstance(error, TimeoutError):
+        return f"no answer in {REQUEST_TIMEOUT_S:g} s"
+    if isinstance(error, OSError | HTTPException):
+        return one_line(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:200]
+    return f"{type(error).__name__}: {one_line(str(error))[:200]}"
+
+
+def _parse_url(text: str, what: str) -> BaseURL:
+    """Parse the URL of a collector; `what` names the source of the text in an error message."""
+    try:
+        return BaseURL.parse(text)
+    except ValueError as error:
+        raise InputError(f"{what} of the collector: {error}, such as otlp:{DEFAULT_URL}") from None
+
+
+def _variable(environ: Mapping[str, str], name: str, *, general: bool = True) -> str:
+    """Return the exporter's variable for logs, else the variable for all signals if `general`; empty if not set."""
+    for_logs = environ.get(f"{PREFIX}LOGS_{name}", "")
+    return (for_logs or (environ.get(f"{PREFIX}{name}", "") if general else "")).strip()
+
+
+def _parse_pairs(text: str) -> dict[str, str]:
+    """Parse a variable such as "api-key=abc,tenant=x%20y" as a dict of names and values."""
+    parts = (part.partition("=") for part in text.split(",") if "=" in part)
+    return {unquote(name.strip()): unquote(value.strip()) for name, _, value in parts}

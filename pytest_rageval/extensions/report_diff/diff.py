@@ -1,0 +1,426 @@
+"""Compares two JSON reports, or two systems in one report, score by score and question by question."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import fsum, isfinite
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from pytest_rageval.core.document import QuestionEntry
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.reports.build import SCORE_KEYWORDS
+from pytest_rageval.reports.terminal import number_text
+from pytest_rageval.run.console import format_count, to_one_line
+from pytest_rageval.run.registry import SCORES
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
+
+__all__ = [
+    "PairedTest",
+    "Report",
+    "ReportedScore",
+    "ScoreComparison",
+    "ScoreKey",
+    "compare_reports",
+    "format_change",
+    "format_ids",
+    "select_system",
+]
+
+ALPHA: Final = 0.025  # of each of the two one-sided tests, so that the interval has 95%
+SIMILARITY_TOLERANCE: Final = 1e-6
+"""Smaller differences of scores from embeddings are ignored: the scores vary that much between machines."""
+MAX_IDS: Final = 5  # number of question ids in a line
+
+QUESTION_KEYS: Final = ("question", "history", "filters", "gold", "steps")
+"""Keys of a report that describe a question for all scores."""
+OUTCOME_KEYS: Final = ("answer", "expected", "remark", "lost_by", "case")
+"""Keys of a report that describe the outcome of a question in one score."""
+
+
+class ScoreKey(NamedTuple):
+    """The identity of a score: two scores with equal keys are compared.
+
+    Attributes:
+        nodeid: the node id of the test.
+        spec: the name of the score with its cut-off, such as "recall@5".
+        where: the tags of the slice, as text; empty for all examples.
+        settings: the keywords of the threshold that change the score, such as "comparator=em".
+    """
+
+    nodeid: str
+    spec: str
+    where: str
+    settings: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The name of the score in reports, without its test."""
+        return " ".join([self.spec, *self.settings, *([f"where {self.where}"] if self.where else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A JSON report, or the tests of one system in it.
+
+    Attributes:
+        document: the content of the report.
+        path: the path of its file.
+        name: the name of the report in messages.
+        column: the header of the column with its means.
+    """
+
+    document: Mapping[str, Any]
+    path: Path
+    name: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedScore:
+    """One score in one report.
+
+    Attributes:
+        mean: the mean over the questions; None if no question is scored.
+        values: the value of each question by id; None if the question is unscored.
+        questions: the known data of each question by id, with keys of `QuestionEntry`.
+        test: the entry of the test in the report.
+        entry: the entry of the score in the report.
+    """
+
+    mean: float | None
+    values: Mapping[str, float | None]
+    questions: Mapping[str, Mapping[str, Any]]
+    test: Mapping[str, Any]
+    entry: Mapping[str, Any]
+
+    @property
+    def statistic(self) -> str | None:
+        """The statistic of the score if it is not a mean, such as "p95"; None for a mean."""
+        return self.entry.get("statistic")
+
+
+class PairedTest(NamedTuple):
+    """The result of a paired two-sided test; all fields are None if no question is scored in both reports.
+
+    Attributes:
+        difference: the mean difference.
+        interval: its 95% confidence interval.
+        p_value: the p-value.
+    """
+
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True)
+class ScoreComparison:
+    """A score that both reports have.
+
+    Attributes:
+        key: the identity of the score.
+        before: the score in the first report.
+        after: the score in the second report.
+        differences: by id, the value after minus the value before, of each question that is scored in both reports.
+        tolerance: differences up to this count as no change.
+        largest: the largest possible absolute difference of a question.
+        is_cost: True if less is better, as for tokens.
+    """
+
+    key: ScoreKey
+    before: ReportedScore
+    after: ReportedScore
+    differences: Mapping[str, float]
+    tolerance: float
+    largest: float
+    is_cost: bool = False
+
+    @property
+    def gained(self) -> list[str]:
+        """The ids of the questions that got better, largest change first; for a cost, less is better."""
+        return self._changed(1)
+
+    @property
+    def lost(self) -> list[str]:
+        """The ids of the questions that got worse, largest change first."""
+        return self._changed(-1)
+
+    def _changed(self, sign: int) -> list[str]:
+        sign = -sign if self.is_cost else sign
+        ids = [
+            identifier for identifier, change in self.differences.items() if sign * change > self.tolerance
+        ]
+        return sorted(ids, key=lambda identifier: -abs(self.differences[identifier]))
+
+    @property
+    def same(self) -> int:
+        """The number of questions that are scored in both reports and did not change."""
+        return len(self.differences) - len(self.gained) - len(self.lost)
+
+    @property
+    def only_before(self) -> list[str]:
+        """The ids of the questions that only the first report has."""
+        return [identifier for identifier in self.before.values if identifier not in self.after.values]
+
+    @property
+    def only_after(self) -> list[str]:
+        """The ids of the questions that only the second report has."""
+        return [identifier for identifier in self.after.values if identifier not in self.before.values]
+
+    @property
+    def errors(self) -> list[str | None]:
+        """The error of the score in the first and in the second report; None if the score was computed."""
+        return [
+            " ".join(str(score.entry.get("reason")).split())
+            if score.entry.get("verdict") == "error"
+            else None
+            for score in (self.before, self.after)
+        ]
+
+    @property
+    def unscored(self) -> list[str]:
+        """The ids of the questions that both reports have and that are unscored in one of them or in both."""
+        return [
+            identifier
+            for identifier in self.before.values
+            if identifier in self.after.values and identifier not in self.differences
+        ]
+
+    @property
+    def left_out(self) -> int:
+        """The number of questions that are not compared."""
+        return len(self.only_before) + len(self.only_after) + len(self.unscored)
+
+    @cached_property
+    def test_result(self) -> PairedTest:
+        """The result of the paired test with which the gate tests a drop, in both directions."""
+        return _paired_test(self)
+
+    def question(self, identifier: str) -> QuestionEntry:
+        """Return a question as it is in the second report, with its score, passages and answer before."""
+        then, now = self.before.questions.get(identifier, {}), self.after.questions.get(identifier, {})
+        before = {name: then[name] for name in ("retrieved", "answer") if name in then}
+        entry = {
+            "id": identifier,
+            "question": "",
+            **now,
+            "score": self.after.values[identifier],
+            "before": {"score": self.before.values[identifier], **before},
+        }
+        return cast("QuestionEntry", entry)
+
+
+def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison], list[str]]:
+    """Compare the scores that both reports have, in the order of the first report.
+
+    Returns:
+        The comparisons; and notes on other differences between the reports, and on scores that are not compared.
+    """
+    first, second = _reported_scores(before), _reported_scores(after)
+    shared = [key for key in first if key in second]
+    comparisons = [
+        _compare_scores(key, first[key], second[key]) for key in shared if not first[key].statistic
+    ]
+    notes = [
+        *(
+            f"{to_one_line(key.label)} of {to_one_line(key.nodeid)} is left out: times are not comparable between "
+            "machines and runs"
+            for key in shared
+            if first[key].statistic
+        ),
+        *_settings_notes(before.document, after.document),
+        *_reworded_notes(comparisons),
+        *_missing_notes(first.keys() - second.keys(), before.name),
+        *_missing_notes(second.keys() - first.keys(), after.name),
+    ]
+    return comparisons, notes
+
+
+def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    """Return the report with only the tests of one system.
+
+    The system is removed from the node ids, so that tests of two systems have equal node ids and are compared.
+
+    Raises:
+        InputError: the report has no such system; `path` names the report in the message.
+    """
+    tests: list[Mapping[str, Any]] = []
+    systems: list[Any] = []
+    for test in document["tests"]:
+        system = test.get("system", {})
+        systems += system.values()
+        if name in system.values():
+            others = [value for value in system.values() if value != name]
+            others += test.get("parameters", {}).values()
+            nodeid = (
+                f"{test.get('function')}[{'-'.join(map(str, others))}]" if others else test.get("function")
+            )
+            tests.append({**test, "nodeid": nodeid})
+    if not tests:
+        names = (
+            ", ".join(map(str, dict.fromkeys(systems))) or "none: no test of it has a parametrized fixture"
+        )
+        raise InputError(
+            f"{path} has no system {name!r}. Its systems: {names}.\n"
+            "A system is a value of the parametrized rageval_retriever, rageval_generator or rageval_judge."
+        )
+    return {**document, "tests": tests}
+
+
+def _reported_scores(report: Report) -> dict[ScoreKey, ReportedScore]:
+    """Return the scores of a report; of scores with equal keys, the first."""
+    scores: dict[ScoreKey, ReportedScore] = {}
+    for test in report.document["tests"]:
+        for entry in test["scores"]:
+            key, score = _reported_score(test, entry)
+            scores.setdefault(key, score)
+    return scores
+
+
+def _reported_score(test: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[ScoreKey, ReportedScore]:
+    where = ", ".join(f"{name}={value!r}" for name, value in sorted(entry["where"].items()))
+    settings = tuple(
+        f"{keyword}={entry[keyword]}" for keyword in SCORE_KEYWORDS if entry.get(keyword) is not None
+    )
+    values = {example["id"]: example["score"] for example in entry["examples"]}
+    score = ReportedScore(entry["mean"], values, _question_data(test, entry), test, entry)
+    return ScoreKey(test["nodeid"], entry["spec"], where, settings), score
+
+
+def _question_data(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the known data of each question of a score, by id.
+
+    Reports of earlier versions have data only of the questions that explain a verdict.
+    """
+    questions = {question["id"]: question for question in test.get("questions", ())}
+    explained_in_test = {
+        question["id"]: question for score in test["scores"] for question in _explained_questions(score)
+    }
+    explained = {question["id"]: question for question in _explained_questions(entry)}
+    result = {}
+    for example in entry["examples"]:
+        identifier = example["id"]
+        question = questions.get(identifier, explained_in_test.get(identifier, {}))
+        own = explained.get(identifier, {})
+        retrieved = (
+            [passage["document"] for passage in questions[identifier].get("retrieved", ())]
+            if identifier in questions
+            else []
+        )
+        data = {
+            **{name: question.get(name) for name in QUESTION_KEYS},
+            "retrieved": example.get("retrieved") or retrieved[: example.get("k")] or own.get("retrieved"),
+            "judge": example.get("explanation", own.get("judge")),
+            **{name: example.get(name, own.get(name)) for name in OUTCOME_KEYS},
+        }
+        result[identifier] = {name: value for name, value in data.items() if value is not None}
+    return result
+
+
+def _explained_questions(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the questions that explain the verdict on a score, from the score's entry in a report."""
+    questions: Sequence[Mapping[str, Any]] = entry.get("questions", {}).get("listed", ())
+    return questions
+
+
+def _compare_scores(key: ScoreKey, before: ReportedScore, after: ReportedScore) -> ScoreComparison:
+    differences = {
+        identifier: now - then
+        for identifier, then in before.values.items()
+        if then is not None and (now := after.values.get(identifier)) is not None
+    }
+    score = SCORES.get(key.spec.partition("@")[0])
+    scale = None if score is None else score.scale
+    largest = 1.0 if scale is None or not isfinite(scale[1]) else scale[1] - scale[0]
+    largest = max(largest, *map(abs, differences.values()), 0.0)
+    tolerance = SIMILARITY_TOLERANCE if score is not None and score.extra == "dense" else SCORE_TOLERANCE
+    is_cost = score is not None and score.is_cost
+    return ScoreComparison(key, before, after, differences, tolerance, largest, is_cost)
+
+
+def _paired_test(comparison: ScoreComparison) -> PairedTest:
+    values = list(comparison.differences.values())
+    if not values:
+        return PairedTest()
+    largest, tolerance = comparison.largest, comparison.tolerance
+    rise, drop = (
+        joint_drop_test(
+            [PairedDrops([sign * value for value in values], largest=largest, tolerance=tolerance)],
+            alpha=ALPHA,
+        ).scores[0]
+        for sign in (1, -1)
+    )
+    return PairedTest(
+        fsum(values) / len(values),
+        (rise.low, -drop.low),
+        min(1.0, 2 * min(rise.p_value, drop.p_value)),
+    )
+
+
+def format_ids(ids: Sequence[str], *, everything: bool) -> str:
+    """Return all ids, or the first `MAX_IDS` and the number of further ones."""
+    shown = ids if everything else ids[:MAX_IDS]
+    more = len(ids) - len(shown)
+    return ", ".join(map(to_one_line, shown)) + (f" and {more:,} more (-v shows them)" if more else "")
+
+
+def format_change(change: float) -> str:
+    """Return a change with its sign; a change that rounding may explain is shown as 0.
+
+    >>> format_change(0.25), format_change(-0.0002), format_change(-1e-17)
+    ('+0.250', '-0.0002', '+0.000')
+    """
+    rounded = change if abs(change) > SIMILARITY_TOLERANCE else 0.0
+    return f"{'-' if rounded < 0 else '+'}{number_text(abs(rounded))}"
+
+
+def _reworded_notes(comparisons: Sequence[ScoreComparison]) -> Iterator[str]:
+    """Yield a note for each test with questions whose text differs between the reports under the same id."""
+    reworded: dict[str, dict[str, None]] = {}
+    for comparison in comparisons:
+        scores = (comparison.before, comparison.after)
+        for identifier in comparison.differences:
+            texts = {
+                score.questions[identifier].get("question")
+                for score in scores
+                if identifier in score.questions
+            }
+            if len(texts - {None, ""}) > 1:
+                reworded.setdefault(comparison.key.nodeid, {})[identifier] = None
+    for nodeid, ids in reworded.items():
+        text = (
+            f"{format_count(len(ids), 'question')} of {to_one_line(nodeid)} with the same id and another text"
+        )
+        yield f"{text}: {format_ids(list(ids), everything=False)}"
+
+
+def _settings_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a note for each setting and each eval set that differs between the two reports."""
+    then, now = (
+        {**document.get("settings", {}), **_evalset_digests(document)} for document in (before, after)
+    )
+    for name in sorted(then.keys() & now.keys()):
+        if then[name] != now[name]:
+            old, new = to_one_line(str(then[name])), to_one_line(str(now[name]))
+            yield f"{to_one_line(name)} differs: {old} before, {new} after"
+
+
+def _evalset_digests(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of the eval set of each test.
+
+    Questions are matched by id, even if their texts differ.
+    """
+    return {
+        f"eval set of {test['nodeid']}": str((test.get("evalset") or {}).get("digest"))[:12]
+        for test in document["tests"]
+    }
+
+
+def _missing_notes(keys: Iterable[ScoreKey], name: str) -> list[str]:
+    """Return a note for each score that only the report with this name has."""
+    return [
+        f"only in {to_one_line(name)}: {to_one_line(key.label)} of {to_one_line(key.nodeid)}"
+        for key in sorted(keys)
+    ]

@@ -1,0 +1,265 @@
+"""`rageval merge`: joins the JSON reports of a run's shards and decides the verdicts as for one run."""
+
+import argparse
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.options import Settings, is_ci
+from pytest_rageval.extensions.history.history import history_entry, record_run
+from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
+from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.gate.comparison import AnchorPin
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.models.usage import Usage
+from pytest_rageval.reports import KINDS, deliver
+from pytest_rageval.reports.build import compared_names, has_table, report_document, usage_entry, usage_lines
+from pytest_rageval.reports.gated_tests import (
+    RanTests,
+    change_lines,
+    failing_gates,
+    missing_lines,
+    remark_lines,
+)
+from pytest_rageval.reports.next_steps import gain_lines
+from pytest_rageval.reports.reading import read_report
+from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
+from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
+from pytest_rageval.run.console import echo, echo_err
+from pytest_rageval.run.file_updates import update_baseline, update_cassette
+from pytest_rageval.run.gate_check import check_gate
+from pytest_rageval.run.record import VERDICT_SETTINGS
+
+__all__ = ["merge_command"]
+
+LAST_NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # in a file name that does not begin with it
+FAILING_OUTCOMES = frozenset({"failed", "error"})  # outcomes of tests that fail a run
+
+
+def merge_command(options: argparse.Namespace) -> int:
+    """Join the reports, print the table of scores, and write the requested files; return 1 if a test failed."""
+    _check_options(options)
+    shards = [
+        Shard(str(path), read_report(path, remedy="Give the JSON reports of shards."))
+        for path in options.files
+    ]
+    run = MergedRun(shards, partial=options.partial, command=_command(options))
+    settings = _settings(run, options)
+    baselines: dict[str, Baseline] = {}
+    explain = any(path.suffix != ".md" for path in options.report)
+    results = [run.evaluate(test, settings, Path.cwd(), baselines, explain=explain) for test in run.tests]
+    gate: Mapping[str, Any] = {}
+    problem = ""
+    try:
+        gate = _gate_entry(run, results, settings)
+    except InputError as error:
+        # No test may be left that reads the baseline and reports this error.
+        problem = str(error)
+    document = _document(run, results, settings, gate)
+    for line in _summary_lines(document):
+        echo(line)
+    failed = any(result.entry["outcome"] in FAILING_OUTCOMES for result in results)
+    status = int(
+        bool(run.stopped or failed or failing_gates(gate) or (problem and settings.require_baseline))
+    )
+    for line in (*filter(None, [problem]), *missing_lines(gate), *change_lines(gate), *remark_lines(gate)):
+        echo_err(line)
+    if options.history is not None:
+        document |= _append_history(options.history, document, settings)
+    for path in options.report:
+        echo(f"report: {deliver(KINDS[path.suffix], document, path)}")
+    _update_files(run, results, settings, options)
+    return status
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Check options before a file is read or written; InputError for an option that cannot be used."""
+    for path in options.report:
+        if path.suffix not in KINDS:
+            kinds = ", ".join(kind for kind in KINDS if kind.startswith("."))
+            raise InputError(f"--report is '{path.name}': expected a file name that ends in {kinds}.")
+    if options.update_baseline not in {None, "", "force"}:
+        raise InputError(f"--update-baseline is {options.update_baseline!r}: expected nothing, or force.")
+    if options.update_baseline == "" and is_ci(os.environ.get("CI")):
+        raise InputError(
+            "--update-baseline is refused under CI=true, because it accepts the joined scores, good or bad. In a job "
+            "that is meant to update the baseline, write --update-baseline=force."
+        )
+    if options.pin_baseline and options.update_baseline is None:
+        raise InputError("--pin-baseline pins what --update-baseline writes: add that.")
+    if options.drop_unused and options.cassette is None:
+        raise InputError("--drop-unused drops replies from a cassette: name it with --cassette FILE.")
+
+
+def _command(options: argparse.Namespace) -> str:
+    """Return a command that merges these reports, for messages; users copy it."""
+    paths: list[Path] = options.files
+    names = [shlex.quote(str(path)) for path in paths]
+    pattern = paths[0].with_name(LAST_NUMBER.sub("*", paths[0].name))
+    # Use a glob pattern if it matches exactly these files, and none of the reports that this command writes.
+    matches = {
+        *pattern.parent.glob(pattern.name),
+        *(report for report in options.report if report.match(str(pattern))),
+    }
+    literal = str(pattern).replace("*", "")
+    needs_quotes = shlex.quote(literal) != literal
+    if matches == {*paths} and len(paths) > 1 and not needs_quotes:
+        names = [str(pattern)]
+    baseline = [] if options.baseline is None else ["--baseline", shlex.quote(str(options.baseline))]
+    return " ".join(["rageval merge", *names, *baseline, *(["--partial"] if options.partial else [])])
+
+
+def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
+    """Return the settings of the shards on which verdicts depend, with the files that the command line names."""
+    first = run.first.entry
+    values = {name: first["settings"][name] for name in VERDICT_SETTINGS if name in first["settings"]}
+    if options.require_baseline:
+        values["require_baseline"] = True
+    settings = Settings(
+        **values,
+        baseline=Path.cwd() / (options.baseline or first["baseline"]),
+        baseline_named=options.baseline is not None,
+        update_baseline=options.update_baseline is not None,
+        pin_baseline=options.pin_baseline,
+        calibration=None if first["calibration"] is None else Path(first["calibration"]),
+    )
+    if settings.update_baseline and settings.sample < 1:
+        raise InputError(
+            "--update-baseline writes the scores of all questions, and these shards have a sample of them "
+            f"(--rageval-sample {settings.sample:g}): run the shards without it."
+        )
+    return settings
+
+
+def _document(
+    run: MergedRun, results: Sequence[MergedTestResult], settings: Settings, gate: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the report document of the joined run."""
+    documents = [shard.document for shard in run.shards]
+    tests = [result.entry for result in results if _is_reported(result.entry)]
+    return report_document(
+        tests,
+        matrix=matrix_entries(tests, seed=settings.seed),
+        ratings=ratings_entries(tests, seed=settings.seed),
+        settings=documents[0]["settings"],
+        llm=usage_entry(sum((Usage.from_dict(shard.entry["usage"]) for shard in run.shards), Usage())),
+        package=documents[0]["package"],
+        started=min(document["started"] for document in documents),
+        duration_s=max(document["duration_s"] for document in documents),
+        stopped=run.stopped,
+        run=documents[0].get("run"),
+        gate=gate,
+        merge=run.command,
+    )
+
+
+def _is_reported(entry: Mapping[str, Any]) -> bool:
+    """Return True if the report lists the test: it has scores, or did not pass."""
+    return entry["outcome"] != "passed" or has_table(entry)
+
+
+def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the terminal's summary."""
+    tests = document["tests"]
+    scored = [test for test in tests if has_table(test)]
+    yield from table_lines(scored) if scored else ()
+    yield from matrix_lines(document["matrix"])
+    yield from ratings_lines(document["ratings"])
+    yield from gain_lines(tests, str, document["merge"])
+    yield from usage_lines(document["llm"])
+    yield from warning_lines(tests)
+    for test in tests:
+        if test["outcome"] in FAILING_OUTCOMES:
+            yield ""
+            yield f"{test['nodeid']} {test['outcome']}:"
+            yield from (f"  {line}" for line in test.get("message", "").splitlines())
+    yield headline(document)
+
+
+def _gate_entry(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> Mapping[str, Any]:
+    """Return the key `gate` of the report: the gated tests that were compared in no shard; empty without a baseline."""
+    if settings.update_baseline or run.stopped:
+        return {}
+    entries = [result.entry for result in results]
+    ran = RanTests(
+        compared={entry["nodeid"]: compared_names(entry["scores"]) for entry in entries},
+        prevented={
+            entry["nodeid"]: _why_prevented(entry) for entry in entries if entry["outcome"] != "passed"
+        },
+        collected=run.collected,
+        claims=run.claims,
+    )
+    return check_gate(settings, ran, os.environ)
+
+
+def _why_prevented(entry: Mapping[str, Any]) -> str:
+    """Return why a test was not compared with the baseline; empty if it failed."""
+    failed = entry["outcome"] in FAILING_OUTCOMES
+    return "" if failed else ": ".join(filter(None, [entry["outcome"], entry.get("message")]))
+
+
+def _append_history(path: Path, document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Append the joined run to a history; return the entry `history` of the document, with the last runs, if any."""
+    if settings.sample < 1:
+        echo(f"history: nothing added to {path}, as these shards have a part of the questions")
+        return {}
+    if not (entry := history_entry(document)):
+        return {}
+    runs, warning = record_run(path, entry)
+    if warning:
+        echo_err(warning)
+    echo(f"history: {path}")
+    return {"history": runs} if runs else {}
+
+
+def _update_files(
+    run: MergedRun, results: Sequence[MergedTestResult], settings: Settings, options: argparse.Namespace
+) -> None:
+    """Write the baseline (--update-baseline) and the cassette (--cassette)."""
+    outcomes = Counter(result.entry["outcome"] for result in results)
+    incomplete = [
+        f"{counted(outcomes[outcome], 'test')} {text}"
+        for outcome, text in (("failed", "failed"), ("error", "in error"), ("skipped", "skipped"))
+        if outcomes[outcome]
+    ]
+    partial = ", ".join([*incomplete, *run.left_out, *(["it was interrupted"] if run.stopped else [])])
+    if settings.update_baseline:
+        entries = {
+            result.entry["nodeid"]: result.results["baseline"]
+            for result in results
+            if "baseline" in result.results
+        }
+        if not entries:
+            echo("baseline: nothing to write, no test that ran has a threshold with max_drop")
+        else:
+            commit = run.first.document.get("run", {}).get("commit")
+            pin = AnchorPin.today(commit) if settings.pin_baseline else None
+            update = update_baseline(
+                settings.baseline,
+                entries,
+                unfinished={
+                    result.entry["nodeid"] for result in results if result.entry["outcome"] != "passed"
+                },
+                failed={
+                    result.entry["nodeid"]: result.results["out_of_bounds"]
+                    for result in results
+                    if "baseline" in result.results
+                },
+                partial=partial,
+                pin=pin,
+            )
+            echo(update.note)
+            for line in update.changes:
+                echo(f"  {line}")
+    if options.cassette is not None:
+        lines = {key: line for shard in run.shards for key, line in shard.entry["recorded"].items()}
+        sampled = "--rageval-sample" if settings.sample < 1 else ""
+        for line in update_cassette(
+            options.cassette, lines, drop_unused=options.drop_unused, partial=partial or sampled
+        ):
+            echo(line)

@@ -1,0 +1,255 @@
+"""Reads exports of traces and data sets record by record; the keys of a record determine the tool that wrote it.
+
+This module itself reads items of data sets: of Langfuse (`input`, `expectedOutput`), of LangSmith (`inputs`, `outputs`;
+its docs: "Example data format") and of Phoenix (`input`, `output`), goldens of DeepEval, and eval sets that were
+written from traces. What it does not read of an item is kept under the same key.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_rageval.core.data import Step
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8_error, open_file, parse_json
+from pytest_rageval.evalsets.format import Shape
+from pytest_rageval.evalsets.formats import is_golden, is_test_case
+from pytest_rageval.evalsets.formats.deepeval import read_golden
+from pytest_rageval.evalsets.formats.table import find_delimiter, read_rows
+from pytest_rageval.evalsets.records import FIELDS, Check
+from pytest_rageval.extensions.traces.langfuse import read_download, read_observation, read_trace
+from pytest_rageval.extensions.traces.langsmith import read_run
+from pytest_rageval.extensions.traces.opentelemetry import is_phoenix, read_otlp, read_phoenix
+from pytest_rageval.extensions.traces.records import (
+    ExtractedQuestion,
+    Item,
+    TraceRecord,
+    decode_json,
+    extract_answer,
+    extract_documents,
+    extract_feedback,
+    extract_objects,
+    extract_question,
+    first_field,
+    parse_time,
+)
+
+__all__ = ["read_export"]
+
+ALLOWED_KINDS: Final = (
+    "Allowed are spans of Phoenix (attributes, context), OTLP JSON (resourceSpans), traces, observations, scores and "
+    "data set items of Langfuse, runs and examples of LangSmith, data sets of Phoenix, and goldens of DeepEval, as "
+    "JSON, JSON lines or CSV."
+)
+REFERENCE_KEYS: Final = (
+    *("reference", "expectedOutput", "expected_output", "expected_response", "expected", "expectations"),
+    *("outputs", "output"),
+)
+TIME_KEYS: Final = ("updatedAt", "updated_at", "modified_at", "createdAt", "created_at")
+ITEM_KEYS: Final = frozenset(
+    {
+        *(
+            "id",
+            "example_id",
+            "exampleId",
+            "question",
+            "inputs",
+            "input",
+            "history",
+            "metadata",
+            "retrieved",
+            "steps",
+        ),
+        *(*REFERENCE_KEYS, *TIME_KEYS, "status"),
+        *("datasetId", "dataset_id", "datasetName", "dataset_name", "source_run_id"),
+        *("sourceTraceId", "source_trace_id", "sourceObservationId", "source_observation_id"),
+    }
+)
+"""The keys of an item that are read, or that only a tool uses."""
+
+
+COLUMN_PREFIXES: Final = {
+    prefix: name
+    for name, spellings in {
+        "inputs": ("inputs.", "inputs_"),
+        "outputs": ("outputs.", "outputs_"),
+        "input": ("input.", "input_"),
+        "output": ("output.", "output_"),
+    }.items()
+    for prefix in spellings
+}
+"""Prefixes of CSV columns that contain one key of an object, such as "inputs.question", and the key of the object."""
+
+
+def read_export(path: Path) -> Iterator[TraceRecord]:
+    """Yield the spans, items and feedback in a file.
+
+    Raises:
+        InputError: the file cannot be read, or a record is of no known kind.
+    """
+    if not path.exists():
+        raise InputError(f"The traces {path} cannot be read: there is no such file.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, expected a file of traces.\nName its files.")
+    for place, record in _records(path):
+        yield from _read_record(record, place)
+
+
+def _records(path: Path) -> Iterator[tuple[str, Any]]:
+    shape = Shape(path)
+    if shape.is_table:
+        for place, row in read_rows(path, find_delimiter(path))[1]:
+            yield place, _row_to_record(row)
+    elif shape.head.lstrip()[:1] == "[":
+        yield from json_elements(path)
+    elif shape.record or not shape.is_json:
+        yield from json_records(path)
+    else:
+        # The file is one JSON object over several lines.
+        with open_file(path) as file:
+            raw = file.stream.read()
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise not_utf8_error(path.name, error) from None
+        yield path.name, parse_json(text, path.name, "Give one JSON document, or one JSON object a line.")
+
+
+def _row_to_record(row: Mapping[str, str]) -> dict[str, Any]:
+    """Convert a CSV row to a record: parse JSON cells, group columns by `COLUMN_PREFIXES`, leave out empty cells."""
+    record: dict[str, Any] = {}
+    for name, cell in row.items():
+        if cell:
+            # A column `input_token_count` beside a column `input` is no part of it.
+            prefix = next(
+                (
+                    p
+                    for p, key in COLUMN_PREFIXES.items()
+                    if name.startswith(p) and name != p and key not in row
+                ),
+                None,
+            )
+            if prefix is None:
+                record[name] = decode_json(cell) if cell[0] in "[{" else cell
+            else:
+                record.setdefault(COLUMN_PREFIXES[prefix], {})[name.removeprefix(prefix)] = decode_json(cell)
+    return record
+
+
+def _read_record(record: Any, place: str) -> Iterator[TraceRecord]:
+    """Yield the spans, items and feedback of one record, with the reader that recognises its keys."""
+    if not isinstance(record, Mapping):
+        raise InputError(f"{place}: a record is an object, found {record!r:.40}.\n{ALLOWED_KINDS}")
+    if is_test_case(record):
+        raise InputError(
+            f"{place} is a test case of promptfoo, and no trace.\n"
+            'The file is an eval set as it is: rageval_evalset("FILE"), or `rageval evalset check FILE`.'
+        )
+    read = next((read for recognises, read in READERS if recognises(record)), None)
+    if read is None:
+        found = ", ".join(str(name)[:40] for name in list(record)[:12]) or "nothing"
+        raise InputError(f"{place} is not a trace, span or data set item. Found: {found}.\n{ALLOWED_KINDS}")
+    yield from read(record, place)
+
+
+def _read_item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+    """Yield the item of a data set; its expected output becomes the reference answer."""
+    question = extract_question(first_field(record, "question", "inputs", "input"))
+    if "question" in record and isinstance(record.get("history"), list):
+        question = ExtractedQuestion(
+            question.text, extract_question({"messages": [*record["history"], ["user", "?"]]}).history
+        )
+    expected = first_field(record, *REFERENCE_KEYS)
+    metadata = decode_json(record.get("metadata"))
+    yield Item(
+        place=place,
+        id=str(first_field(record, "id", "example_id", "exampleId") or ""),
+        time=parse_time(first_field(record, *TIME_KEYS)),
+        question=question,
+        reference=extract_answer(expected),
+        documents=extract_documents(record["retrieved"]) if "retrieved" in record else None,
+        steps=[
+            Step(str(step.get("query")), extract_documents(step.get("documents")) or ())
+            for step in extract_objects(record.get("steps"))
+        ],
+        metadata=metadata if isinstance(metadata, dict) else {},
+        of_evalset="question" in record,
+        extra=_extra({name: value for name, value in record.items() if name not in ITEM_KEYS}),
+    )
+
+
+def _read_golden(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+    """Yield the item of a golden of DeepEval, with the passages of its context as gold passages."""
+    fields = read_golden(record, Check(place))
+    yield Item(
+        place=place,
+        id=str(first_field(fields, "id") or ""),
+        time=0.0,
+        question=ExtractedQuestion(fields.pop("question")),
+        reference=fields.pop("reference", None),
+        documents=extract_documents(fields.pop("retrieved", None)),
+        metadata=fields.pop("metadata", {}),
+        answer=fields.pop("answer_given", None),
+        gold=fields.pop("gold", ()),
+        extra=_extra({name: value for name, value in fields.items() if name != "id"}),
+    )
+
+
+def _extra(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are not empty; a key that would be a field of an example gets the prefix `item_`."""
+    return {
+        f"item_{name}" if name in FIELDS else name: value
+        for name, value in given.items()
+        if value not in (None, "", [], {})
+    }
+
+
+def _read_feedback(record: Mapping[str, Any], _: str) -> Iterator[TraceRecord]:
+    """Yield the feedback of a record that is a Langfuse score or a Phoenix annotation."""
+    about = first_field(record, "observationId", "observation_id", "span_id", "traceId", "trace_id")
+    yield from extract_feedback(str(about), [record])
+
+
+WRAPPER_KEYS: Final = ("data", "spans", "runs", "items", "examples", "traces", "observations")
+"""Keys under which a tool's REST API returns a list of records."""
+
+
+def _wrapped_records(record: Mapping[str, Any]) -> Any:
+    return next((record[name] for name in WRAPPER_KEYS if isinstance(record.get(name), list | dict)), None)
+
+
+def _read_wrapped(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+    inner = _wrapped_records(record)
+    for number, item in enumerate(inner if isinstance(inner, list) else [inner], 1):
+        yield from _read_record(item, f"{place}, record {number}")
+
+
+READERS: Final[
+    tuple[tuple[Callable[[Mapping[str, Any]], Any], Callable[..., Iterator[TraceRecord]]], ...]
+] = (
+    (lambda record: record.keys() & {"resourceSpans", "resource_spans"}, read_otlp),
+    (lambda record: isinstance(record.get("trace"), Mapping) and "observations" in record, read_download),
+    (lambda record: "run_type" in record, read_run),
+    (is_phoenix, read_phoenix),
+    (lambda record: "annotator_kind" in record, _read_feedback),
+    (
+        lambda record: (
+            "name" in record
+            and record.keys() & {"traceId", "trace_id"}
+            and record.keys() & {"value", "stringValue", "string_value"}
+        ),
+        _read_feedback,
+    ),
+    (lambda record: "type" in record and record.keys() & {"traceId", "trace_id"}, read_observation),
+    (
+        lambda record: (
+            {"id", "observations"} <= record.keys()
+            or ("input" in record and record.keys() & {"timestamp", "sessionId", "session_id"})
+        ),
+        read_trace,
+    ),
+    (is_golden, _read_golden),
+    (lambda record: record.keys() & {"input", "inputs", "question"}, _read_item),
+    (_wrapped_records, _read_wrapped),
+)
+"""Pairs of a function that recognises a kind of record and a function that reads it; the first match is used."""

@@ -1,0 +1,158 @@
+"""The cassette: a text file for git with one reply per line, sorted by key; compressed if its name ends in .gz.
+
+Each line has its own version, since git merges files line by line (`merge=union`). A line without a version has
+version 1, the current version.
+"""
+
+import gzip
+import json
+import reprlib
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from pytest_rageval.core.errors import StoreError
+from pytest_rageval.lib.files import refuse_special, write_atomically
+from pytest_rageval.models.messages import Reply, read_summary
+from pytest_rageval.models.stores.interface import Entry
+
+__all__ = [
+    "LaterVersionError",
+    "cassette_lines",
+    "entry_from_record",
+    "parse_entry",
+    "parse_json",
+    "read_cassette",
+    "write_cassette",
+]
+
+VERSION: Final = 1
+MIB: Final = 2**20
+MAX_LINE_BYTES: Final = 16 * MIB  # decompressed; the largest reply with its prompt is smaller
+MAX_FILE_BYTES: Final = 1024 * MIB  # decompressed
+MIN_LINE_BYTES: Final = 512  # a shorter line counts with this size, which its entry takes in memory
+
+
+class LaterVersionError(ValueError):
+    """A line was written by a later version of this package."""
+
+
+def read_cassette(path: Path) -> dict[str, Entry]:
+    """Return all entries of a cassette by key; of two entries with the same key, as after a merge, the first.
+
+    Raises:
+        StoreError: the file cannot be read, or a line is not a reply; names the file and the line.
+    """
+    entries: dict[str, Entry] = {}
+    try:
+        for number, line in enumerate(cassette_lines(path), 1):
+            if line.strip():
+                try:
+                    entry = parse_entry(line)
+                except LaterVersionError as error:
+                    raise StoreError(f"{path} line {number}: {error}.\nUpdate pytest-rageval.") from None
+                except ValueError as error:
+                    raise StoreError(
+                        f"{path} line {number} is not a recorded reply: {error}.\n"
+                        "Take the line out (after a merge conflict, both sides may stay), "
+                        "or delete the file and record it anew with --rageval-record."
+                    ) from None
+                entries.setdefault(entry.key, entry)
+    except (OSError, EOFError, zlib.error) as error:
+        raise StoreError(
+            f"The cassette {path} cannot be read: {error}.\n"
+            "Check --rageval-cassette; or record it anew with --rageval-record, and delete it first if it is there."
+        ) from error
+    return entries
+
+
+def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
+    """Replace a cassette atomically, or raise StoreError. The same entries result in the same bytes."""
+    ordered = sorted(entries, key=lambda entry: entry.key)
+    content = "".join(f"{entry_line(entry)}\n" for entry in ordered).encode()
+    if path.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, [content])
+    except OSError as error:
+        raise StoreError(f"The cassette {path} cannot be written: {error}.") from error
+
+
+def entry_line(entry: Entry) -> str:
+    """Return one line of a cassette, without a line feed."""
+    request = {"request": dict(entry.summary)} if entry.summary else {}
+    return entry.reply.dumps(key=entry.key, **request)
+
+
+def parse_entry(line: str) -> Entry:
+    """Return the entry in a line of `entry_line`.
+
+    Raises:
+        LaterVersionError: a later version of this package wrote the line.
+        ValueError: the line has no entry.
+    """
+    return entry_from_record(parse_json(line))
+
+
+def parse_json(line: str | bytes) -> Any:
+    """Parse untrusted JSON; ValueError for any fault."""
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def entry_from_record(record: Any) -> Entry:
+    """Return the entry in a parsed line, or raise as `parse_entry`; unknown fields are ignored."""
+    version, key = (
+        (record.pop("version", 1), record.pop("key", None)) if isinstance(record, dict) else (1, None)
+    )
+    if type(version) is not int or version < 1:
+        raise ValueError(f"'version' is {reprlib.repr(version)}, expected a whole number")
+    if version > VERSION:
+        raise LaterVersionError(
+            f"it is of version {version}, written by a later pytest-rageval; this one reads version {VERSION}"
+        )
+    if not isinstance(key, str):
+        raise ValueError("the key is missing")  # noqa: TRY004 - the text is at fault, not an argument's type
+    if not key.isascii():
+        raise ValueError(f"the key is {reprlib.repr(key)}, expected hexadecimal digits")
+    request = record.pop("request", {})
+    summary = read_summary(request)
+    if request and not summary:
+        raise ValueError(f"'request' is {reprlib.repr(request)}, expected an object that describes a request")
+    return Entry(key, Reply.from_record(record), summary)
+
+
+def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
+    """Yield the lines of a cassette; `errors` is the error handler for bytes that are not UTF-8, as in `bytes.decode`.
+
+    Raises:
+        OSError, EOFError, zlib.error: the file cannot be read to its end.
+        StoreError: a line or the file exceeds the limit of size, or is not UTF-8.
+    """
+    refuse_special(path)
+    with path.open("rb") as file:
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file
+        number = total = 0
+        while raw := stream.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            total += max(len(raw), MIN_LINE_BYTES)
+            sizes = (f" line {number}", len(raw), MAX_LINE_BYTES), ("", total, MAX_FILE_BYTES)
+            for what, size, limit in sizes:
+                if size > limit:
+                    decompressed = " when decompressed" if path.suffix == ".gz" else ""
+                    raise StoreError(
+                        f"{path}{what} is larger than {limit // MIB} MiB{decompressed}, and was not read on: no "
+                        "recording is.\nTake the file from git again, or record it anew with --rageval-record."
+                    )
+            try:
+                # An editor may have added a byte order mark.
+                yield raw.decode("utf-8-sig" if number == 1 else "utf-8", errors)
+            except UnicodeDecodeError as error:
+                raise StoreError(
+                    f"The cassette {path} cannot be read: line {number} is not UTF-8 ({error}).\n"
+                    "Save it in UTF-8, or take it from git again."
+                ) from None

@@ -1,0 +1,312 @@
+"""`Gateway`: returns cached replies to requests, and obtains each missing reply once.
+
+`sources` has the classes that obtain missing replies.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from pytest_rageval.core.concurrency.gathering import CallbackFuture
+from pytest_rageval.core.concurrency.inline import require_loop
+from pytest_rageval.core.errors import RagevalError, Unscored
+from pytest_rageval.models.budget import Budget
+from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request, request_summary
+from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
+from pytest_rageval.models.rate_limits import Stall
+from pytest_rageval.models.server import Server
+from pytest_rageval.models.sources import (
+    BatchSource,
+    GatewaySettings,
+    LiveSource,
+    PlanSource,
+    ReplaySource,
+    Source,
+)
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.usage import Prices, Usage
+
+__all__ = ["Gateway", "GatewaySettings"]
+
+CASSETTE_OVERRULED: Final = (
+    "the cassette and the cache have different replies; the one in the cache is used (`rageval cache import --replace "
+    "CASSETTE` takes over the cassette's)"
+)
+
+BUCKETS: Final = 1 << 10  # of a `_KeySet`; more buckets make each one shorter, and a search in it faster
+
+
+class Gateway:
+    """Sends requests to models; used from one event loop.
+
+    Requests with the same key are sent once. Requests that arrive in one iteration of the event loop share one look-up.
+
+    Args:
+        settings: cache, cassette, mode, limits.
+        run_number: returns the number of the current call of `BackgroundEventLoop.run`; a request of the generator
+            or the judge is counted once for each number.
+
+    Attributes:
+        used: by key, the entries of all used replies; only with `GatewaySettings.record`.
+        served: by model and base URL, the names that the server reported for the model.
+        serves_application: whether the application under test has sent a request.
+    """
+
+    def __init__(self, settings: GatewaySettings, run_number: Callable[[], int] = lambda: 0) -> None:
+        self.settings = settings
+        self._run_number = run_number
+        self._counted_run = 0
+        self._counted_keys = _KeySet()
+        self.used: dict[str, Entry] = {}
+        self.serves_application = False
+        self.cache: Cache = Cache(
+            settings.open_store or settings.cache_dir,
+            settings.cassette,
+            run=settings.run,
+            missing_ok=settings.record,
+            refresh=settings.refresh,
+            replay=settings.mode == "replay",
+        )
+        self.usage: Usage = Usage(remarks=self.cache.remarks)
+        self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self._source = self._make_source(Prices.load(settings.prices))
+        # A separate future for each caller: cancelling one caller must not cancel the others.
+        self._callers: defaultdict[str, list[CallbackFuture[Reply]]] = defaultdict(list)
+        # With each request, whether it counts even if its reply is cached.
+        self._queue: list[tuple[Server, Request, bool]] = []
+        # asyncio itself holds only weak references to tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def _make_source(self, prices: Prices) -> Source:
+        settings = self.settings
+        if settings.mode == "plan":
+            return PlanSource(prices, self.usage, settings.tiers)
+        if settings.mode == "replay":
+            return ReplaySource(self.cache)
+        patience_s = 2 * max(settings.policy.timeout_s, settings.max_timeout_s)
+        make_budget = partial(Budget, prices=prices, patience_s=patience_s)
+        source = BatchSource if settings.batch else LiveSource
+        return source(self.cache, make_budget, self.usage, settings)
+
+    @property
+    def batches(self) -> BatchSource:
+        """The source of a run with batches."""
+        if not isinstance(self._source, BatchSource):
+            raise TypeError("this run has no batches")
+        return self._source
+
+    async def get_reply(self, server: Server, request: Request) -> Reply:
+        """Return the reply to a request: from the cache, the cassette or the source.
+
+        Raises:
+            Unscored: this request failed; the reason.
+            RagevalError: no request can be answered: no server, a wrong key, an unusable cache, no budget.
+        """
+        return await self._get_reply(server, request, lambda: True)
+
+    async def get_reply_for_score(self, server: Server, request: Request) -> Reply:
+        """Return the same as `get_reply`, for the generator and the judge.
+
+        A cached reply is returned without waiting. Within one call of `BackgroundEventLoop.run`, `Usage` counts each
+        request once, even if several scores send it.
+        """
+        replies = self.get_replies_nowait(request, (request.sample,))
+        if replies is not None:
+            return replies[0]
+        return await self._get_reply(server, request, lambda: bool(self._new_keys([request.key])))
+
+    async def _get_reply(self, server: Server, request: Request, counts: Callable[[], bool]) -> Reply:
+        await require_loop()
+        future: CallbackFuture[Reply] = CallbackFuture()
+        if request.key not in self._callers:
+            if not self._queue:
+                asyncio.get_running_loop().call_soon(self._start_queue)
+            self._queue.append((server, request, counts()))
+        self._callers[request.key].append(future)
+        return await future
+
+    def get_replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+        """Return the replies to a request in these samples; None unless all of them can be read without waiting.
+
+        For the generator and the judge; counted as by `get_reply_for_score`.
+        """
+        keys = request.keys_for_samples(samples)
+        sample_of = dict(zip(keys, samples, strict=True))
+        if self._callers and not self._callers.keys().isdisjoint(sample_of):
+            return None
+        replies = self.cache.get_nowait(list(sample_of))
+        if len(replies) < len(sample_of):
+            return None
+        new = self._new_keys(sample_of)
+        self.usage.requests += len(new)
+        self.usage.cached += len(new)
+        for key in new:
+            self._remark(request, key, replies[key])
+            if self.settings.record:
+                self.record(replace(request, sample=sample_of[key]), replies[key])
+        return [replies[key] for key in keys]
+
+    def _new_keys(self, keys: Iterable[str]) -> list[str]:
+        """Count these keys in this call of `BackgroundEventLoop.run`; return those that were not yet counted in it."""
+        if (run := self._run_number()) != self._counted_run:
+            self._counted_run, self._counted_keys = run, _KeySet()
+        return self._counted_keys.add(keys)
+
+    async def forward(
+        self,
+        server: Server,
+        proxied: ProxiedRequest,
+        method: str,
+        content: bytes,
+        headers: Mapping[str, str],
+    ) -> Answer:
+        """Send a request whose reply is not cached, and return the server's response with any status.
+
+        Raises:
+            MissingReplyError: this run sends no requests.
+            RagevalError, Unscored: as from `get_reply`.
+        """
+        return await self._source.forward(server, proxied, method, content, headers)
+
+    async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
+        """Return the server's list of models, which costs nothing; raises as `forward`."""
+        return await self._source.list_models(server, proxied)
+
+    def stalls(self) -> list[Stall]:
+        """Return the servers that answer nothing while requests wait for them."""
+        return self._source.stalls()
+
+    async def close(self) -> None:
+        """Cancel requests in flight, and close connections and files."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._source.close()
+        await self.cache.drain()
+        # A shared store may take seconds to close, and the loop must not seem to be blocked.
+        await asyncio.to_thread(self.cache.close)
+
+    def _start_task(self, work: Coroutine[Any, Any, None], requests: Sequence[Request]) -> None:
+        """Start a task that resolves these requests."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._end_task, requests))
+
+    def _end_task(self, requests: Sequence[Request], task: asyncio.Task[None]) -> None:
+        """Forget a task; if it was cancelled, even before its first step, cancel the callers of its requests."""
+        self._tasks.discard(task)
+        if task.cancelled():
+            for request in requests:
+                for future in self._callers.pop(request.key, ()):
+                    future.cancel()
+
+    def _start_queue(self) -> None:
+        queue, self._queue = self._queue, []
+        self._start_task(self._process_queue(queue), [request for _, request, _ in queue])
+
+    async def _process_queue(self, queue: Sequence[tuple[Server, Request, bool]]) -> None:
+        """Resolve all queued requests whose replies are cached, and start a task for each of the others."""
+        try:
+            replies = await self.cache.look_up([request.key for _, request, _ in queue])
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised to the callers
+            self.usage.requests += len(queue)
+            self.usage.failed += len(queue)
+            for _, request, _ in queue:
+                self._resolve(request, error)
+            return
+        for server, request, counts in queue:
+            reply, recorded = replies.get(request.key), None
+            if reply is None:
+                recorded = self.cache.find_at_other_address(request, self.settings.base_urls)
+                reply = self._source.planned_reply(request) if recorded is None else recorded.reply
+            if reply is not None:
+                self.usage.requests += counts
+                self.usage.cached += counts
+                self._resolve(request, reply, recorded)
+            else:
+                self.usage.requests += 1
+                self._start_task(self._obtain(server, request), [request])
+
+    async def _obtain(self, server: Server, request: Request) -> None:
+        try:
+            reply = await self._source.obtain(server, request)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised to the callers
+            self.usage.failed += isinstance(error, RagevalError | Unscored)
+            self._resolve(request, error)
+        else:
+            self._resolve(request, reply)
+
+    def _resolve(
+        self, request: Request, outcome: Reply | BaseException, recorded: Entry | None = None
+    ) -> None:
+        """Pass the outcome to all callers; `recorded` is the entry if it was recorded at another address."""
+        for future in self._callers.pop(request.key):
+            if future.done():
+                continue
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+        # Last: the callers have the reply even if remarks or the recording fail.
+        if not isinstance(outcome, BaseException):
+            self._remark(request, request.key, outcome, recorded)
+            self.record(request, outcome, recorded)
+
+    def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
+        """With `GatewaySettings.record`, put a reply into `used`: as `recorded` if that is given, or as a new entry."""
+        if not self.settings.record or request.sample >= FIRST_RUN_LOCAL_SAMPLE:
+            return
+        if recorded is None:
+            summary = request_summary(request, prompts=self.settings.record_prompts)
+            recorded = Entry(request.key, reply, summary)
+        self.used[recorded.key] = recorded
+
+    def _remark(self, request: Request, key: str, reply: Reply, recorded: Entry | None = None) -> None:
+        """Count remarks about a reply for the report, such as that the token limit cut it."""
+        if reply.cut:
+            self.usage.cut += 1
+        if request.is_internal and reply.has_reasoning:
+            self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
+        if reply.model and not request.base_url.startswith("embedded"):
+            self.served[request.model, request.base_url].add(reply.model)
+        if self.cache.differs_from_cassette(key, reply):
+            self.usage.remarks[CASSETTE_OVERRULED] += 1
+        if recorded is not None:
+            addresses = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"
+            same = (
+                f"the model's name, {request.model}, is the same (--rageval-refresh sends the requests again)"
+            )
+            self.usage.remarks[f"{addresses}: {same}"] += 1
+        if reply.without:
+            self.usage.remarks[f"{request.model} refuses {reply.without}: sent without it"] += 1
+
+
+class _KeySet:
+    """A set of keys, stored as their 8-byte hashes to save memory.
+
+    A run of 100,000 examples has 500,000 keys. A hash in the `bytearray` of its bucket takes 8 bytes; a number in a
+    Python set takes 80.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: defaultdict[int, bytearray] = defaultdict(bytearray)
+
+    def add(self, keys: Iterable[str]) -> list[str]:
+        """Add keys; return the new ones."""
+        new = []
+        for key in keys:
+            number = hash(key)
+            bucket, encoded = self._buckets[number % BUCKETS], number.to_bytes(8, "little", signed=True)
+            if encoded not in bucket:
+                bucket += encoded
+                new.append(key)
+        return new

@@ -1,0 +1,344 @@
+"""Generators answer a question from passages, by a model or by the user's own code.
+
+Each generator has three methods: `generate` returns a short answer, `cite` all answers with citations, `explain` a long
+answer. `adapt_generator` converts the user's object from the fixture `rageval_generator`.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any, Final, Protocol, cast
+
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.conversation import conversation_text, history_of
+from pytest_rageval.core.data import Document
+from pytest_rageval.core.errors import CallableError, ContextOverflow, Unscored
+from pytest_rageval.core.options import TEMPERATURE, merge_parameters
+from pytest_rageval.core.user_code import InvalidResult, UserCallable, bounded_text, has_parameter
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.models.gateway import Gateway
+from pytest_rageval.models.messages import LazyParts, Reply, Request, describe_parameters, empty_reason
+from pytest_rageval.models.prompt_rendering import (
+    DEFAULT_PROMPTS,
+    Prompts,
+    few_shot_citing_prompt,
+    few_shot_long_answer_prompt,
+    few_shot_prompt,
+)
+from pytest_rageval.models.server import Server
+
+__all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
+
+PromptRenderer = Callable[[str, Sequence[str]], str]
+"""A function that renders the prompt of a question and passages."""
+
+ONE_LINE_GRAMMAR: Final = r'root ::= [^\n] [^\n]* "\n"*'
+"""A grammar of llama.cpp for a line that is not empty, because a base model sometimes returns an empty line."""
+
+
+class Generator(Protocol):
+    """Answers questions from any number of passages, best first.
+
+    `sample` is the number of the draw: 0, 1, 2 … for repeated draws of the same prompt. A question with messages before
+    it is a `QuestionWithHistory`. The methods that answer raise Unscored if there is no answer.
+    """
+
+    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return a short answer from the passages."""
+
+    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return all answers in the passages, each with citations such as `[1][3]`: positions of passages, from 1."""
+
+    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return a long answer from the passages, in whole sentences and as complete as possible."""
+
+    def answers_nowait(
+        self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
+    ) -> tuple[str, ...] | None:
+        """Return the answers of these samples if all are cached and available without waiting; otherwise None."""
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """Return the facts that the answers of a method, such as "cite", depend on; the model has the empty name."""
+
+    def template(self, method: str) -> str:
+        """Return the template of a method's prompt, with placeholders in braces; empty if there is no prompt."""
+
+
+def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
+    """Return the user's object from the fixture `rageval_generator` as a `Generator`.
+
+    Raises:
+        CallableError: the object is not callable and has no method `generate`.
+    """
+    functions = {name: getattr(generator, name, None) for name in ("generate", "cite", "explain")}
+    if not callable(functions["generate"]):
+        functions["generate"] = generator
+    methods = {
+        name: UserCallable("rageval_generator", function, loop, read=_parse_answer)
+        for name, function in functions.items()
+        if callable(function)
+    }
+    if "generate" not in methods:
+        raise CallableError(
+            f"rageval_generator is {type(generator).__name__}, which cannot be called.\n"
+            "Return a function (question, passages) -> str from the fixture, sync or async, "
+            "or an object with such a method generate."
+        )
+    return CallableGenerator(methods)
+
+
+class _DispatchingGenerator(ABC):
+    """A generator that implements its three methods by one, `_answer`, which takes the name of the method."""
+
+    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        return await self._answer("generate", question, passages, sample)
+
+    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        return await self._answer("cite", question, passages, sample)
+
+    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        return await self._answer("explain", question, passages, sample)
+
+    def answers_nowait(
+        self,
+        method: str,  # noqa: ARG002 - answers of the user's code are not cached
+        question: str,  # noqa: ARG002
+        passages: Sequence[Document],  # noqa: ARG002
+        samples: Sequence[int],  # noqa: ARG002
+    ) -> tuple[str, ...] | None:
+        return None
+
+    @abstractmethod
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str: ...
+
+
+class _ModelGenerator(_DispatchingGenerator):
+    """A generator that requests answers from a model through the gateway."""
+
+    gateway: Gateway
+    server: Server
+    model: str
+
+    @abstractmethod
+    def _prompt_renderer(self, method: str) -> PromptRenderer: ...
+
+    @abstractmethod
+    def _parameters(self, method: str) -> dict[str, Any]: ...
+
+    @cached_property
+    def _prompts_and_parameters(self) -> dict[str, tuple[PromptRenderer, dict[str, Any]]]:
+        """By method: the renderer of its prompt and its parameters, computed at the first call."""
+        return {}
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """Return the model, its server and parameters, and the digest of the method's prompt."""
+        prompt = {f"prompt to {method}": digest(self._prompt_renderer(method)("", []))[:12]}
+        api = {} if self.server.api == "chat" else {"api": self.server.api}
+        parameters = describe_parameters(self._parameters(method))
+        return {"": f"{self.model} at {self.server.base_url}", **api, **parameters, **prompt}
+
+    def answers_nowait(
+        self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
+    ) -> tuple[str, ...] | None:
+        """Return the answers of these samples if all are available without waiting; None if not, or if one is empty."""
+        request = self._build_request(method, question, passages, samples[0])
+        replies = self.gateway.get_replies_nowait(request, samples) or ()
+        answers = tuple([reply.answer for reply in replies])
+        return answers if replies and all(answers) else None
+
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+        request = self._build_request(method, question, passages, sample)
+        try:
+            reply = await self.gateway.get_reply_for_score(self.server, request)
+        except ContextOverflow as overflow:
+            characters = sum(len(passage.text) for passage in passages)
+            reason = f"{counted(len(passages), 'passage')} of {characters:,} characters: {overflow}"
+            raise ContextOverflow(reason) from overflow
+        return _require_answer(reply)
+
+    def _build_request(
+        self, method: str, question: str, passages: Sequence[Document], sample: int
+    ) -> Request:
+        if method not in self._prompts_and_parameters:
+            self._prompts_and_parameters[method] = self._prompt_renderer(method), self._parameters(method)
+        render, parameters = self._prompts_and_parameters[method]
+        texts = tuple([passage.text for passage in passages])
+        return Request(
+            base_url=self.server.base_url,
+            api=self.server.api,
+            model=self.model,
+            messages=({"role": "user", "content": _render_prompt(render, question, texts)},),
+            parameters=parameters,
+            sample=sample,
+            parts=LazyParts(lambda: _parts(render, question, texts)),
+        )
+
+
+@lru_cache(maxsize=1 << 8)
+def _render_prompt(render: PromptRenderer, question: str, texts: tuple[str, ...]) -> str:
+    """Return a prompt; it is cached, because several draws have the same prompt."""
+    return render(question, texts)
+
+
+def _parts(render: PromptRenderer, question: str, texts: tuple[str, ...]) -> dict[str, str]:
+    return {
+        "instructions of the generator": _render_prompt(render, "", ()),
+        "question": str(question),
+        **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
+        **{f"passage {n}": text for n, text in enumerate(texts, 1)},
+    }
+
+
+@dataclass(frozen=True)
+class LLMGenerator(_ModelGenerator):
+    """An instruction-tuned model at an OpenAI-compatible server.
+
+    Attributes:
+        gateway: sends the requests.
+        server: the server of the model.
+        model: the name of the model.
+        temperature: the sampling temperature.
+        max_tokens: the maximum length of an answer, or None for the server's default.
+        prompts: the prompts.
+        parameters: the user's parameters of requests; they replace the generator's own.
+    """
+
+    gateway: Gateway
+    server: Server
+    model: str
+    temperature: float = TEMPERATURE
+    max_tokens: int | None = None
+    prompts: Prompts = DEFAULT_PROMPTS
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def with_temperature(self, temperature: float) -> "LLMGenerator":
+        """Return this generator with another temperature, which also replaces one in the user's parameters."""
+        parameters = {name: value for name, value in self.parameters.items() if name != "temperature"}
+        return replace(self, temperature=temperature, parameters=parameters)
+
+    def template(self, method: str) -> str:
+        """Return the template of a method's prompt."""
+        return self.prompts.template(
+            {"generate": "answer", "cite": "citing", "explain": "long_answer"}[method]
+        )
+
+    def _prompt_renderer(self, method: str) -> PromptRenderer:
+        prompts = self.prompts
+        return {"generate": prompts.answer, "cite": prompts.citing, "explain": prompts.long_answer}[method]
+
+    def _parameters(self, method: str) -> dict[str, Any]:  # noqa: ARG002 - the same for all methods
+        limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
+        return merge_parameters({"temperature": self.temperature, **limit}, self.parameters)
+
+
+@dataclass(frozen=True)
+class EmbeddedGenerator(_ModelGenerator):
+    """The local base model, with worked examples in its prompts.
+
+    At temperature 0, the default, all draws are the same. At 0.5 so small a model returns other wrong answers rather
+    than other correct ones.
+
+    Attributes:
+        gateway: sends the requests.
+        server: the server of the model.
+        model: the name of the model.
+        max_tokens: the maximum length of a short answer.
+        max_tokens_cited: the maximum length of a list of answers with citations.
+        max_tokens_explained: the maximum length of a long answer.
+        temperature: the sampling temperature.
+    """
+
+    gateway: Gateway
+    server: Server
+    model: str
+    max_tokens: int = 16
+    max_tokens_cited: int = 64
+    max_tokens_explained: int = 128
+    temperature: float = 0.0
+
+    def with_temperature(self, temperature: float) -> "EmbeddedGenerator":
+        """Return this generator with another temperature."""
+        return replace(self, temperature=temperature)
+
+    def template(self, method: str) -> str:
+        """Return the template of a method's prompt, including the worked examples."""
+        prompt = self._prompt_renderer(method)("{question}", ["{passages}"])
+        # Remove the number or the dash of the placeholder, because the list of passages has its own.
+        return re.sub(r"(?m)^.*\{passages\}$", "{passages}", prompt)
+
+    def _prompt_renderer(self, method: str) -> PromptRenderer:
+        renderers = {"cite": few_shot_citing_prompt, "explain": few_shot_long_answer_prompt}
+        return renderers.get(method, few_shot_prompt)
+
+    def _parameters(self, method: str) -> dict[str, Any]:
+        limits = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}
+        return {
+            "temperature": self.temperature,
+            "max_tokens": limits.get(method, self.max_tokens),
+            "stop": ["\n"],
+            "extra_body": {"grammar": ONE_LINE_GRAMMAR},
+        }
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """Return the model, its server, the maximum of tokens, the prompt's digest, and a temperature above 0."""
+        constant = {"stop", "extra_body", *(() if self.temperature else ("temperature",))}
+        return {name: value for name, value in super().identity(method).items() if name not in constant}
+
+    def answers_nowait(
+        self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
+    ) -> tuple[str, ...] | None:
+        """Return the answers of these samples; at temperature 0 all of them are sample 0."""
+        samples = samples if self.temperature else [0] * len(samples)
+        return super().answers_nowait(method, question, passages, samples)
+
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+        return await super()._answer(method, question, passages, sample=sample if self.temperature else 0)
+
+
+class CallableGenerator(_DispatchingGenerator):
+    """A generator that calls the user's function `(question, passages) -> str`, or the methods of the user's object.
+
+    The object has a method `generate`, and perhaps `cite` and `explain`. Without these, `generate` is called; its own
+    prompt decides whether the answer has citations and how long it is. A function with a parameter `sample` gets the
+    number of the draw, and one with a parameter `history` the messages before the question. The function is called for
+    each draw. An exception, or a result that is not a text, raises a QueryError.
+
+    Args:
+        methods: the functions by method, with "generate" among them.
+    """
+
+    def __init__(self, methods: Mapping[str, UserCallable]) -> None:
+        self.user: UserCallable = methods["generate"]
+        self._methods = methods
+
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+        user = self._methods.get(method, self.user)
+        keywords = {"sample": sample} if has_parameter(user.function, "sample") else {}
+        return cast("str", await user.call(question, list(passages), **keywords))
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """Return the identity of the user's function."""
+        return {"": self._methods.get(method, self.user).identity}
+
+    def template(self, method: str) -> str:  # noqa: ARG002 - the same for all methods
+        """Return an empty text, because prompts of the user's generator are unknown."""
+        return ""
+
+
+def _parse_answer(answer: object) -> str:
+    if not isinstance(answer, str):
+        what = f"returned {type(answer).__name__}"
+        raise InvalidResult(what, f"{what} for {{question}}.\nReturn the answer as a string.")
+    # The text may come from a model and begin with its reasoning, which `Reply.answer` removes.
+    return _require_answer(Reply(bounded_text(answer, "an answer")))
+
+
+def _require_answer(reply: Reply) -> str:
+    """Return the answer of a reply; raise Unscored if it is empty."""
+    answer = reply.answer
+    if not answer:
+        raise Unscored(f"the generator's reply is empty{empty_reason(reply)}")
+    return answer

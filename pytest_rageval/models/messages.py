@@ -1,0 +1,520 @@
+"""Requests with their cache keys, replies and their answers, and request summaries that explain a missing reply.
+
+A cassette is committed to git, and prompts may contain private text. So a summary has only a short hash of each part of
+a prompt, unless `--rageval-record-prompts` is set.
+"""
+
+import json
+import marshal
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
+from typing import Any, Final, TypedDict, TypeVar, cast
+
+from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.options import Api
+from pytest_rageval.lib.digests import canonical_json, digest, text_digest
+from pytest_rageval.lib.lazy import lazy_pattern
+
+__all__ = [
+    "FIRST_RUN_LOCAL_SAMPLE",
+    "KEY_SCHEMA",
+    "MAX_REPLY_LENGTH",
+    "MAX_TOKEN_COUNT",
+    "RUN_FIELD",
+    "BilledFailure",
+    "LazyParts",
+    "Message",
+    "Reply",
+    "Request",
+    "RequestSummary",
+    "TooLarge",
+    "describe_differences",
+    "describe_parameters",
+    "empty_reason",
+    "find_nearest",
+    "read_summary",
+    "replace_surrogates",
+    "request_summary",
+    "without_reasoning",
+]
+
+Message = Mapping[str, Any]
+"""A chat message: `{"role": "user", "content": "…"}`."""
+
+KEY_SCHEMA: Final = 1  # part of every key; a higher number makes all stored replies unfindable
+MAX_REPLY_LENGTH: Final = 2**20  # characters; far more than any answer or verdict has
+MAX_TOKEN_COUNT: Final = (1 << 63) - 1  # the largest integer of SQLite
+T = TypeVar("T")
+
+
+class LazyParts(Mapping[str, str]):
+    """The parts of a request, built at the first access: the parts of a request with a cached reply are never read."""
+
+    def __init__(self, build: Callable[[], Mapping[str, str]]) -> None:
+        self._build = build
+
+    @cached_property
+    def _parts(self) -> Mapping[str, str]:
+        return self._build()
+
+    def __getitem__(self, name: str) -> str:
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request for one chat completion: everything that can change its reply, and nothing else.
+
+    Parameters of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`, `response_format` …) are
+    sent unchanged. Timeouts, retries and API keys are no part of a request. `parts` are the texts that the messages are
+    made of, by name, such as the question and each passage: they explain a missing reply.
+    """
+
+    base_url: str  # the server's URL, or a name for a server without a fixed address
+    model: str  # the model's name at the server
+    messages: tuple[Message, ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    sample: int = 0  # 0, 1, 2 … distinguishes repeated draws of the same prompt; not sent
+    parts: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    api: Api = "chat"  # the API that the request is sent to
+
+    @cached_property
+    def key(self) -> str:
+        """The `digest` of all attributes except `parts`; raises as `digest`."""
+        return self.keys_for_samples((self.sample,))[0]
+
+    def keys_for_samples(self, samples: Iterable[int]) -> list[str]:
+        """Return the keys of this request with other sample numbers."""
+        keys, messages = [], _canonical_messages(self.messages)
+        for sample in samples:
+            fields = self.base_url, self.model, self.api, sample, self.parameters
+            try:
+                before, after = _cached_key_affixes(marshal.dumps(cast("Any", fields), 2))
+            except (TypeError, ValueError):
+                # `marshal` cannot encode a parameter: JSON's encoder may, or raises an error.
+                before, after = _key_affixes(*fields)
+            keys.append(text_digest(f"{before}{messages}{after}"))
+        return keys
+
+    def well_formed_messages(self) -> list[dict[str, Any]]:
+        """Return copies of the messages whose texts can be encoded as UTF-8; see `replace_surrogates`."""
+        return [
+            {name: replace_surrogates(value) for name, value in message.items()} for message in self.messages
+        ]
+
+    @property
+    def summary_parameters(self) -> Mapping[str, Any]:
+        """The parameters that the request summary shows."""
+        return self.parameters
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether this package made the request. If so, it may be sent without a parameter that the server refuses."""
+        return True
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model generates tokens for the reply, which it does not for an embedding."""
+        return True
+
+
+@lru_cache(maxsize=1 << 8)
+def _cached_key_affixes(marshalled: bytes) -> tuple[str, str]:
+    """`_key_affixes` of marshalled arguments, which most requests of a run have in common."""
+    return _key_affixes(*marshal.loads(marshalled))  # noqa: S302 - marshalled by this process  # nosec B302
+
+
+def _key_affixes(
+    base_url: str, model: str, api: Api, sample: int, parameters: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Return the canonical JSON of a request before and after its messages."""
+    # The default API is omitted: requests to it have the same keys as before other APIs were supported.
+    other = {} if api == "chat" else {"api": api}
+    first = canonical_json({**other, "base_url": base_url})
+    last = canonical_json(
+        {"model": model, "parameters": dict(parameters), "sample": sample, "schema": KEY_SCHEMA}
+    )
+    return f'{first[:-1]},"messages":', f",{last[1:]}"
+
+
+def _canonical_messages(messages: Sequence[Message]) -> str:
+    if len(messages) == 1:
+        role, content = messages[0].get("role"), messages[0].get("content")
+        if type(role) is type(content) is str and len(messages[0]) == 2:  # noqa: PLR2004 - these two
+            # A fast path for the most common request: it takes a third of the time.
+            return f'[{{"content":{canonical_json(content)},"role":{canonical_json(role)}}}]'
+    return canonical_json([dict(message) for message in messages])
+
+
+class BilledFailure(Unscored):
+    """The request failed, and the server may charge for it."""
+
+
+class TooLarge(BilledFailure):
+    """The server's answer, or the reply in it, exceeds the limit of size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A complete reply, as the server sent it."""
+
+    text: str  # the message's content; empty if the model refused or wrote nothing
+    model: str = ""  # the server's name for the model, often with a version that the request does not have
+    finish_reason: str = "stop"  # "length" if the token limit cut the reply; otherwise the server's word
+    tokens_in: int = 0  # tokens of the prompt; 0 if the server does not report them
+    tokens_out: int = 0  # tokens of the reply; 0 if the server does not report them
+    refusal: str = ""  # the model's text if it refused to answer
+    tool_calls: str = ""  # the server's JSON
+    without: str = ""  # the names of parameters that were left out because the server refuses them
+    # Whether the server sent reasoning in a field of its own, and the server's name for the service tier. Neither is
+    # stored, but all names of fields are part of the key if a reply is an argument of a cached function.
+    apart: bool = field(default=False, compare=False)
+    tier: str = field(default="", compare=False)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the token limit cut the reply."""
+        return self.finish_reason == "length"
+
+    @property
+    def silent(self) -> bool:
+        """Whether the reply has no answer and no tool call; it counts only in its own run.
+
+        Another attempt, or a repaired server, may answer: also if the model refused or only reasoned, if the token
+        limit was reached before any text, and if a filter withheld the answer.
+        """
+        if self.text.startswith("{"):
+            return _is_silent_response(self.text)
+        return not self.tool_calls and not self.answer
+
+    @property
+    def reports_tokens_in(self) -> bool:
+        """Whether the server reported the tokens of the prompt; a prompt is never empty, so 0 means no report."""
+        return self.tokens_in > 0
+
+    @property
+    def reports_tokens_out(self) -> bool:
+        """Whether the server reported the tokens of the reply; a reply of 0 tokens is empty."""
+        content = self.text or self.refusal or self.tool_calls
+        return self.tokens_out > 0 or (self.reports_tokens_in and not content)
+
+    @property
+    def answer(self) -> str:
+        """The text without the reasoning before it; see `without_reasoning`."""
+        return without_reasoning(self.text)
+
+    @property
+    def has_reasoning(self) -> bool:
+        """Whether the server sent the model's reasoning, before the answer in the text or in a field of its own."""
+        return self.apart or self.answer != self.text.strip()
+
+    def dumps(self, **first: Any) -> str:
+        """Return one line of JSON: the entries of `first`, then the fields by name, without optional empty ones."""
+        values = ((name, getattr(self, name)) for name in sorted(FIELD_TYPES))
+        record = first | {name: value for name, value in values if value or name in REQUIRED_FIELDS}
+        line = json.dumps(record, ensure_ascii=False)
+        # `first` may contain half of a surrogate pair, which JSON can escape.
+        return line if replace_surrogates(line) == line else json.dumps(record)
+
+    @classmethod
+    def from_record(cls, record: object) -> "Reply":
+        """Return the reply in a parsed line of `dumps`; ValueError if there is none. Unknown names are ignored."""
+        if not isinstance(record, Mapping):
+            message = f"a reply is a JSON object, found {type(record).__name__}"
+            raise ValueError(message)  # noqa: TRY004 - the text is at fault, not an argument's type
+        values: list[Any] = []
+        for name, kind in FIELD_TYPES.items():
+            value = record.get(name, None if name in REQUIRED_FIELDS else "")
+            # The exact type: True is an int to isinstance.
+            if type(value) is not kind:
+                raise ValueError(f"{name!r} is {reprlib.repr(value)}, expected {kind.__name__}")
+            if kind is int and not 0 <= value <= MAX_TOKEN_COUNT:
+                raise ValueError(f"{name!r} is {reprlib.repr(value)}, expected a number of tokens")
+            values.append(replace_surrogates(value))
+        return cls(*values)
+
+
+def _is_silent_response(text: str) -> bool:
+    """Whether a text is the complete response to a `ProxiedRequest`, and no answer is in it."""
+    # Most replies in JSON are no responses, and are not parsed.
+    if '"choices":[' not in text and '"output":[' not in text:
+        return False
+    try:
+        response = json.loads(text)
+        if response.get("choices"):
+            return all(_is_silent_message(choice["message"]) for choice in response["choices"])
+        return all(
+            item["type"] == "reasoning" or (item["type"] == "message" and _is_silent_message(item))
+            for item in response["output"]
+        )
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return False
+
+
+def _is_silent_message(message: Mapping[str, Any]) -> bool:
+    content = message.get("content") or ""
+    texts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
+    media = not isinstance(content, str) and any(part["type"] not in TEXT_TYPES for part in content)
+    others = any(message.get(name) for name in ("tool_calls", "function_call", "audio", "images"))
+    return not (media or others or without_reasoning("".join(texts)))
+
+
+TEXT_TYPES: Final = {"text", "output_text", "refusal", "reasoning", "thinking"}
+"""Types of the parts of a message that are text, or a refusal to write one."""
+
+REQUIRED_FIELDS: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
+STORED_FIELDS: Final = [reply_field.name for reply_field in fields(Reply) if reply_field.compare]
+FIELD_TYPES: Final[dict[str, type[Any]]] = {
+    name: int if name.startswith("tokens") else str for name in STORED_FIELDS
+}
+
+
+def empty_reason(reply: Reply) -> str:
+    """Return why a reply has no answer, to follow the words "is empty"; "" if the reply does not show why.
+
+    >>> empty_reason(Reply("", finish_reason="length"))
+    ': the token limit was reached before any text'
+    """
+    if reply.text.strip() or (reply.apart and not reply.refusal):
+        reached = ": the token limit was reached while it was reasoning"
+        return reached if reply.cut else ": it holds reasoning and no answer"
+    if reply.refusal:
+        return f": the model refused, {' '.join(reply.refusal.split())[:80]!r}"
+    if reply.finish_reason == "content_filter":
+        return ": a content filter withheld it"
+    if reply.cut:
+        return ": the token limit was reached before any text"
+    return ""
+
+
+_TAGS: Final = "think|thinking|thought|reasoning|seed:think"
+_BLANK: Final = lazy_pattern(r"\s*")
+_OPENING_TAG: Final = lazy_pattern(rf"[<\[◁](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]▷]", re.IGNORECASE)
+_CLOSING_TAG: Final = lazy_pattern(rf"[<\[◁]/(?:{_TAGS})\s{{0,9}}[>\]▷]", re.IGNORECASE)
+_QUOTES: Final = frozenset("\"'`“”‘’")
+
+_CHANNEL_HEADER: Final = lazy_pattern(
+    r"(?: <\|start\|> \s* assistant \s* )? <\|channel\|> \s* (\w+) [^<]{0,200} "
+    r"(?: <\|constrain\|> [^<]{0,200} )? <\|message\|>",
+    re.VERBOSE,
+)
+"""The header of a message in gpt-oss's harmony format; the group is the name of the channel."""
+
+_MESSAGE_END: Final = lazy_pattern(r"<\|(?:end|return|call|start|channel)\|>")
+
+_BARE_ANALYSIS: Final = lazy_pattern(r"\s*analysis(?=[A-Z])")
+_BARE_FINAL: Final = "assistantfinal"
+"""Headers of messages in the harmony format, if the server has removed the special tokens."""
+
+
+def without_reasoning(text: str) -> str:
+    r"""Return a model's answer without the reasoning before it in the text.
+
+    Reasoning is at the beginning, in tags such as `<think>` (in upper or lower case, with or without attributes), or in
+    the channels of gpt-oss's harmony format. If the prompt template has the opening tag, the text has only the closing
+    tag. If a tag is never closed, there is no answer, and the result is empty.
+
+    >>> without_reasoning("<think>\nThe year differs.\n</think>\n\nno"), without_reasoning("It differs.</think>no")
+    ('no', 'no')
+    >>> without_reasoning("<|channel|>analysis<|message|>Why?<|end|><|channel|>final<|message|>no<|return|>")
+    'no'
+    """
+    # A fast path: most replies contain none of these.
+    if not ("<" in text or "[" in text or "\u25c1" in text or "analysis" in text):
+        return text.strip()
+    final = _final_message(text)
+    if final is not None:
+        return final.strip()
+    start = 0
+    while True:
+        blank = _BLANK.match(text, start)
+        opening = _OPENING_TAG.match(text, blank.end() if blank else start)
+        closing = _find_closing_tag(text, opening.end() if opening else start)
+        if opening and not closing:
+            return ""
+        if not closing or (not opening and _OPENING_TAG.search(text, start, closing.start())):
+            return text[start:].strip()
+        start = closing.end()
+
+
+def _find_closing_tag(text: str, start: int) -> re.Match[str] | None:
+    """Return the first closing tag after `start` that is not between quotes."""
+    for tag in _CLOSING_TAG.finditer(text, start):
+        around = text[tag.start() - 1 : tag.start()], text[tag.end() : tag.end() + 1]
+        if not _QUOTES.issuperset(around):
+            return tag
+    return None
+
+
+def _final_message(text: str) -> str | None:
+    """Return the final message of a text in the harmony format, "" if it has none; None for other texts."""
+    headers = list(_CHANNEL_HEADER.finditer(text)) if text.lstrip().startswith("<|") else []
+    if headers and not text[: headers[0].start()].strip():
+        header = next((header for header in reversed(headers) if header[1].lower() == "final"), headers[-1])
+        end = _MESSAGE_END.search(text, header.end())
+        if header[1].lower() == "final":
+            return text[header.end() : end.start() if end else None]
+        # Some servers remove only the header of the final message.
+        return text[end.end() :] if end and end[0] == "<|end|>" else ""
+    if _BARE_ANALYSIS.match(text):
+        return text.rpartition(_BARE_FINAL)[2] if _BARE_FINAL in text else ""
+    return None
+
+
+def replace_surrogates(value: T) -> T:
+    """Return a text with U+FFFD in place of each half of a surrogate pair; return other values unchanged.
+
+    A cut reply may end with such a half, which neither UTF-8 nor SQLite can store. A reply must be the same before and
+    after it is cached.
+    """
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
+
+
+FIRST_RUN_LOCAL_SAMPLE: Final = 10**9  # requests with a sample number from here on are sent by one run only
+RUN_FIELD: Final = "run"  # the field of a stored summary with the run that sent the request
+HASH_DIGITS: Final = 12
+MAX_SHOWN_LENGTH: Final = 60  # characters of JSON; longer parameters are hashed
+
+ALWAYS_HASHED: Final = {"extra_body", "metadata", "user", "safety_identifier"}
+"""Parameters that are always hashed, because they may contain keys or names."""
+
+QUESTION_WEIGHT: Final = 4.0  # of an equal question in `find_nearest`; other equal values have weight 1
+
+
+class RequestSummary(TypedDict, total=False):
+    """The description of a request in the cache and the cassette; long parameters and all parts are hashed."""
+
+    base_url: str
+    model: str
+    api: str  # absent for chat completions
+    parameters: dict[str, Any]
+    sample: int
+    parts: dict[str, str]
+    messages: list[Any]
+
+
+def request_summary(request: Request, *, prompts: bool = False) -> RequestSummary:
+    """Return the summary of a request; with `prompts`, with the full messages."""
+    summary: RequestSummary = {
+        "base_url": request.base_url,
+        "model": request.model,
+        "parameters": {
+            name: _hash_if_long(name, value) for name, value in sorted(request.summary_parameters.items())
+        },
+        "sample": request.sample,
+        "parts": {name: _hash(text) for name, text in _parts(request).items()},
+    }
+    if request.api != "chat":
+        summary["api"] = request.api
+    if prompts:
+        summary["messages"] = _to_json_types(request.messages)
+    return summary
+
+
+def describe_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters for a fingerprint, as texts, numbers or null; long values are hashed.
+
+    >>> describe_parameters({"temperature": 0.5, "chat_template_kwargs": {"enable_thinking": False}})
+    {'temperature': 0.5, 'chat_template_kwargs': '{"enable_thinking": false}'}
+    """
+    shown = {name: _hash_if_long(name, value) for name, value in parameters.items()}
+    return {
+        name: json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+        for name, value in shown.items()
+    }
+
+
+def read_summary(value: object) -> RequestSummary:
+    """Return a summary that was read from a file; {} if the value is not a summary."""
+    if not isinstance(value, dict):
+        return {}
+    texts = all(isinstance(value.get(name, ""), str) for name in ("base_url", "model", "api"))
+    objects = all(isinstance(value.get(name, {}), dict) for name in ("parameters", "parts"))
+    if not (texts and objects):
+        return {}
+    return cast("RequestSummary", {name: field for name, field in value.items() if name != RUN_FIELD})
+
+
+def find_nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
+    """Return the recorded summary with the most values in common; None if no summary shares a part of the prompt."""
+    wanted = _flatten(request)
+
+    def nearness(summary: RequestSummary) -> float:
+        values = _flatten(summary)
+        equal = [path for path, value in wanted.items() if values.get(path) == value]
+        if not any(path[0] == "parts" for path in equal):
+            return 0.0
+        common = sum(QUESTION_WEIGHT if path[-1] == "question" else 1.0 for path in equal)
+        # The second term breaks ties in favour of the summary with fewer other values.
+        return common - 0.01 * len(wanted.keys() ^ values.keys())
+
+    best = max(recorded, key=nearness, default=None)
+    return best if best is not None and nearness(best) > 0 else None
+
+
+def describe_differences(request: RequestSummary, recorded: RequestSummary) -> list[str]:
+    """Return how a request differs from a recorded one: "model: m1, now m2", "passage 2 (new)"; may be empty."""
+    before, now = _flatten(recorded), _flatten(request)
+    changes = []
+    for path in now | before:
+        old, new = before.get(path), now.get(path)
+        if old == new:
+            continue
+        if path[0] == "parts":
+            change = "gone" if new is None else "new" if old is None else "other text"
+            changes.append(f"{path[-1]} ({change})")
+        else:
+            old, new = ("not given" if value is None else value for value in (old, new))
+            changes.append(f"{path[-1]}: {old}, now {new}")
+    return changes
+
+
+def _parts(request: Request) -> Mapping[str, str]:
+    if request.parts:
+        return request.parts
+    return {
+        f"message {n} ({message.get('role', '?')})": json.dumps(_to_json_types(message), sort_keys=True)
+        for n, message in enumerate(request.messages, 1)
+    }
+
+
+def _flatten(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
+    """Return the values of a summary by path, such as `("parameters", "temperature")`."""
+    fields = cast("Mapping[str, Any]", summary)
+    values: dict[tuple[str, ...], Any] = {
+        (name,): fields[name] for name in ("model", "base_url", "api", "sample") if name in fields
+    }
+    for name in ("parameters", "parts"):
+        inner = fields.get(name)
+        if isinstance(inner, Mapping):
+            values |= {(name, key): value for key, value in inner.items()}
+    return values
+
+
+def _hash_if_long(name: str, value: Any) -> Any:
+    """Return a parameter, or its hash if it is long or may contain secrets."""
+    value = _to_json_types(value)
+    shown = len(json.dumps(value)) <= MAX_SHOWN_LENGTH and name not in ALWAYS_HASHED
+    return value if shown else f"sha256:{digest(value)[:HASH_DIGITS]}"
+
+
+def _to_json_types(value: Any) -> Any:
+    """Return a value with dicts in place of other mappings, and lists in place of tuples."""
+    if isinstance(value, Mapping):
+        return {str(name): _to_json_types(item) for name, item in value.items()}
+    return [_to_json_types(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _hash(text: str) -> str:
+    return text_digest(text)[:HASH_DIGITS]

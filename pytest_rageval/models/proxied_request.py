@@ -1,0 +1,373 @@
+"""`ProxiedRequest`: a request of the user's application, sent unchanged, whose complete response is stored.
+
+For a request of this package, the stored `Reply` has the text of the model's message. A client behind the gateway reads
+more: several choices, tool calls, log probabilities, embeddings. So the `text` of a proxied request's `Reply` is the
+server's complete response, as JSON.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.models import completions, responses
+from pytest_rageval.models.messages import KEY_SCHEMA, Message, Request, TooLarge
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from pytest_rageval.models.connection import Connection
+
+__all__ = [
+    "CHAT",
+    "EMBEDDINGS",
+    "RESPONSES",
+    "Answer",
+    "Event",
+    "ProxiedRequest",
+    "Sink",
+    "StreamEndedEarly",
+    "is_token_list",
+    "make_proxied_request",
+    "reply_record",
+    "send_proxied_request",
+    "send_raw",
+]
+
+CHAT: Final = completions.PATH
+RESPONSES: Final = responses.PATH
+EMBEDDINGS: Final = "/embeddings"
+
+PROMPT_FIELDS: Final = (
+    "messages",
+    "input",
+    "instructions",
+)  # fields of a body with texts that the model reads
+MAX_BODY_LENGTH: Final = 14 * 2**20  # characters in a cassette, whose lines have room for a prompt too
+FINAL_EVENTS: Final = ("response.completed", "response.incomplete")  # events with the complete response
+
+
+class Event(NamedTuple):
+    """One event of a stream."""
+
+    name: str  # empty for chat completions
+    data: str
+
+
+class Answer(NamedTuple):
+    """A server's response of any kind: body, headers and status."""
+
+    content: bytes
+    headers: Mapping[str, str]
+    status: int = 200
+
+
+class StreamEndedEarly(Exception):  # noqa: N818 - another attempt may follow, or not
+    """A stream broke off; the reason."""
+
+
+class Sink:
+    """Passes the events of a stream on as they arrive.
+
+    Attributes:
+        begun: whether an event has arrived.
+    """
+
+    def __init__(self, receive: Callable[[Event], None]) -> None:
+        self._receive = receive
+        self.begun: bool = False
+
+    def __call__(self, event: Event) -> None:
+        """Pass the next event on."""
+        self.begun = True
+        self._receive(event)
+
+
+@dataclass(frozen=True)
+class ProxiedRequest(Request):
+    """A request of another client.
+
+    `parameters` are the fields of its body without the model. `messages` are the parts of the body that a model reads;
+    they are used to estimate tokens. With a `sink`, the reply is requested as a stream, and the sink receives each
+    event as it arrives.
+    """
+
+    path: str = CHAT
+    sink: Sink | None = field(default=None, compare=False)
+
+    @cached_property
+    def key(self) -> str:
+        """The `digest` of path, base URL, body and sample."""
+        names = {"base_url": self.base_url, "path": self.path, "sample": self.sample}
+        return digest({"schema": KEY_SCHEMA, **names, "body": self.body})
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The JSON body of the request, without the fields about streaming."""
+        return {"model": self.model, **self.parameters}
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of the reply was passed on to the client."""
+        return self.sink is not None and self.sink.begun
+
+    @property
+    def summary_parameters(self) -> Mapping[str, Any]:
+        """The parameters without those that a model reads."""
+        return {name: value for name, value in self.parameters.items() if name not in PROMPT_FIELDS}
+
+    @property
+    def is_internal(self) -> bool:
+        """False: if the server refuses a parameter, the client receives the refusal."""
+        return False
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model generates tokens for the reply."""
+        return self.path != EMBEDDINGS
+
+
+def make_proxied_request(
+    base_url: str, path: str, body: Mapping[str, Any], *, sample: int = 0, sink: Sink | None = None
+) -> ProxiedRequest:
+    """Return the proxied request for a body, or raise ValueError.
+
+    The key does not depend on streaming: a streamed and a complete reply are the same.
+    """
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise ValueError("'model' is missing, or no text")
+    rest = {name: value for name, value in body.items() if name not in ("model", "stream", "stream_options")}
+    proxied = ProxiedRequest(base_url, model, _messages(rest), rest, sample, path=path, sink=sink)
+    _ = proxied.key  # raises ValueError if the body cannot be encoded
+    return proxied
+
+
+def _messages(body: Mapping[str, Any]) -> tuple[Message, ...]:
+    items: list[Any] = []
+    for name in PROMPT_FIELDS:
+        value = body.get(name)
+        items += value if isinstance(value, list) and not is_token_list(value) else [value]
+    messages = (
+        {"role": "user", "content": item} if isinstance(item, str) or is_token_list(item) else item
+        for item in items
+    )
+    return tuple(message for message in messages if isinstance(message, Mapping))
+
+
+def is_token_list(value: object) -> bool:
+    """Whether a text to embed is given as a list of token ids."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], int)
+
+
+def reply_record(path: str, answer: Any) -> dict[str, Any]:
+    """Return the fields of a `Reply` from a parsed response; raises as `record` of the API."""
+    if path == RESPONSES:
+        fields = responses.reply_fields(answer)
+    else:
+        fields = _completion_record(answer) if path == CHAT else _embeddings_record(answer)
+    text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
+    length = len(json.dumps(text))
+    if length > MAX_BODY_LENGTH:
+        raise TooLarge(
+            f"the answer takes {length:,} characters in a cassette, and at most {MAX_BODY_LENGTH:,} can be kept: ask "
+            "for less at once, such as fewer texts to embed"
+        )
+    names = ("model", "finish_reason", "tokens_in", "tokens_out")
+    return {"text": text, **{name: fields[name] for name in names}}
+
+
+def _completion_record(answer: Any) -> dict[str, Any]:
+    """Return the record of a choice that the token limit cut, or else of the first choice; check all choices."""
+    first = completions.reply_fields(answer)
+    others = [completions.reply_fields({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
+    return next((record for record in (first, *others) if record["finish_reason"] == "length"), first)
+
+
+def _embeddings_record(answer: Any) -> dict[str, Any]:
+    vectors = answer.get("data") if isinstance(answer, Mapping) else None
+    if not isinstance(vectors, list) or not vectors:
+        raise ValueError("it has no data")
+    return {"finish_reason": "stop", **completions.usage_fields(answer, "prompt_tokens", "completion_tokens")}
+
+
+async def send_proxied_request(connection: "Connection", proxied: ProxiedRequest) -> Answer:
+    """Send a proxied request once, and return the complete response; a stream is assembled.
+
+    Raises:
+        StreamEndedEarly: the stream broke off.
+        HTTPError: as from `Connection.post`, and while the response is read.
+    """
+    if proxied.sink is None:
+        response = await connection.post(proxied.path, proxied.body)
+        return Answer(response.content, response.headers)
+    body = {**proxied.body, "stream": True}
+    if proxied.path == CHAT:
+        # Otherwise the server does not report the tokens of a stream.
+        body["stream_options"] = {"include_usage": True}
+    response = await _open_stream(connection, proxied.path, body)
+    try:
+        if "text/event-stream" not in response.headers.get("content-type", ""):
+            return Answer(await response.aread(), response.headers)
+        assembler = _StreamAssembler(proxied.path, proxied.sink)
+        async for event in _events(response):
+            assembler.add(event)
+        if not assembler.is_complete:
+            raise StreamEndedEarly("the stream ended early")
+        return Answer(json.dumps(assembler.answer).encode(), response.headers)
+    finally:
+        await response.aclose()
+
+
+async def _open_stream(connection: "Connection", path: str, body: dict[str, Any]) -> "httpx2.Response":
+    """Return the unread response to a request for a stream; retry without `stream_options` if the server refuses it."""
+    import httpx2  # noqa: PLC0415 - loaded with the connection
+
+    try:
+        return await connection.post(path, body, stream=True)
+    except httpx2.HTTPStatusError as error:
+        refusal = error.response
+        if refusal.status_code not in {400, 422} or "stream_options" not in refusal.text:
+            raise
+    body = {name: value for name, value in body.items() if name != "stream_options"}
+    return await connection.post(path, body, stream=True)
+
+
+async def _events(response: "httpx2.Response") -> AsyncIterator[Event]:
+    """Yield the server-sent events of a response."""
+    name, data = "", list[str]()
+    async for line in response.aiter_lines():
+        if not line and data:
+            yield Event(name, "\n".join(data))
+        if not line:
+            name, data = "", []
+            continue
+        key, _, value = line.partition(":")
+        if key == "data":
+            data.append(value.removeprefix(" "))
+        elif key == "event":
+            name = value.removeprefix(" ")
+    if data:
+        yield Event(name, "\n".join(data))
+
+
+class _StreamAssembler:
+    """Passes the events of a stream on, and assembles the complete response from them."""
+
+    def __init__(self, path: str, sink: Sink) -> None:
+        self._path = path
+        self._sink = sink
+        self.answer: dict[str, Any] = {}
+
+    def add(self, event: Event) -> None:
+        """Add the next event; StreamEndedEarly if it is an error of the server or not JSON."""
+        if event.data == "[DONE]":
+            return
+        try:
+            chunk = json.loads(event.data)
+        except ValueError:
+            chunk = None
+        if not isinstance(chunk, Mapping):
+            raise StreamEndedEarly(f"an event of the stream is not a JSON object: {event.data!r}")
+        if chunk.get("error") and not chunk.get("choices"):
+            error = chunk["error"]
+            words = error.get("message") if isinstance(error, Mapping) else error
+            raise StreamEndedEarly(f"the server reported in the stream: {words}")
+        if self._path == RESPONSES:
+            if (event.name or chunk.get("type")) in FINAL_EVENTS and isinstance(
+                chunk.get("response"), Mapping
+            ):
+                self.answer = dict(chunk["response"])
+        else:
+            _add_chunk(self.answer, chunk)
+        self._sink(event)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the end of the stream has arrived."""
+        if self._path == RESPONSES:
+            return bool(self.answer)
+        choices = self.answer.get("choices")
+        return bool(choices) and all(choice.get("finish_reason") for choice in choices or ())
+
+
+def _add_chunk(answer: dict[str, Any], chunk: Mapping[str, Any]) -> None:
+    """Add a chunk of a stream to its chat completion."""
+    for name, value in chunk.items():
+        if name != "choices" and value is not None:
+            answer[name] = "chat.completion" if name == "object" else value
+    choices = answer.setdefault("choices", [])
+    for part in chunk.get("choices") or ():
+        index = part.get("index", 0)
+        choice = next((choice for choice in choices if choice["index"] == index), None)
+        if choice is None:
+            choice = {"index": index, "message": {"role": "assistant", "content": None}}
+            choices.append(choice)
+            choices.sort(key=lambda choice: choice["index"])
+        for name, value in part.items():
+            if name == "delta":
+                _add_delta(choice["message"], value or {})
+            elif name == "logprobs" and isinstance(value, Mapping):
+                _add_delta(choice.setdefault("logprobs", {}), value)
+            elif value is not None or name not in choice:
+                choice[name] = value
+
+
+WHOLE_TEXTS: Final = (
+    "role",
+    "type",
+    "id",
+    "name",
+)  # fields whose text is in one chunk; others are concatenated
+
+
+def _add_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add the delta in a chunk to a message: concatenate texts, extend lists, merge objects."""
+    for name, value in delta.items():
+        before = message.get(name)
+        if value is None or before is None:
+            message[name] = _copy(value) if value is not None or name not in message else before
+        elif isinstance(value, str) and isinstance(before, str):
+            message[name] = (before or value) if name in WHOLE_TEXTS else before + value
+        elif isinstance(value, list) and isinstance(before, list):
+            _add_items(before, value)
+        elif isinstance(value, Mapping) and isinstance(before, dict):
+            _add_delta(before, value)
+        else:
+            message[name] = value
+
+
+def _copy(value: Any) -> Any:
+    """Return a deep copy of a value, with list items at their "index" and without that field."""
+    if isinstance(value, Mapping):
+        return {name: _copy(item) for name, item in value.items()}
+    if isinstance(value, list):
+        items: list[Any] = []
+        _add_items(items, value)
+        return items
+    return value
+
+
+def _add_items(items: list[Any], new: Sequence[Any]) -> None:
+    """Append new items to a list; merge an item with a field "index" into the item at that position."""
+    for item in new:
+        index = item.get("index") if isinstance(item, Mapping) else None
+        if not isinstance(index, int):
+            items.append(item)
+            continue
+        content = {name: value for name, value in item.items() if name != "index"}
+        # A wrong index must not make the list huge.
+        while len(items) <= index < len(items) + 64:
+            items.append({})
+        if index < len(items):
+            _add_delta(items[index], content)
+
+
+async def send_raw(
+    connection: "Connection", method: str, path: str, content: bytes, headers: Mapping[str, str]
+) -> Answer:
+    """Send a request of any kind once, and return the response with any status."""
+    response = await connection.send(method, path, content=content, headers=headers)
+    return Answer(response.content, response.headers, response.status_code)

@@ -1,0 +1,434 @@
+"""Sources of the replies that are neither cached nor recorded; and the settings by which a gateway chooses one.
+
+`LiveSource` sends requests, `BatchSource` collects them for batches, `ReplaySource` raises an error, and `PlanSource`
+returns placeholders.
+"""
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol
+
+from pytest_rageval.core.errors import (
+    REPLY_PLACEHOLDER,
+    MissingReplyError,
+    RagevalError,
+    ReplyPending,
+    Unscored,
+)
+from pytest_rageval.extensions.batches.api import Failure
+from pytest_rageval.extensions.batches.batches import Batch, Batches
+from pytest_rageval.models.budget import Budget, Charge, Limits, max_reply_tokens, prompt_tokens
+from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.messages import (
+    FIRST_RUN_LOCAL_SAMPLE,
+    BilledFailure,
+    Reply,
+    Request,
+    RequestSummary,
+    describe_differences,
+    find_nearest,
+    request_summary,
+)
+from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
+from pytest_rageval.models.rate_limits import Limiter, Stall
+from pytest_rageval.models.sender import Sender
+from pytest_rageval.models.server import RemoteServer, RequestPolicy, Server
+from pytest_rageval.models.stores.interface import Entry, OpenStore
+from pytest_rageval.models.usage import Price, Prices, Tier, Usage
+
+__all__ = [
+    "BatchSource",
+    "GatewaySettings",
+    "LiveSource",
+    "PlanSource",
+    "ReplaySource",
+    "Source",
+    "Submission",
+]
+
+NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does it change from run to run?)"
+
+MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """The settings of a gateway: cache, cassette, mode, limits."""
+
+    cache_dir: Path  # the folder of the reply cache, unless `open_store` opens another store
+    cassette: Path | None = None  # a file of recorded replies, used if the cache does not have a reply
+    # What a missing reply leads to: a request ("live"), an error ("replay") or a placeholder ("plan").
+    mode: Literal["live", "replay", "plan"] = "live"
+    run: str = ""  # a name that all processes of a run share; empty for a single process
+    refresh: bool = False  # use only replies that this run requested
+    record: bool = False  # collect every used reply in `Gateway.used`, to be written as a cassette
+    record_prompts: bool = False  # store the messages of requests with their replies, not only hashes
+    policy: RequestPolicy = field(default_factory=RequestPolicy)  # for servers without their own policy
+    limits: Limits = field(default_factory=Limits)  # of the run
+    max_timeout_s: float = 0.0  # the longest timeout of a server with its own policy
+    base_urls: frozenset[str] = frozenset()  # the servers' base URLs, if the run has more than one server
+    prices: Path | None = None  # a file of prices that override the shipped ones
+    tiers: tuple[Tier, ...] = ()  # a plan also estimates the cost in these tiers
+    # "collect": missing replies are requested in batches; "use": batches were collected, the rest is sent live.
+    batch: Literal["", "collect", "use"] = ""
+    batch_errors: Literal["live", "unscored"] = "live"  # what happens to requests that failed in a batch
+    open_store: OpenStore | None = None  # opens the store; None for the SQLite store of the cache folder
+
+
+class Source(ABC):
+    """Obtains missing replies. Unless a subclass overrides the other methods, no requests are sent."""
+
+    option: ClassVar[str] = ""  # of the run that this source belongs to, for error messages
+
+    @abstractmethod
+    async def obtain(self, server: Server, request: Request) -> Reply:
+        """Return the reply to a request that is neither cached nor recorded."""
+
+    def planned_reply(self, request: Request) -> Reply | None:  # noqa: ARG002 - only a plan has one
+        """Return the placeholder of a request that a plan has counted: the run will have the reply by then."""
+        return None
+
+    async def forward(
+        self,
+        server: Server,  # noqa: ARG002 - nothing is sent
+        proxied: ProxiedRequest,
+        method: str,
+        content: bytes,  # noqa: ARG002
+        headers: Mapping[str, str],  # noqa: ARG002
+    ) -> Answer:
+        """Send a request whose reply is not cached, and return the server's response with any status.
+
+        Raises:
+            MissingReplyError: this source sends no requests.
+        """
+        raise MissingReplyError(
+            f"{method} {proxied.path} is passed on to the server and not cached, and this run "
+            f"({self.option}) sends no requests."
+        )
+
+    async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:  # noqa: ARG002
+        """Return the server's list of models; raises as `forward`."""
+        raise MissingReplyError("This run sends no requests.")
+
+    def stalls(self) -> list[Stall]:
+        """Return the servers that answer nothing while requests wait for them."""
+        return []
+
+    async def close(self) -> None:  # noqa: B027 - most sources have nothing to close
+        """Close the connections, if the source has any."""
+
+
+class MakeBudget(Protocol):
+    """Makes a budget with the prices of the run."""
+
+    def __call__(self, limits: Limits, *, run: str) -> Budget:
+        """Return the budget of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """The objects for one server: its sender, the semaphore of its claims, its name and budget."""
+
+    sender: Sender
+    claim_slots: asyncio.Semaphore
+    label: str
+    budget: Budget
+
+
+class LiveSource(Source):
+    """Requests missing replies from servers, stores them and counts their cost."""
+
+    def __init__(
+        self, cache: Cache, make_budget: MakeBudget, usage: Usage, settings: GatewaySettings
+    ) -> None:
+        self.cache = cache
+        self.usage = usage
+        self._settings = settings
+        self._make_budget = make_budget
+        self._budget = make_budget(settings.limits, run=settings.run)
+        self._store_error: RagevalError | None = None
+        self._routes: dict[Server, _Route] = {}
+
+    async def obtain(self, server: Server, request: Request) -> Reply:
+        """Return the reply from the server, or from another process that has requested it."""
+        route = self._route(server)
+        while True:
+            # A process claims at most twice as many requests as it has in flight: the rest is for other processes.
+            async with route.claim_slots:
+                # Checked before the claim, which is written to the store: with a wrong key, all requests fail here.
+                route.sender.raise_if_failed(request.model)
+                claimed = await self.cache.claim(request.key)
+                if claimed is True:
+                    with contextlib.suppress(_ClaimLost):
+                        return await self._send(route, request)
+                    continue
+            if isinstance(claimed, Reply):
+                self.usage.cached += 1
+                return claimed
+            await self.cache.wait_for_other(request.key)
+
+    async def forward(
+        self,
+        server: Server,
+        proxied: ProxiedRequest,
+        method: str,
+        content: bytes,
+        headers: Mapping[str, str],
+    ) -> Answer:
+        """Return the server's response to a request that is sent once, and counted as one call."""
+        route = self._route(server)
+        async with route.sender.limiter.slot(), self._reserve(route, proxied) as charge:
+            charge.billed = True
+            try:
+                answer = await route.sender.client.forward(proxied, method, content, headers)
+            except (RagevalError, Unscored) as error:
+                charge.billed = isinstance(error, BilledFailure)
+                raise
+        self.usage.requests += 1
+        for usage in self.usage.with_server(route.label):
+            usage.count_live(0, 0, None)
+        # Only the first part: the others may be ids of the user's files.
+        resource, *rest = proxied.path.partition("?")[0].strip("/").split("/")
+        path = f"/{resource}/…" if rest else f"/{resource}"
+        self.usage.remarks[f"{method} {path} is passed on to the server, and not cached"] += 1
+        return answer
+
+    async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
+        """Return the server's list of models."""
+        return await self._route(server).sender.client.forward(proxied, "GET", b"", {})
+
+    def stalls(self) -> list[Stall]:
+        """Return the servers that answer nothing while requests wait for them."""
+        return [stall for route in list(self._routes.values()) if (stall := route.sender.stall) is not None]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for route in self._routes.values():
+            await route.sender.client.close()
+        self._routes.clear()
+
+    async def _send(self, route: _Route, request: Request) -> Reply:
+        # Computed before anything is paid: an error in the summary must not lose a reply.
+        summary = request_summary(request, prompts=self._settings.record_prompts)
+        try:
+            return await route.sender.send(
+                request,
+                reserve=lambda: self._reserve_claimed(route, request),
+                keep=lambda reply: self._keep(route, request, reply, summary),
+            )
+        except BaseException:
+            self.cache.release(request.key)
+            raise
+
+    @contextlib.asynccontextmanager
+    async def _reserve_claimed(self, route: _Route, request: Request) -> AsyncIterator[Charge]:
+        async with self._reserve(route, request) as charge:
+            # A process that was suspended may have lost its claims to others.
+            if not await self.cache.holds_claim(request.key):
+                raise _ClaimLost
+            yield charge
+
+    @contextlib.asynccontextmanager
+    async def _reserve(self, route: _Route, request: Request) -> AsyncIterator[Charge]:
+        """Reserve a call in the budgets of the run and of the server; yield the charge that both settle."""
+        await self.cache.open()
+        async with (
+            self._budget.reserve(self.cache, request) as charge,
+            route.budget.reserve(self.cache, request) as server_charge,
+        ):
+            if self._store_error is not None:
+                raise self._store_error
+            try:
+                yield charge
+            finally:
+                server_charge.reply, server_charge.billed = charge.reply, charge.billed
+
+    async def _keep(self, route: _Route, request: Request, reply: Reply, summary: RequestSummary) -> Reply:
+        try:
+            return await self.cache.keep(Entry(request.key, reply, summary))
+        except RagevalError as error:
+            # If replies cannot be stored, nothing more is paid.
+            self._store_error = error
+            raise
+        finally:
+            cost = self._budget.cost(request, reply)
+            for usage in self.usage.with_server(route.label):
+                usage.count_live(reply.tokens_in, reply.tokens_out, cost)
+            if not (reply.reports_tokens_in and (reply.reports_tokens_out or not request.generates)):
+                remark = f"{request.model} reports no tokens: counted as costing the most it can"
+                self.usage.remarks[remark] += 1
+            if route.sender.flex and request.is_internal and reply.tier != "flex":
+                self.usage.remarks[f"{request.model} answered outside the flex tier, at the usual price"] += 1
+
+    def _route(self, server: Server) -> _Route:
+        """Return the route to a server; servers with the same settings share it."""
+        if server not in self._routes:
+            policy = server.policy or self._settings.policy
+            max_in_flight = min(policy.concurrency, server.in_flight or policy.concurrency)
+            limiter = Limiter(max_in_flight, rpm=policy.rpm, tpm=policy.tpm)
+            client = server.client(timeout_s=policy.timeout_s)
+            sender = Sender(client, limiter, policy.timeout_s, policy.retries, policy.patience_s, server.flex)
+            claim_slots = asyncio.Semaphore(2 * max_in_flight)
+            budget = self._make_budget(server.limits, run=f"{self._settings.run} {server.label}")
+            self._routes[server] = _Route(sender, claim_slots, server.label, budget)
+        return self._routes[server]
+
+
+class Submission(NamedTuple):
+    """The result of a submission: new batches, open batches with missing replies, and how many replies are missing."""
+
+    made: list[Batch]
+    waited_for: list[Batch]
+    missing: int
+
+
+class BatchSource(LiveSource):
+    """Collects missing requests for batches.
+
+    With `batch="collect"`, a request raises ReplyPending. These requests are sent live instead: requests of the
+    application, requests of this run only, requests to servers without a URL, and, with `batch_errors="live"`, requests
+    that failed in a batch.
+    """
+
+    def __init__(
+        self, cache: Cache, make_budget: MakeBudget, usage: Usage, settings: GatewaySettings
+    ) -> None:
+        super().__init__(cache, make_budget, usage, settings)
+        self._batches = Batches(settings.cache_dir / "batches", cache, settings.run, self._budgets)
+        self._missing: dict[str, tuple[RemoteServer, Request]] = {}
+
+    async def obtain(self, server: Server, request: Request) -> Reply:
+        """Return the reply to a request that is sent live.
+
+        Raises:
+            ReplyPending: the request is for a batch.
+            Unscored: the request failed in a batch, or is in no batch, and is not sent live.
+        """
+        if (
+            not isinstance(server, RemoteServer)
+            or not request.is_internal
+            or request.sample >= FIRST_RUN_LOCAL_SAMPLE
+        ):
+            return await super().obtain(server, request)
+        state = self._batches.state(request)
+        if self._settings.batch == "collect" and not isinstance(state, Failure):
+            self._missing[request.key] = server, request
+            raise ReplyPending
+        why = f"it failed in a batch: {state.reason}" if isinstance(state, Failure) else NOT_IN_A_BATCH
+        if self._settings.batch_errors == "unscored":
+            raise Unscored(why)
+        reply = await super().obtain(server, request)
+        if not isinstance(state, Failure):
+            self.usage.remarks[f"{request.model} called live: {NOT_IN_A_BATCH}"] += 1
+        return reply
+
+    async def submit(self) -> Submission:
+        """Submit the missing requests that are in no open batch; raises as `Batches.submit`."""
+        submitted = await self._batches.submit(list(self._missing.values()))
+        states = (self._batches.state(request) for _, request in self._missing.values())
+        names = {state.name for state in states if isinstance(state, Batch)}
+        waited_for = [batch for batch in self._batches.all if batch.name in names]
+        return Submission(submitted, waited_for, len(self._missing))
+
+    async def refresh(self, servers: Iterable[Server], *, collect: bool = True) -> list[Batch]:
+        """Update the batches of these servers, and return all batches of the folder. Raises as `Batches.refresh`."""
+        remote = (server for server in servers if isinstance(server, RemoteServer))
+        await self._batches.refresh(remote, collect=collect)
+        return self._batches.all
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._batches.close()
+        await super().close()
+
+    def _budgets(self, server: RemoteServer) -> tuple[Budget, Budget]:
+        return self._budget, self._route(server).budget
+
+
+class _ClaimLost(Exception):  # noqa: N818 - control flow, not an error
+    """Another process has taken over a claim of this process."""
+
+
+@dataclass
+class ReplaySource(Source):
+    """Raises an error for every missing reply."""
+
+    option: ClassVar[str] = "--rageval-replay"
+
+    cache: Cache
+    _summaries: list[RequestSummary] | None = None
+    _missing: int = 0
+
+    async def obtain(self, server: Server, request: Request) -> Reply:  # noqa: ARG002 - nothing is sent
+        """Raise MissingReplyError, which names the nearest recorded request and how it differs."""
+        self._missing += 1
+        if self._missing > MAX_EXPLANATIONS:
+            raise MissingReplyError("More replies are missing than are explained.")
+        if self._summaries is None:
+            self._summaries = [summary for summary in self.cache.summaries() if summary]
+        summary, near = request_summary(request), "No request like it is recorded."
+        recorded = find_nearest(summary, self._summaries)
+        if recorded is not None:
+            changes = describe_differences(summary, recorded)
+            shown = ", ".join(changes) or "nothing that the record shows, but its wording"
+            near = f"The nearest recorded request differs in: {shown}."
+        raise MissingReplyError(
+            f"A reply of {request.model} is in neither the cache nor a cassette, and --rageval-replay sends no "
+            "requests.\n"
+            f"{near}\n"
+            "Run once without --rageval-replay to request it (with --rageval-cassette FILE and "
+            "--rageval-record to record it), or undo what changed."
+        )
+
+
+@dataclass
+class PlanSource(Source):
+    """Counts every missing request in a `Usage`, with estimated tokens and cost.
+
+    It returns a placeholder for the reply. So the evaluation continues, and requests that depend on replies are counted
+    too.
+    """
+
+    option: ClassVar[str] = "--rageval-plan"
+
+    prices: Prices
+    usage: Usage
+    tiers: Sequence[Tier] = ()
+    _planned: dict[str, int] = field(default_factory=dict)  # by mark, the estimated tokens of the reply
+
+    def planned_reply(self, request: Request) -> Reply | None:
+        """Return the placeholder of a request that was counted before."""
+        return _placeholder_reply(request) if request.key[:16] in self._planned else None
+
+    async def obtain(self, server: Server, request: Request) -> Reply:
+        """Return a placeholder, after counting the request."""
+        mark = request.key[:16]
+        price = self.prices.get(request.base_url, request.model)
+        marks = REPLY_PLACEHOLDER.findall(
+            " ".join(str(message.get("content")) for message in request.messages)
+        )
+        tokens_in = prompt_tokens(request.messages, request.parameters)
+        tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
+        max_tokens = max_reply_tokens(request, price)
+        self._planned[mark] = tokens_out = max_tokens or 0
+
+        def cost(price: Price | None) -> float | None:
+            unknown = price is None or (max_tokens is None and price.output)
+            return None if price is None or unknown else price.cost(tokens_in, tokens_out)
+
+        costs = {tier: cost(price and price.for_tier(tier)) for tier in self.tiers}
+        for usage in self.usage.with_server(server.label):
+            usage.count_live(tokens_in, tokens_out, cost(price))
+            usage.cost_at.update({tier: usd for tier, usd in costs.items() if usd is not None})
+            usage.unpriced_at.update([tier for tier, usd in costs.items() if usd is None])
+            usage.dependent += bool(marks)
+            usage.unbounded += max_tokens is None
+        return _placeholder_reply(request)
+
+
+def _placeholder_reply(request: Request) -> Reply:
+    return Reply(f"⟪reply {request.key[:16]}⟫", request.model)

@@ -1,0 +1,83 @@
+"""Stores of replies: a SQLite file in the cache folder; others are in `extensions.stores`.
+
+- `open_store` and `store_opener` (here): open the store at a URL. `interface`: `ReplyStore`, the interface of a store.
+- `sqlite`: the default store, and its claims. `sqlite_file`: its file, and damage in it.
+- `sqlite_claims`: belongs to `sqlite`.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.secret import StoreURL
+
+if TYPE_CHECKING:
+    from pytest_rageval.models.stores.interface import OpenStore, ReplyStore
+
+__all__ = ["STORES", "Namespace", "StoreFactory", "open_store", "store_opener"]
+
+Namespace = Literal["replies", "embeddings"]
+
+StoreFactory = Callable[[StoreURL, Namespace], "ReplyStore"]
+"""Opens the store at a URL. Entries with the same key in different namespaces are different entries."""
+
+STORES: Final[Mapping[str, StoreFactory]] = {
+    "diskcache": Lazy("extensions.stores.diskcache", "DiskcacheStore"),
+    "redis": Lazy("extensions.stores.redis", "RedisStore"),
+    "rediss": Lazy("extensions.stores.redis", "RedisStore"),
+}
+
+
+def open_store(
+    url: StoreURL, *, namespace: Namespace = "replies", stores: Mapping[str, StoreFactory] = STORES
+) -> "ReplyStore":
+    """Open the store at a URL.
+
+    Raises:
+        InputError: there is no store of this scheme, or its package is not installed.
+        StoreError: the store cannot be used.
+    """
+    if url.scheme not in stores:
+        hint = did_you_mean(url.scheme, stores)
+        raise InputError(
+            f"There is no store {url.scheme!r} for {url.public}.{hint}\n"
+            f"Name a folder, or a URL that begins with one of: {', '.join(sorted(stores))}."
+        )
+    # Imported late: a run without a shared store needs no store interface.
+    from pytest_rageval.models.stores.interface import mapped_errors  # noqa: PLC0415
+
+    with mapped_errors(url):
+        return stores[url.scheme](url, namespace)
+
+
+def store_opener(
+    place: Path | StoreURL, folder: Path, stores: Mapping[str, StoreFactory] = STORES
+) -> "OpenStore | None":
+    """Return a function that opens the store of a run; None for a cache folder, which `Cache` opens itself.
+
+    Args:
+        place: the cache folder, or the URL of a shared store.
+        folder: where replies are stored while the shared store does not answer.
+        stores: a function for each scheme that opens a store.
+    """
+    if isinstance(place, Path):
+        return None
+    # Imported late: most runs have no shared store.
+    from pytest_rageval.extensions.stores.fallback import FallbackStore  # noqa: PLC0415
+    from pytest_rageval.models.stores.interface import StoreAwayError  # noqa: PLC0415
+
+    away: list[StoreAwayError] = []
+
+    def open_shared(remark: Callable[[str], None]) -> "ReplyStore":
+        if away:
+            # The server did not answer at the first attempt, which waited for it: do not wait again.
+            raise away[0]
+        try:
+            return FallbackStore(place, open_store(place, stores=stores), folder, remark)
+        except StoreAwayError as error:
+            away.append(error)
+            raise
+
+    return open_shared

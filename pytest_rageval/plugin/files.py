@@ -1,0 +1,176 @@
+"""The hooks that write the cassette and the baseline."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_rageval.core.errors import InputError, StoreError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.plugin.completeness import CompletenessPlugin
+from pytest_rageval.plugin.runner import EvaluationPlugin
+from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.baseline import BaselineEntry
+
+__all__ = ["BaselineWriterPlugin", "CassetteWriterPlugin"]
+
+
+class CassetteWriterPlugin:
+    """Writes the cassette at the end of a run, in the process that writes files.
+
+    Args:
+        config: the configuration of the run.
+        settings: the resolved options.
+        completeness: the plugin that determines whether this was a full run.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
+        self._config = config
+        self._settings = settings
+        self._completeness = completeness
+        self._worker_lines: dict[str, str] = {}
+        self._notes: list[str] = []
+        self._errors: list[str] = []
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Add the replies of an xdist worker."""
+        output = getattr(node, "workeroutput", {})
+        if "rageval_recorded" not in output:
+            self._notes.append(
+                "a worker crashed: the replies that it used are not in the cassette, but in the cache"
+            )
+        self._worker_lines.update(output.get("rageval_recorded", {}))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the cassette."""
+        path = self._settings.cassette
+        if path is None or self._config.option.collectonly or self._settings.shard:
+            # `rageval merge` writes the cassette, from the replies in the reports of the shards.
+            return
+        from pytest_rageval.run.file_updates import update_cassette  # noqa: PLC0415 - few runs record
+
+        omitting_options = {
+            "--rageval-early-stop": self._settings.stops_early,
+            "--rageval-sample": self._settings.sample < 1,
+        }
+        partial = self._completeness.why_partial(session)
+        partial = partial or ", ".join(name for name, is_set in omitting_options.items() if is_set)
+        try:
+            self._notes += update_cassette(
+                path,
+                self.recorded_lines,
+                drop_unused=self._settings.drop_unused,
+                partial=partial,
+                every_key=self._config.get_verbosity() > 0,
+            )
+        except StoreError as error:
+            self._errors.append(str(error))
+            fail_run(session)
+
+    @property
+    def recorded_lines(self) -> dict[str, str]:
+        """The replies that all processes of the run used, as lines of a cassette, by key."""
+        return {**self._worker_lines, **EvaluationPlugin.get(self._config).recorded_lines()}
+
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
+        """Print lines about the written cassette, or the error."""
+        print_lines(terminalreporter, self._errors, red=True)
+        if self._notes and terminalreporter.verbosity >= 0:
+            terminalreporter.section("rageval cassette")
+            print_lines(terminalreporter, self._notes)
+
+
+class BaselineWriterPlugin:
+    """Updates the baseline at the end of a run, in the process that writes files.
+
+    Args:
+        config: the configuration of the run.
+        settings: the resolved options.
+        completeness: the plugin that determines whether this was a full run.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
+        self._config = config
+        self._settings = settings
+        self._completeness = completeness
+        self._entries: dict[str, BaselineEntry] = {}
+        self._unfinished: set[str] = set()
+        self._failed: dict[str, list[str]] = {}
+        self._note = ""
+        self._changes: list[str] = []
+        self._lowers = False
+        self._printed = False
+        self._errors: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Store the new baseline entry of a test; the entry of a rerun replaces the previous one."""
+        nodeid = plain_nodeid(report.nodeid)
+        if report.when == "setup":
+            self._unfinished.discard(nodeid)
+        if not report.passed:
+            self._unfinished.add(nodeid)
+        results = getattr(report, "rageval", None) or {}
+        if "baseline" in results:
+            self._entries[results["nodeid"]] = results["baseline"]
+            self._failed[results["nodeid"]] = results["out_of_bounds"]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Update the baseline file with the new entries."""
+        if self._config.option.collectonly:
+            return
+        if not self._entries:
+            reason = "no test that ran has a threshold with max_drop"
+            if not self._completeness.collected:
+                reason = "no marked test was collected"
+            path = self._settings.baseline
+            self._note = f"baseline: nothing to write, {reason}" + f"; {path} is as before" * path.exists()
+        else:
+            try:
+                self._update(self._completeness.why_partial(session))
+            except InputError as error:
+                self._errors.append(str(error))
+                fail_run(session)
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and self._config.option.no_summary:
+            # Lowered scores must be printed with --no-summary too, with which older versions of pytest do not call
+            # `pytest_terminal_summary`.
+            reporter.ensure_newline()
+            self.pytest_terminal_summary(reporter)
+            self._printed = True
+
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
+        """Print the changes of the baseline, or the error; with -q only if they lower it, or nothing was written."""
+        if self._printed:
+            return
+        print_lines(terminalreporter, self._errors, red=True)
+        if self._note and (terminalreporter.verbosity >= 0 or self._lowers or not self._entries):
+            terminalreporter.section("rageval baseline")
+            print_lines(terminalreporter, [self._note])
+            print_lines(terminalreporter, [f"  {line}" for line in self._changes], yellow=self._lowers)
+
+    def _update(self, partial: str) -> None:
+        """Update the file, and store the lines about its changes.
+
+        Args:
+            partial: see `update_baseline`.
+
+        Raises:
+            InputError: the existing file is not a baseline, or the file cannot be written.
+        """
+        from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - few runs update the baseline
+        from pytest_rageval.plugin.revision import head_commit  # noqa: PLC0415
+        from pytest_rageval.run.file_updates import update_baseline  # noqa: PLC0415
+
+        pins = self._settings.pin_baseline
+        self._note, self._changes, self._lowers = update_baseline(
+            self._settings.baseline,
+            self._entries,
+            unfinished=self._unfinished,
+            failed=self._failed,
+            partial=partial,
+            pin=AnchorPin.today(head_commit(self._config.rootpath)) if pins else None,
+        )

@@ -1,0 +1,530 @@
+"""Writes the HTML report: one page with an overview, the tests, and every question. All text is escaped."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import inf
+from statistics import fmean
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from pytest_rageval.core.document import ScoreEntry
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
+from pytest_rageval.reports.gated_tests import change_lines, failing_gates, missing_lines, remark_lines
+from pytest_rageval.reports.html import environment, render
+from pytest_rageval.reports.html.question_rows import QuestionRow, question_rows
+from pytest_rageval.reports.notes import significant_gain
+from pytest_rageval.reports.systems import PAIRS, pairs_notes, pairs_table, ratings_text, system_names
+from pytest_rageval.reports.terminal import (
+    FAILING_VERDICTS,
+    by_urgency,
+    headline,
+    note_lines,
+    test_name,
+    threshold_text,
+    warning_lines,
+)
+
+__all__ = ["Fact", "Histogram", "ScoreView", "html_page", "html_report"]
+
+MAX_QUESTION_BYTES: Final = 10_000_000
+"""The maximum size of all questions in the page. Questions beyond it are left out and counted."""
+
+FULL_SHARE: Final = 0.99
+"""Questions are written in full until this share of `MAX_QUESTION_BYTES` is used."""
+
+MAX_TAG_VALUES: Final = 40  # a tag with more values, such as an id of each question, is not a filter
+
+MAX_COLUMNS: Final = 4  # maximum number of scores in columns; more scores are in a line of text
+
+WEB_ADDRESS: Final = re.compile(r"https?://")
+
+BINS: Final = 11  # number of bars in a histogram of differences; odd, so that the middle bar is around 0
+
+
+def html_report(document: Mapping[str, Any]) -> str:
+    """Return the HTML report of a run: a single page that loads no other files."""
+    gate = document.get("gate", {})
+    return html_page(
+        document,
+        title=headline(document),
+        overall="fail" if failing_gates(gate) else _overall_verdict(document["tests"]),
+        facts=list(_facts(document)),
+        warnings=[
+            *missing_lines(gate),
+            *change_lines(gate),
+            *remark_lines(gate),
+            *warning_lines(document["tests"]),
+        ],
+    )
+
+
+def html_page(
+    document: Mapping[str, Any], *, title: str, overall: str, facts: Sequence["Fact"], warnings: Sequence[str]
+) -> str:
+    """Return a page with the tests of a document and their questions.
+
+    Args:
+        document: all results of a run.
+        title: the heading of the page.
+        overall: the verdict that is shown beside the heading.
+        facts: names and values for the top of the page.
+        warnings: warnings for the overview.
+    """
+    tests = by_urgency(document["tests"])
+    filters = Filters()
+    groups = [Group(test, question_rows(test), filters) for test in tests]
+    left_out = _render_questions(groups)
+    return render(
+        "report.html",
+        styles=("report.css",),
+        scripts=("report.js",),
+        headline=title,
+        overall=overall,
+        facts=facts,
+        usage=usage_lines(document["llm"]),
+        warnings=warnings,
+        groups=groups,
+        filters=filters,
+        left_out=left_out,
+        matrices=[_matrix_view(matrix) for matrix in document["matrix"]],
+        ratings=[_ratings_view(table) for table in document["ratings"]],
+    )
+
+
+def _overall_verdict(tests: Sequence[Mapping[str, Any]]) -> str:
+    """Return the worst verdict of the tests: "fail", "inconclusive" or "pass"."""
+    if any(test["outcome"] in {"failed", "error"} for test in tests):
+        return "fail"
+    verdicts = {entry["verdict"] for test in tests for entry in test["scores"]}
+    return "inconclusive" if "inconclusive" in verdicts else "pass"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A name and a value at the top of the page; `url` is the address that the value links to, or empty."""
+
+    name: str
+    text: str
+    url: str = ""
+
+
+def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield the facts that identify the run and its baseline."""
+    run = document.get("run", {})
+    yield Fact("Started", document["started"].replace("T", " "))
+    yield Fact("Duration", f"{document['duration_s']:.1f} s")
+    if commit := run.get("commit"):
+        dirty = ", with changes that are not committed" if run.get("dirty") else ""
+        title = f" {run['title']}" if run.get("title") else ""
+        yield Fact("Commit", f"{commit[:12]}{title}{dirty}")
+    if branch := run.get("branch"):
+        yield Fact("Branch", branch)
+    if url := run.get("url"):
+        yield Fact("Run", url, url if WEB_ADDRESS.match(url) else "")
+    if baseline := run.get("baseline"):
+        parts = [baseline.get("path"), (baseline.get("commit") or "")[:12], baseline.get("date")]
+        yield Fact("Baseline", ", ".join(filter(None, parts)))
+    yield Fact("Models", models_text(document))
+    yield Fact("Written by", f"pytest-rageval {document['package']}")
+
+
+class Filters:
+    """The values by which questions can be filtered, each with a short token.
+
+    The kinds of values are "case", "lost by" (the causes), and "tag NAME" for each tag.
+    """
+
+    def __init__(self) -> None:
+        self._tokens: dict[tuple[str, str], str] = {}
+
+    def token(self, kind: str, value: str) -> str:
+        """Return the token of a value, which is the same at each call."""
+        return self._tokens.setdefault((kind, value), f"f{len(self._tokens)}")
+
+    def options(self, kind: str) -> list[tuple[str, str]]:
+        """Return the values of a kind as pairs of token and value, sorted by value."""
+        pairs = [(value, token) for (key, value), token in self._tokens.items() if key == kind]
+        return [(token, value) for value, token in sorted(pairs)]
+
+    @property
+    def tags(self) -> list[str]:
+        """The names of the tags that have values."""
+        return sorted({kind.removeprefix("tag ") for kind, _ in self._tokens if kind.startswith("tag ")})
+
+
+class ScoreView:
+    """A score for the templates: the values that the overview table and the charts show."""
+
+    def __init__(self, entry: ScoreEntry) -> None:
+        self.entry = entry
+        self.name: str = sliced_name(entry)
+        self.threshold: str = threshold_text(entry["threshold"] or {})
+
+    @property
+    def baseline(self) -> Mapping[str, Any] | None:
+        """The comparison with the baseline, else with the anchor; None if there is no comparison."""
+        return self.entry.get("baseline") or self.entry.get("anchor")
+
+    @property
+    def change(self) -> float | None:
+        """The change of the mean from the baseline; None without a baseline."""
+        return None if self.baseline is None else -self.baseline["drop"]
+
+    @property
+    def change_interval(self) -> tuple[float, float] | None:
+        """The interval of the change; None if the change was not tested."""
+        interval = (self.baseline or {}).get("interval")
+        return None if interval is None else (-interval[1], -interval[0])
+
+    @property
+    def effect(self) -> str:
+        """The kind of the change: "gain", "loss", or empty if it may be noise."""
+        if significant_gain(self.entry) is not None or self.entry["verdict"] == "better":
+            return "gain"
+        return "loss" if self.entry["verdict"] in {"fail", "worse"} and self.change else ""
+
+    @property
+    def p_value(self) -> float | None:
+        """The p-value of the test of the drop; None if the drop was not tested."""
+        return (self.baseline or {}).get("p_value")
+
+    @property
+    def bound(self) -> float | None:
+        """The threshold's `min`, else its `max`; None without either."""
+        threshold = self.entry["threshold"] or {}
+        minimum, maximum = threshold.get("min"), threshold.get("max")
+        return minimum if minimum is not None else maximum
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The ends of the axis: the ends of the score's scale, else 0 and 1.
+
+        The axis of a time, or of another score above 1 without a scale, ends after the largest value that is shown. An
+        axis is extended if a value is beyond its ends.
+        """
+        interval = self.entry["ci95"] or ()
+        shown = [
+            self.entry["mean"] or 0.0,
+            *interval,
+            *filter(None, [self.bound, (self.baseline or {}).get("mean")]),
+        ]
+        if self._entry_scale is not None:
+            return min(self._entry_scale[0], *shown), max(self._entry_scale[1], *shown)
+        return min(0.0, *shown), (
+            1.0 if max(shown) <= 1 and not self.entry.get("statistic") else max(shown) * 1.1 or 1.0
+        )
+
+    @property
+    def parts(self) -> list[tuple[str, int]]:
+        """The number of questions by their change since the baseline; empty without a baseline.
+
+        "unscored" counts the questions without a score, now or in the baseline.
+        """
+        if (comparison := self.baseline) is None:
+            return []
+        lost, better = len(comparison["worse"]), len(comparison["better"])
+        same = comparison["n"] - lost - better
+        return [("lost", lost), ("same", same), ("gained", better), ("unscored", comparison["unscored"])]
+
+    @property
+    def parts_text(self) -> str:
+        """The numbers of `parts` as text, such as "32 lost, 59 same"."""
+        return ", ".join(f"{count:,} {name}" for name, count in self.parts if count)
+
+    @property
+    def differences(self) -> "Histogram | None":
+        """A histogram of the differences of questions to the baseline; None if no score is different."""
+        pairs = ((example.get("before"), example.get("score")) for example in self.entry["examples"])
+        changes = [now - then for then, now in pairs if then is not None and now is not None and now != then]
+        return Histogram.from_differences(changes) if changes else None
+
+    @property
+    def distribution(self) -> "Histogram | None":
+        """A histogram of the scores of the questions; None without scores."""
+        scores = [example["score"] for example in self.entry["examples"] if example["score"] is not None]
+        if not scores:
+            return None
+        return Histogram.from_scores(scores, scale=self._entry_scale, is_time="statistic" in self.entry)
+
+    @property
+    def _entry_scale(self) -> Sequence[float] | None:
+        """The lowest and the highest possible score of a question; None if they are 0 and 1, or not finite."""
+        return self.entry.get("scale")
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A histogram for the template.
+
+    Attributes:
+        bars: the CSS class and the count of each bar.
+        low: the lower end of the axis.
+        high: the upper end of the axis.
+        label: the text for screen readers.
+    """
+
+    bars: Sequence[tuple[str, int]]
+    low: float
+    high: float
+    label: str
+
+    @classmethod
+    def from_differences(cls, values: Sequence[float]) -> "Histogram":
+        """Create a histogram of differences other than 0: losses on the left, gains on the right, 0 in the middle."""
+        end = max(map(abs, values)) if max(map(abs, values)) > 1 else 1.0
+        counts = [0] * BINS
+        for value in values:
+            counts[min(BINS - 1, int((value + end) / (2 * end) * BINS))] += 1
+        middle = BINS // 2
+        bars = [
+            ("lost" if index < middle else "gained" if index > middle else "same", count)
+            for index, count in enumerate(counts)
+        ]
+        lower = sum(value < 0 for value in values)
+        label = (
+            f"differences of {counted(len(values), 'question')}: {lower} lower, {len(values) - lower} higher"
+        )
+        return cls(bars, -end, end, label)
+
+    @classmethod
+    def from_scores(
+        cls, values: Sequence[float], *, scale: Sequence[float] | None = None, is_time: bool = False
+    ) -> "Histogram":
+        """Create a histogram of scores.
+
+        Args:
+            values: the scores of the questions.
+            scale: the ends of the axis, 0 and 1 by default.
+            is_time: True for times; their axis ends at the largest time.
+        """
+        low, high = scale or (0.0, 1.0)
+        end = (max(values) or 1.0) if is_time else max(high, *values)
+        low = min(low, *values)
+        counts = [0] * (BINS - 1)
+        for value in values:
+            counts[min(BINS - 2, int((value - low) / (end - low) * (BINS - 1)))] += 1
+        label = f"scores of {counted(len(values), 'question')}, from {low:g} to {end:g}"
+        return cls([("scores", count) for count in counts], low, end, label)
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A score over the questions of a slice.
+
+    Attributes:
+        mean: mean over the scored questions of the slice.
+        n: number of scored questions of the slice.
+        change: mean difference to the baseline, over the questions with both scores; None if there are none.
+        level: CSS class for the distance from the mean over all questions, such as "below-2"; empty if it is small.
+    """
+
+    mean: float
+    n: int
+    change: float | None
+    level: str
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[QuestionRow], name: str, overall: float | None) -> "HeatCell | None":
+        """Create the cell of the score with this name from the questions of a slice.
+
+        `overall` is the mean over all questions. None is returned if no question of the slice has the score.
+        """
+        mean = mean_of(rows, name)
+        if mean is None or overall is None:
+            return None
+        examples = [cell.example for row in rows for cell in row.cells if cell.name == name]
+        pairs = [
+            (example["before"], example["score"])
+            for example in examples
+            if example.get("score") is not None and example.get("before") is not None
+        ]
+        change = fmean(now - before for before, now in pairs) if pairs else None
+        # A level is 0.1, or a tenth of the overall mean if the mean is above 1, as for times.
+        distance = (mean - overall) / max(1.0, abs(overall)) * 10
+        level = min(3, round(abs(distance)))
+        n = sum(example.get("score") is not None for example in examples)
+        return cls(mean, n, change, f"{'below' if distance < 0 else 'above'}-{level}" if level else "")
+
+
+def mean_of(rows: Iterable[QuestionRow], name: str) -> float | None:
+    """Return the mean of the score with this name over the questions; None if no question has the score."""
+    scores = [
+        cell.example["score"]
+        for row in rows
+        for cell in row.cells
+        if cell.name == name and cell.example.get("score") is not None
+    ]
+    return fmean(scores) if scores else None
+
+
+class Group:
+    """A test with its scores and questions, for the templates.
+
+    `questions` is the HTML of the questions, which `_render_questions` adds.
+    """
+
+    def __init__(self, test: Mapping[str, Any], rows: Sequence[QuestionRow], filters: Filters) -> None:
+        self.test = test
+        self.rows = rows
+        self.name: str = test_name(test)
+        self.anchor: str = f"t-{sha256(test['nodeid'].encode(errors='replace')).hexdigest()[:10]}"
+        self.notes: list[str] = [line.strip() for line in note_lines(test)]
+        self.questions: list[Markup] = []
+        self.columns: list[str] = list(dict.fromkeys(cell.name for row in rows for cell in row.cells))
+        self._tags = _slice_tags(rows)
+        self._filters = filters
+        self.scores: list[ScoreView] = [ScoreView(entry) for entry in test["scores"]]
+
+    @property
+    def is_wide(self) -> bool:
+        """True if the scores of a question fit into columns."""
+        return len(self.columns) <= MAX_COLUMNS
+
+    @property
+    def failed_otherwise(self) -> bool:
+        """True if no threshold of the test failed, so that only the message says why the test failed."""
+        return not any(entry["verdict"] in FAILING_VERDICTS for entry in self.test["scores"])
+
+    def tokens(self, row: QuestionRow) -> str:
+        """Return the tokens by which a question is filtered, separated by spaces."""
+        tokens = [state or "same" for state in sorted(row.states or {""})]
+        for kind, key in (("case", "case"), ("lost by", "lost_by")):
+            tokens += [self._filters.token(kind, value) for value in row.example_values(key)]
+        tokens += [
+            self._filters.token(f"tag {name}", value) for name, value in row.tags if name in self._tags
+        ]
+        return " ".join(tokens)
+
+    @property
+    def heat(self) -> Iterator[tuple[str, list[tuple[str, int, list["HeatCell | None"]]]]]:
+        """Yield each tag with a table: each value of the tag, its number of questions, and a cell for each score."""
+        overall_means = [mean_of(self.rows, name) for name in self.columns]
+        for tag in self._tags if self.columns else ():
+            rows_by_value: dict[str, list[QuestionRow]] = {}
+            for row in self.rows:
+                for name, value in row.tags:
+                    if name == tag:
+                        rows_by_value.setdefault(value, []).append(row)
+            table = [
+                (
+                    value,
+                    len(rows),
+                    [
+                        HeatCell.from_rows(rows, name, overall)
+                        for name, overall in zip(self.columns, overall_means, strict=True)
+                    ],
+                )
+                for value, rows in rows_by_value.items()
+            ]
+            yield tag, sorted(table, key=_heat_sort_key)
+
+
+def _heat_sort_key(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float, str]:
+    """Return the sort key of a slice: slices with the lowest mean come first, slices without a score last."""
+    means = [cell.mean for cell in line[2] if cell is not None]
+    return min(means, default=inf), line[0]
+
+
+def _slice_tags(rows: Iterable[QuestionRow]) -> list[str]:
+    """Return the names of the tags that have at most `MAX_TAG_VALUES` different values."""
+    values_by_tag: dict[str, set[str]] = {}
+    for row in rows:
+        for name, value in row.tags:
+            values_by_tag.setdefault(name, set()).add(value)
+    return sorted(name for name, values in values_by_tag.items() if len(values) <= MAX_TAG_VALUES)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The number of questions that are not shown in full.
+
+    Attributes:
+        passages: number of questions that are shown without their passages.
+        questions: number of questions that are not shown.
+        of: number of all questions.
+    """
+
+    passages: int
+    questions: int
+    of: int
+
+
+def _render_questions(groups: Sequence[Group]) -> LeftOut:
+    """Add the HTML of the questions to their groups, within `MAX_QUESTION_BYTES`.
+
+    The worst questions have precedence. All questions get a brief form, as far as they fit; then questions get their
+    full form, as far as it fits.
+    """
+    template = environment().get_template("question.html")
+    rows = [(group, row) for group in groups for row in group.rows]
+    texts: dict[int, Markup] = {}
+    total = 0
+    order = sorted(range(len(rows)), key=lambda index: rows[index][1].order)
+
+    def render_row(index: int, *, full: bool) -> Markup:
+        group, row = rows[index]
+        values = {"q": row, "columns": group.columns, "tokens": group.tokens(row), "full": full}
+        return Markup(template.render(values))  # noqa: S704 - the template escapes all texts
+
+    for index in order:
+        text = render_row(index, full=False)
+        size = _byte_size(text)
+        if total + size > MAX_QUESTION_BYTES:
+            break
+        texts[index] = text
+        total += size
+    full = 0
+    for index in order[: len(texts)]:
+        if total > FULL_SHARE * MAX_QUESTION_BYTES:
+            break
+        # A question whose passages alone exceed the limit is not rendered.
+        passage_chars = sum(
+            len(passage.get("text") or "") for passage in rows[index][1].entry.get("retrieved", ())
+        )
+        if total + passage_chars <= MAX_QUESTION_BYTES:
+            text = render_row(index, full=True)
+            size = _byte_size(text) - _byte_size(texts[index])
+            if total + size <= MAX_QUESTION_BYTES:
+                texts[index] = text
+                total += size
+                full += 1
+    for index in sorted(texts):
+        rows[index][0].questions.append(texts[index])
+    return LeftOut(len(texts) - full, len(rows) - len(texts), len(rows))
+
+
+def _byte_size(text: str) -> int:
+    """Return the number of bytes of a text in UTF-8."""
+    return len(text.encode("utf-8", "replace"))
+
+
+def _matrix_view(matrix: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a matrix for its template, with the columns of system names, and the largest mean of each score."""
+    cells = zip(*(row["cells"] for row in matrix["rows"]), strict=True)
+    return {
+        **matrix,
+        "systems": system_names(matrix["rows"]),
+        "max_means": [
+            max((cell["mean"] for cell in column if cell is not None), default=0.0) for column in cells
+        ],
+    }
+
+
+def _ratings_view(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table of ratings for its template, with the ends of the axis of its intervals, and the pair matrix."""
+    ends = [end for row in table["systems"] for end in row["ci95"]]
+    names, cells = pairs_table(table)
+    return {
+        **table,
+        "text": ratings_text(table),
+        "low": min(ends, default=0.0),
+        "high": max(ends, default=1.0),
+        "pairs_text": PAIRS,
+        "names": names,
+        "cells": cells,
+        "notes": list(pairs_notes(table)),
+    }

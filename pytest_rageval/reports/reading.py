@@ -1,0 +1,54 @@
+"""Reads JSON reports for the commands `diff`, `merge` and `badge`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from pytest_rageval.core.document import ReportDocument
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.shape import check_shape, read_json
+from pytest_rageval.reports.build import SCHEMA
+
+__all__ = ["check_report", "is_report", "read_report"]
+
+
+def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
+    """Return the document of a JSON report, whose content is checked against `ReportDocument`.
+
+    Args:
+        path: path of the report.
+        remedy: the last line of error messages; default: the command that writes a report.
+
+    Raises:
+        InputError: the file cannot be read, is not a JSON report, or has another schema than this version reads.
+    """
+    if remedy is None:
+        remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
+    document = read_json(path, "report", remedy)
+    if isinstance(document, dict) and isinstance(document.get("tests"), dict):
+        # A command that writes a report to this path would destroy the baseline.
+        raise InputError(
+            f"{path} is a baseline, not a JSON report of pytest-rageval.\n"
+            "Write a report to another file: pytest --rageval-report report.json"
+        )
+    if not is_report(document):
+        raise InputError(f"{path} is not a JSON report of pytest-rageval: it has no list `tests`.\n{remedy}")
+    if document.get("schema") != SCHEMA:
+        raise InputError(
+            f"The report {path} has schema {document.get('schema')!r:.40}; this version reads {SCHEMA}.\n{remedy}"
+        )
+    check_report(path, document, remedy)
+    return document
+
+
+def check_report(path: Path, document: object, remedy: str, kind: Any = ReportDocument) -> None:
+    """Raise InputError if a document is not of a type of reports; the message has the place of the first difference."""
+    try:
+        check_shape(document, kind)
+    except ValueError as error:
+        raise InputError(f"{path} is not a JSON report of pytest-rageval: {error}.\n{remedy}") from None
+
+
+def is_report(document: object) -> TypeGuard[dict[str, Any]]:
+    """Return True if a JSON document has the list `tests`, as reports have."""
+    return isinstance(document, dict) and isinstance(document.get("tests"), list)

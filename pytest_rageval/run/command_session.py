@@ -1,0 +1,57 @@
+"""Settings and session of a command that sends requests to models: `judge`, `gateway`, `evalset generate`/`nuggets`."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from pytest_rageval.core.options import OPTIONS, Settings, resolve
+from pytest_rageval.lib.secret import StoreURL
+from pytest_rageval.models.rate_limits import StallNotifier
+from pytest_rageval.run.console import echo, echo_err, format_count
+from pytest_rageval.run.plugin_stores import stores_for
+from pytest_rageval.run.registry import Registry
+from pytest_rageval.run.session import Session
+
+__all__ = ["command_settings", "echo_request_count", "registry_for", "session_for"]
+
+
+def command_settings(options: argparse.Namespace, **overrides: Any) -> Settings:
+    """Return the settings from the command's arguments, pyproject.toml, the environment and the defaults.
+
+    Args:
+        options: the parsed arguments; they include some of the plugin's options.
+        overrides: values of plugin options that replace those in `options`.
+
+    Raises:
+        InputError: a value cannot be used.
+    """
+    values = {option.name: getattr(options, option.name, None) for option in OPTIONS} | overrides
+    here = Path.cwd()
+    return resolve(values, {}, os.environ, invoked_in=here, root=here)
+
+
+def session_for(settings: Settings) -> Session:
+    """Return a session that reports stalled requests on stderr; the caller closes it.
+
+    Raises:
+        InputError: as for `registry_for`.
+    """
+    return Session(settings, registry=registry_for(settings.cache_location), tick=StallNotifier(echo_err))
+
+
+def registry_for(place: Path | StoreURL) -> Registry:
+    """Return a registry with the store factories for a cache place (see `stores_for`).
+
+    Raises:
+        InputError: a conftest.py or plugin that adds a store cannot be imported, or its hook raises.
+    """
+    registry = Registry()
+    registry.stores.update(stores_for(place))
+    return registry
+
+
+def echo_request_count(session: Session) -> None:
+    """Print the number of replies that the session requested, and how many were cached and live."""
+    usage = session.usage
+    echo(f"{format_count(usage.requests, 'reply')}: {usage.cached:,} cached, {usage.live:,} live")

@@ -1,0 +1,393 @@
+"""The inputs of tests: markers, eval sets, the user's components, and the pipelines that tests share."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from zlib import crc32
+
+from pytest_rageval.answers.comparators import MEASURES, MeasureSettings
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import EvalSet
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.user_code import PlanStub, UserCallable, is_built_in, is_cached
+from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
+from pytest_rageval.evalsets.loading import find_file
+from pytest_rageval.evalsets.records import check_evalset
+from pytest_rageval.lib.spool import Spool
+from pytest_rageval.retrievers import adapt_retriever
+from pytest_rageval.run.registry import PluginComparator, Registry
+from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
+
+if TYPE_CHECKING:
+    from pytest_rageval.answers.judge.protocol import Judge
+    from pytest_rageval.extensions.calibration.human_labels import HumanLabels
+    from pytest_rageval.models.generator import Generator
+    from pytest_rageval.run.default_components import DefaultGenerator
+
+__all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
+
+UNCACHED_FUNCTION: Final = (
+    "answers of {}, your own function, are cached within this run only (rageval_llm.cached caches them)"
+)
+"""A remark on a function of the user, named by `{}`."""
+
+BYPASSED_GATEWAY: Final = (
+    "answers of {}, your own function: no request came to the gateway, and they are cached within this run only "
+    "(has its client a base URL of its own?)"
+)
+"""A remark on a function of the user, named by `{}`, in a run with `--rageval-gateway`."""
+
+CIRCULAR_JUDGE: Final = (
+    "the retriever calls {}, which also judges: verdicts on what its own model found may be inflated (arXiv "
+    "2412.17156, 2503.19092; --rageval-judge-model names another)"
+)
+"""A remark on a retriever that uses the judge's model, named by `{}`."""
+
+
+class Marker(Protocol):
+    """The interface of a marker's arguments, such as `pytest.Mark`."""
+
+    @property
+    def args(self) -> tuple[Any, ...]: ...
+    @property
+    def kwargs(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTest:
+    """A test, as far as the session needs it: the session does not import pytest.
+
+    Attributes:
+        nodeid: node id of the test, equal in all processes of a run.
+        path: path of the test's file.
+        root: root directory of the run.
+        markers: function that returns the test's markers with a given name, the closest first.
+        collected: function that returns the node ids of all tests of the run.
+        record_property: function that records a named number for JUnit reports.
+        argument: command-line argument that runs the test from the folder of this run; default: the node id.
+        merge: the `rageval merge` command, if the test was merged from shards; empty in a run.
+        reference: function that returns the reference retriever, which `max_ratio` compares times with.
+        repeated: whether pytest-repeat runs the test several times, under different node ids.
+        siblings: function that returns the markers `rageval_threshold` by node id, of the selected tests with the same
+            function and eval set.
+    """
+
+    nodeid: str
+    path: Path
+    root: Path
+    markers: Callable[[str], Sequence[Marker]]
+    collected: Callable[[], Collection[str]]
+    record_property: Callable[[str, float], None]
+    argument: str = ""
+    merge: str = ""
+    reference: Callable[[], object] = lambda: None
+    repeated: bool = False
+    siblings: Callable[[], Mapping[str, Sequence[Marker]]] = dict
+
+    @property
+    def bases(self) -> tuple[Path, Path]:
+        """The folders in which relative paths of the test's markers are searched."""
+        return self.root, self.path.parent
+
+
+class Sources:
+    """A cache of eval sets and human labels: each file is read once.
+
+    Args:
+        formats: the formats of eval sets by name.
+    """
+
+    def __init__(self, formats: Mapping[str, Format]) -> None:
+        self._formats = formats
+        self._evalsets: dict[tuple[Path, str], EvalSet] = {}
+        self._checked: dict[int, tuple[EvalSet, EvalSet]] = {}
+        self._labels: dict[Path, HumanLabels] = {}
+
+    def evalset(
+        self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, Any] | None = None
+    ) -> EvalSet:
+        """Return the eval set of a marker.
+
+        Args:
+            source: the argument of the marker: a path, an `EvalSet`, or records.
+            bases: folders in which a relative path is searched, in this order.
+            keywords: `format`, `sample`, `seed`, `stratify`, and the options of the format.
+
+        Raises:
+            InputError: the file, the `EvalSet` or the records cannot be used, or the source has an unknown type.
+        """
+        options = LoadOptions.parse(keywords or {})
+        if isinstance(source, EvalSet):
+            if keywords:
+                raise InputError(
+                    "rageval_evalset has an EvalSet, which is used unchanged: "
+                    f"{', '.join(keywords)} would have no effect."
+                )
+            if id(source) not in self._checked:
+                # A reference to the source prevents that another object gets its id.
+                self._checked[id(source)] = source, check_evalset(source)
+            return self._checked[id(source)][1]
+        if isinstance(source, str | Path):
+            path = find_file("eval set", source, bases=bases)
+            key = (path, repr(options))
+            if key not in self._evalsets:
+                self._evalsets[key] = load(path, options, formats=self._formats)
+            return self._evalsets[key]
+        records = load_records(source, options)
+        if records is None:
+            raise InputError(
+                f"rageval_evalset needs the path of an eval set, found {type(source).__name__}.\n"
+                'Write rageval_evalset("evals/support.jsonl"); or give a list of dicts, a data frame, a Dataset, or an '
+                "EvalSet."
+            )
+        return records
+
+    def labels(self, source: str | Path, *, bases: Sequence[Path]) -> "HumanLabels":
+        """Return the human labels of a file; `bases` and errors as for `evalset`."""
+        from pytest_rageval.extensions.calibration.human_labels import load_labels  # noqa: PLC0415 - few tests have labels
+
+        def is_file(path: Path) -> bool:
+            return path.exists() and not path.is_dir()
+
+        path = find_file("labels file", source, bases=bases, accepts=is_file)
+        if path not in self._labels:
+            self._labels[path] = load_labels(path)
+        return self._labels[path]
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The values of the user's fixtures.
+
+    Attributes:
+        retriever: the retriever under test.
+        generator: the generator; by default a `DefaultGenerator`.
+        judge: the judge; by default a `DefaultJudge`.
+        reference: a retriever that the times of the retriever are compared with; None if no threshold needs it.
+        executor: the executor in whose processes both retrievers run; None to run them in this process.
+    """
+
+    retriever: object
+    generator: object
+    judge: object
+    reference: object = None
+    executor: object = None
+
+    @property
+    def user_defined(self) -> list[str]:
+        """Those of "generator" and "judge" that are the user's own, which the settings do not describe."""
+        components = {"generator": self.generator, "judge": self.judge}
+        return [name for name, component in components.items() if not is_built_in(component)]
+
+    @property
+    def lacks_fingerprint(self) -> bool:
+        """True if a generator or judge of the user has no `fingerprint`, so that its changes cannot be detected."""
+        return any(
+            not is_built_in(component) and not isinstance(getattr(component, "fingerprint", None), str)
+            for component in (self.generator, self.judge)
+        )
+
+
+class Pipelines:
+    """A cache of pipelines: tests with the same components share one pipeline and its repeats.
+
+    Args:
+        settings: the resolved options.
+        registry: the adapters, comparators and measures of this package and of plugins.
+        loop: the event loop in which the user's functions run.
+        cached: function that returns the number of cached replies so far.
+        spool: the temporary file for the results of pipelines.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: Registry,
+        loop: BackgroundEventLoop,
+        cached: Callable[[], int],
+        spool: Spool,
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._loop = loop
+        self._cached = cached
+        self._spool = spool
+        self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
+        self._drawn: dict[tuple[Pipeline, DrawSettings], list[Pipeline]] = {}
+        self._user_functions: list[UserCallable] = []
+        self._planned_calls = Counter[str]()
+        self._judged: set[Pipeline] = set()
+
+    def get(self, components: Components) -> Pipeline:
+        """Return the pipeline of these components, for the first of all repeats."""
+        return self.with_repeats(components)[0]
+
+    def with_repeats(self, components: Components) -> list[Pipeline]:
+        """Return the pipeline of these components, then one for each further repeat, with new replies of models."""
+        key = tuple(id(getattr(components, field.name)) for field in fields(components))
+        if key not in self._pipelines:
+            first = self._build(components)
+            repeats = [first.repetition(n) for n in range(1, self._settings.repeat)]
+            # A reference to the components prevents that other objects get their ids.
+            self._pipelines[key] = components, [first, *repeats]
+        return self._pipelines[key][1]
+
+    def for_draws(self, components: Components, draws: DrawSettings) -> list[Pipeline]:
+        """Return one pipeline per repeat and drawn answer.
+
+        The temperature applies to the default generator only: the user's own generator has its own temperature.
+        """
+        generator: Generator | None = None
+        if draws.temperature is not None and "generator" not in components.user_defined:
+            generator = cast("DefaultGenerator", components.generator).with_temperature(draws.temperature)
+        else:
+            draws = draws._replace(temperature=None)
+        pipelines: list[Pipeline] = []
+        for pipeline in self.with_repeats(components):
+            if draws == DEFAULT_DRAWS:
+                pipelines.append(pipeline)
+                continue
+            if (pipeline, draws) not in self._drawn:
+                self._drawn[pipeline, draws] = pipeline.draw_pipelines(generator or pipeline.generator, draws)
+            pipelines += self._drawn[pipeline, draws]
+        return pipelines
+
+    def with_new_replies(self, pipeline: Pipeline, run: str) -> Pipeline:
+        """Return a pipeline over the same rankings whose requests are unique to a run, so that no reply is cached."""
+        from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE  # noqa: PLC0415 - see session
+
+        return pipeline.repetition(FIRST_RUN_LOCAL_SAMPLE + crc32(run.encode()))
+
+    @property
+    def rankings(self) -> tuple[int, int]:
+        """The number of requested rankings, and the number of completed ones."""
+        # Repeats share the rankings of the first pipeline.
+        firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
+        return sum(first.total_rankings for first in firsts), sum(first.finished_rankings for first in firsts)
+
+    @property
+    def share_begun(self) -> float:
+        """The share of the examples of model-based scores whose evaluation has begun; 1 if there are none.
+
+        Only begun examples have sent requests.
+        """
+        all_pipelines = [
+            pipeline for _, pipelines in list(self._pipelines.values()) for pipeline in pipelines
+        ]
+        begun = sum(pipeline.started_examples for pipeline in all_pipelines)
+        waiting = sum(pipeline.waiting_examples for pipeline in all_pipelines)
+        return begun / (begun + waiting) if begun else 1.0
+
+    def note_judged(self, pipeline: Pipeline) -> None:
+        """Note that a score of this pipeline uses the judge, for `circular_judge_remarks`."""
+        self._judged.add(pipeline)
+
+    def circular_judge_remarks(self, served: Mapping[tuple[str, str], Collection[str]]) -> Counter[str]:
+        """Return remarks on retrievers that use the judge's model, with the number of their requests to it.
+
+        Args:
+            served: the names that servers reported, by model and address. Two models are the same if a server reported
+                the same name for both.
+        """
+
+        def with_served_names(models: Iterable[str]) -> set[str]:
+            names = set(models)
+            return names.union(*(reported for (model, _), reported in list(served.items()) if model in names))
+
+        remarks: Counter[str] = Counter()
+        for pipeline in list(self._judged):
+            if completion_counts := getattr(pipeline.retriever, "completion_counts", None):
+                judge_names = with_served_names(pipeline.judge.model_names)
+                for model, count in list(completion_counts.items()):
+                    if not judge_names.isdisjoint(with_served_names([model])):
+                        remarks[CIRCULAR_JUDGE.format(model)] += count
+        return remarks
+
+    def user_function_remarks(self, *, application_sent_requests: bool) -> Counter[str]:
+        """Return remarks on the user's functions whose results are not cached, with the number of their calls.
+
+        Args:
+            application_sent_requests: True if the application under test has used the gateway. The gateway caches the
+                replies that the results of the user's functions depend on.
+        """
+        behind_gateway = self._settings.gateway and application_sent_requests
+        remark = BYPASSED_GATEWAY if self._settings.gateway else UNCACHED_FUNCTION
+        uncached = (
+            function
+            for function in (() if behind_gateway else self._user_functions)
+            if function.calls and not is_cached(function.function)
+        )
+        calls = Counter({remark.format(function.name): function.calls for function in uncached})
+        return self._planned_calls + calls
+
+    def _build(self, components: Components) -> Pipeline:
+        settings, registry, reference = self._settings, self._registry, components.reference
+        adapted = partial(
+            adapt_retriever,
+            loop=self._loop,
+            adapters=registry.adapters,
+            executor=components.executor,
+            id_path=settings.document_id or "",
+        )
+        measure_settings = MeasureSettings(settings.encoder, settings.bleu_smoothing)
+        return Pipeline(
+            adapted(components.retriever),
+            self._adapt_generator(components.generator),
+            self._adapt_judge(components.judge),
+            comparator=settings.comparator,
+            measures=measure_settings.configure(registry.measures),
+            measure_settings=measure_settings,
+            comparators={
+                name: PluginComparator(name, comparator, self._loop)
+                for name, comparator in registry.comparators.items()
+            },
+            seed=settings.seed,
+            match_share=settings.match_share,
+            document_id=settings.document_id or "",
+            both_orders=settings.both_orders,
+            has_custom_judge=bool(
+                "judge" in components.user_defined
+                or registry.comparators
+                or registry.measures.keys() - MEASURES.keys()
+            ),
+            reference=None if reference is None else adapted(reference, name="rageval_reference_retriever"),
+            cached_replies=self._cached,
+            spool=self._spool,
+        )
+
+    def _adapt_generator(self, generator: object) -> "Generator":
+        if is_built_in(generator):
+            return cast("Generator", generator)
+        from pytest_rageval.models.generator import adapt_generator  # noqa: PLC0415 - most runs use the default generator
+
+        return cast("Generator", self._adapt("rageval_generator", generator, adapt_generator))
+
+    def _adapt_judge(self, judge: object) -> "Judge":
+        if is_built_in(judge):
+            return cast("Judge", judge)
+        from pytest_rageval.answers.judge.user_judge import adapt_judge  # noqa: PLC0415 - most runs use the default judge
+
+        return cast("Judge", self._adapt("rageval_judge", judge, adapt_judge))
+
+    def _adapt(
+        self, name: str, component: object, adapt: Callable[[object, BackgroundEventLoop], Any]
+    ) -> object:
+        """Return the adapted component of the user.
+
+        A plan sends no requests and cannot know the requests of a user's function: the function is replaced by a stub
+        that counts its calls.
+        """
+        adapted = adapt(component, self._loop)
+        if not self._settings.plan:
+            self._user_functions.append(adapted.user)
+        elif not is_cached(component):
+
+            def count(remark: str) -> None:
+                self._planned_calls[remark] += 1
+
+            return adapt(PlanStub(name, component, count), self._loop)
+        return adapted

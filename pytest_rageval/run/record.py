@@ -1,0 +1,262 @@
+"""`ShardRecord`: the outcomes of one test in one shard, and what they depend on, for `rageval merge`."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from typing import Any, Final
+
+from pytest_rageval.core.conversation import conversation_text, history_of
+from pytest_rageval.core.data import EvalSet
+from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.outcome import Outcome, Score, Spec
+from pytest_rageval.evalsets.sampling import select_subset
+from pytest_rageval.extensions.calibration.calibration import Bounds, Calibration
+from pytest_rageval.extensions.calibration.gate import corrected_by
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.reports.build import Notes, error_entry, evalset_entry, score_entry
+from pytest_rageval.run.base import score_request_of
+from pytest_rageval.run.inputs import Components, MarkedTest
+from pytest_rageval.run.registry import SCORES, PluginScore
+from pytest_rageval.run.serialization import Serializer
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.definition import ScoreDef
+from pytest_rageval.scores.pipeline import ScoreRequest
+from pytest_rageval.stats.intervals import UNIT
+
+__all__ = ["FORMAT", "VERDICT_SETTINGS", "ShardRecord", "shard_entry"]
+
+FORMAT: Final = 1
+"""The version of those parts of a shard's report that only a merge reads."""
+
+VERDICT_SETTINGS: Final = (
+    "comparator", "match_share", "judge_votes", "both_orders", "max_unscored", "require_baseline", "allow_missing",
+    "baseline_ref", "max_removed", "family", "inconclusive", "repeat", "sample", "seed", "cutoffs", "draws",
+    "llm_reteval_draws",
+)  # fmt: skip
+"""The settings that verdicts depend on."""
+
+MARKERS: Final = ("rageval_threshold", "rageval_calibration")
+
+Runs = Sequence[Sequence[Outcome]] | RagevalError
+
+
+def shard_entry(settings: Settings, **details: Any) -> dict[str, Any]:
+    """Return the key `shard` of a shard's report, which contains the `details` too."""
+    return {
+        "format": FORMAT,
+        "index": settings.shard_index,
+        "of": settings.shard_count,
+        "package": version("pytest-rageval"),
+        "settings": {name: getattr(settings, name) for name in VERDICT_SETTINGS},
+        **details,
+    }
+
+
+class ShardRecord:
+    """The record of one test in one shard.
+
+    Args:
+        session: the session that the test runs in.
+        components: the user's retriever, generator and judge.
+        test: the test and its markers.
+        whole: the test's whole eval set, of which the shard has a part.
+        warning: a warning about the eval set, for the report; default: none.
+
+    Attributes:
+        problems: the errors of scores and calibrations so far.
+        is_complete: True if the record has each score of the test, or its error.
+    """
+
+    def __init__(
+        self, session: Session, components: Components, test: MarkedTest, whole: EvalSet, warning: str = ""
+    ) -> None:
+        self._session = session
+        self._components = components
+        self._test = test
+        self._sampled = select_subset(whole, sample=session.settings.sample)
+        self._part = session.part_of(whole)
+        self._warning = warning
+        self._serializer = Serializer()
+        self._scores: dict[tuple[ScoreRequest, bool], Mapping[str, Any]] = {}
+        self._calibrations: list[Mapping[str, Any]] = []
+        self._calls: list[Mapping[str, Any]] = []
+        # The ids of examples whose ranking is in an outcome, and the largest k of these rankings.
+        self._with_ranking: set[str] = set()
+        self._largest_k = 0
+        self.problems: list[str] = []
+        self.is_complete: bool = False
+
+    def add_score(self, request: ScoreRequest, runs: Runs, *, compared: bool) -> None:
+        """Record the outcomes of a score, or its error.
+
+        Args:
+            request: the score.
+            runs: the outcomes of the run and of each repeat; or the error.
+            compared: True if the reference retriever was timed beside.
+        """
+        entry = {"request": list(request), "compared": compared, **self._definition(request)}
+        try:
+            fingerprint = self._session.fingerprint(self._components, request)
+            text = self._session.pipelines.get(self._components).comparison(request.comparator).text
+            prompts = self._session.prompts(self._components, request)
+        except RagevalError as error:
+            runs = runs if isinstance(runs, RagevalError) else error
+        else:
+            serialized = self._serializer.serialize(fingerprint)
+            entry |= {"fingerprint": serialized, "comparison": text, "prompts": prompts}
+        if isinstance(runs, RagevalError):
+            self.problems.append(str(runs))
+            entry["error"] = str(runs)
+        else:
+            entry["runs"] = [self._serializer.serialize(list(run)) for run in runs]
+            for outcome in runs[0]:
+                ranking = outcome.evidence.ranking
+                if ranking is not None:
+                    self._largest_k = max(self._largest_k, ranking.k)
+                    self._with_ranking.add(outcome.example.id)
+        self._scores[request, compared] = entry
+
+    def add_call(self, spec: str, keywords: Mapping[str, Any]) -> None:
+        """Record a call of `rageval.score`."""
+        self.is_complete = True
+        self._calls.append({"spec": spec, "keywords": self._serializer.serialize(keywords)})
+
+    def add_calibrations(self, thresholds: Sequence[Threshold]) -> None:
+        """Record the judge's verdicts on labelled items; only the first shard requests them.
+
+        Labelled items are not questions of the eval set, so they are not split into shards.
+        """
+        option = self._session.settings.calibration
+        corrected: dict[tuple[str | Any, str | None], set[str]] = {}
+        for marker in reversed(self._test.markers("rageval_calibration")):
+            bounds = Bounds.parse(marker.args, marker.kwargs)
+            corrected[bounds.labels, bounds.comparator] = {"answers", "pairs", "passages"}
+        for threshold in thresholds if option is not None else ():
+            kind = corrected_by(self._session, threshold)
+            if kind is not None:
+                # The judge has judged the retrieved passages for the score itself: see `CalibrationGate.by_option`.
+                corrected.setdefault((option, threshold.comparator), set()).update({kind} - {"passages"})
+        for (source, comparator), kinds in (
+            corrected.items() if self._session.settings.shard_index == 1 else ()
+        ):
+            labels = self._session.sources.labels(source, bases=self._test.bases)
+            pipeline = self._session.pipelines.get(self._components)
+            entry = {
+                "source": str(source),
+                "comparator": comparator,
+                "comparison": pipeline.comparison(comparator).text,
+            }
+            try:
+                calibration = (
+                    self._session.calibrate(self._components, labels, comparator)
+                    if labels.kind in kinds
+                    else Calibration(labels, ())
+                )
+            except RagevalError as error:
+                self.problems.append(str(error))
+                self._calibrations.append({**entry, "error": str(error)})
+            else:
+                outcomes = self._serializer.serialize(list(calibration.outcomes))
+                labelled = self._serializer.serialize(calibration.labels)
+                self._calibrations.append({**entry, "labels": labelled, "outcomes": outcomes})
+
+    def unjudged_entry(self, threshold: Threshold, runs: Runs, notes: Notes) -> dict[str, Any]:
+        """Return the entry of a score for the report of this shard: over its questions, without a verdict."""
+        settings = self._session.settings
+        reason = f"shard {settings.shard_index}/{settings.shard_count}: judged after the merge"
+        if isinstance(runs, RagevalError):
+            return error_entry(threshold.spec, threshold, str(runs), notes)
+        outcomes, *repeats = runs
+        definition = self._session.definition(score_request_of(threshold))
+        try:
+            score = Score(
+                threshold.spec,
+                outcomes,
+                seed=settings.seed,
+                repeats=repeats,
+                scale=definition.scale or UNIT,
+                statistic=definition.statistic,
+            )
+            score = score.where(**threshold.where) if threshold.where else score
+        except RagevalError:
+            # The shard has no question, or no question of the slice.
+            return {**error_entry(threshold.spec, threshold, reason, notes), "verdict": None}
+        entry = score_entry(score, threshold, None, notes, spool=self._session.spool)
+        return {**entry, "reason": reason}
+
+    def serialize(self, *, shares_alpha: bool) -> dict[str, Any]:
+        """Return the key `shard` of the test's entry in the report: the record as plain data."""
+        places = {example.id: place for place, example in enumerate(self._sampled.examples)}
+        evalset = evalset_entry(self._sampled)
+        if self._warning:
+            evalset = {**evalset, "warnings": [*evalset.get("warnings", ()), self._warning]}
+        serialize, path, root = self._serializer.serialize, self._test.path, self._test.root
+        entry = {
+            "file": path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name,
+            "evalset": evalset,
+            "places": [places[example.id] for example in self._part.examples],
+            "examples": serialize(list(self._part.examples)),
+            "markers": {
+                name: [
+                    {"args": serialize(list(marker.args)), "kwargs": serialize(marker.kwargs)}
+                    for marker in self._test.markers(name)
+                ]
+                for name in MARKERS
+            },
+            "shares_alpha": shares_alpha,
+            "scores": list(self._scores.values()),
+            "calibrations": self._calibrations,
+            "calls": self._calls,
+            "served": {model: sorted(names) for model, names in self._session.served.items()},
+        }
+        # The error of an invalid retriever is already the error of each score.
+        with suppress(RagevalError):
+            entry["received"] = sorted(self._session.received(self._components))
+            entry["verdicts"] = self._verdicts()
+            entry["rankings"] = self._rankings()
+        return {**entry, "table": self._serializer.table}
+
+    def _rankings(self) -> list[list[Any]]:
+        """Return the rankings that no outcome contains, each with the example's index in the shard."""
+        pipeline = self._session.pipelines.get(self._components)
+        return [
+            [place, self._serializer.serialize(ranking)]
+            for place, example in enumerate(self._part.examples)
+            if example.id not in self._with_ranking
+            and (ranking := pipeline.known_ranking(example, self._largest_k)) is not None
+        ]
+
+    def _verdicts(self) -> list[list[Any]]:
+        """Return the judge's verdicts on the shard's questions.
+
+        Each is a list: a digest of the judged texts, the example's index in the shard, and the verdict.
+        """
+        places = {example.full_question: place for place, example in enumerate(self._part.examples)}
+        judged = self._session.pipelines.get(self._components).recorded_verdicts
+        return [
+            [
+                digest([*map(str, texts), conversation_text(history_of(texts[0]))])[:16],
+                places[texts[0]],
+                verdict,
+            ]
+            for texts, verdict in judged.items()
+            if texts[0] in places
+        ]
+
+    def _definition(self, request: ScoreRequest) -> dict[str, Any]:
+        """Return the definition of a plugin's score, because a merge loads no plugins; empty for a built-in score."""
+        name = Spec.parse(request.spec).measure
+        if name in SCORES:
+            return {}
+        score: ScoreDef = self._session.definition(request)
+        return {
+            "definition": {
+                "name": name,
+                "asks": None if score.asks is None else sorted(score.asks),
+                "scale": self._serializer.serialize(score.scale),
+                "corrected_by": score.corrected_by,
+                "pooled": isinstance(score.evaluate, PluginScore),
+            }
+        }

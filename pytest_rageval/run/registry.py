@@ -1,0 +1,498 @@
+"""The scores by name, and the registry to which other plugins add, with checks of their functions' return values."""
+
+import asyncio
+import inspect
+import re
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib import import_module
+from itertools import chain
+from math import inf, isfinite
+from typing import Any, Final, Protocol, TypeVar, cast
+
+from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.concurrency.inline import require_loop
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import (
+    CallableError,
+    InputError,
+    QueryError,
+    RagevalError,
+    Unscored,
+    did_you_mean,
+    similar_names,
+    summary_line,
+)
+from pytest_rageval.core.options import KIND_PATTERN
+from pytest_rageval.core.outcome import Outcome, Relevance, Spec
+from pytest_rageval.core.user_code import (
+    CALL_ERRORS,
+    InvalidResult,
+    UserCallable,
+    as_number,
+    as_share,
+    is_async,
+    is_cancelled,
+)
+from pytest_rageval.evalsets import FORMATS, Format
+from pytest_rageval.evalsets.format import Shape
+from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.secret import SCHEME
+from pytest_rageval.models.stores import STORES, StoreFactory
+from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
+from pytest_rageval.scores.definition import KNOWN_DEPENDENCIES, ScoreDef
+from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore, ScoreRequest
+
+__all__ = [
+    "DEFAULT_CUTOFF",
+    "SCORES",
+    "SCORE_MODULES",
+    "PluginComparator",
+    "PluginMeasure",
+    "PluginScore",
+    "Registry",
+    "Report",
+    "resolve",
+]
+
+SCORE_MODULES: Final[Mapping[str, Collection[str]]] = {
+    "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
+    "retrieval_cost": ("steps", "retrieval", "context", "latency"),
+    "llm_reteval": ("llm_reteval",),
+    "answer": ("answer",),
+    "arena": ("arena",),
+    "passage_labels": ("erag", "contains", "relevance", "udcg", "provenance"),
+    "sufficiency": ("sufficient",),
+    "rel_recall": ("rel_recall", "rel"),
+    "judged": ("judged",),
+    "nuggets": ("nuggets", "answer.nuggets"),
+}
+"""For each module that defines scores, the first parts of their names, or whole names; in the order of messages."""
+
+
+@cache
+def _scores_in(module_name: str) -> Mapping[str, ScoreDef]:
+    """Return the scores that a module defines, by name."""
+    module = import_module(f"pytest_rageval.scores.{module_name}")
+    return {score.name: score for score in module.SCORES}
+
+
+class _BuiltInScores(Mapping[str, ScoreDef]):
+    """The built-in scores by name. A module is imported when one of its scores is used."""
+
+    def __getitem__(self, name: str) -> ScoreDef:
+        # A whole name takes precedence over its first part.
+        for part in (name, name.partition(".")[0]):
+            for module_name, parts in SCORE_MODULES.items():
+                if part in parts:
+                    return _scores_in(module_name)[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(map(_scores_in, SCORE_MODULES))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+SCORES: Final[Mapping[str, ScoreDef]] = _BuiltInScores()
+
+Report = Callable[[Mapping[str, Any]], str | Iterable[str]] | Callable[[Mapping[str, Any], str], str | None]
+"""A function that writes a report from all results, in the structure of the JSON report.
+
+The function for a file returns the text of the file, or an iterable of its parts. The function for an address also
+receives the text after the scheme; it sends the report, and may return a text for the summary.
+"""
+
+WORD_PATTERN: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
+"""The names that can be used in the expression of a comparator."""
+
+OPERATORS: Final = frozenset({"and", "or", "not"})
+
+T = TypeVar("T")
+
+DEFAULT_CUTOFF: Final = 5
+"""The cut-off if neither the score nor any score that is requested with it has a cut-off."""
+
+MAX_SIMILAR_NAMES: Final = 5
+"""The number of similar names that are listed for an unknown score."""
+
+
+def resolve(
+    score_request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = DEFAULT_CUTOFF
+) -> tuple[ResolvedScore, ScoreDef]:
+    """Return the resolved score and its definition.
+
+    Args:
+        score_request: the score as the user writes it.
+        scores: the known scores by name.
+        k: the cut-off of a score that needs none and has none.
+
+    Raises:
+        InputError: the name is unknown or lacks a cut-off; or the score does not accept one of the keywords.
+    """
+    spec = Spec.parse(score_request.spec)
+    score = scores.get(spec.measure)
+    if score is None:
+        hint = did_you_mean(spec.measure, scores)
+        raise InputError(f"There is no score {spec.measure!r}.{hint}\n{_known_names(spec.measure, scores)}")
+    if spec.k is None and score.needs_k:
+        raise InputError(
+            f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
+        )
+    for keyword, text in score_request.keywords.items():
+        if keyword not in score.keywords | score.ignores:
+            takers = ", ".join(name for name, other in scores.items() if keyword in other.keywords)
+            raise InputError(f"{str(spec)!r} does not take {keyword}={text!r}. These scores do: {takers}.")
+    if Relevance.parse(score_request.relevant).by == "judge":
+        score = replace(score, asks=score.dependencies | {"relevant"})
+    resolved = ResolvedScore(
+        spec,
+        spec.k or k,
+        score_request.comparator,
+        score_request.label,
+        score_request.order if "order" in score.keywords else "rank",
+        score_request.relevant,
+    )
+    return resolved, score
+
+
+def _known_names(name: str, scores: Iterable[str]) -> str:
+    """Return a text with the scores that are similar to an unknown name, and where all scores are listed."""
+    similar = similar_names(name, scores, limit=MAX_SIMILAR_NAMES)
+    hint = f"Similar names: {', '.join(similar)}. " if similar else ""
+    added = [score for score in scores if score not in SCORES]
+    others = f"; other plugins add {', '.join(added)}" if added else ""
+    return f"{hint}`rageval scores` lists the built-in scores{others}."
+
+
+class UserComparator(Protocol):
+    """A comparator that a plugin adds."""
+
+    def compare(self, question: str, references: Sequence[str], prediction: str) -> Any:
+        """Return a number in [0, 1], True, False, or None for "no verdict"; or an awaitable of one of these."""
+
+
+class Registry:
+    """The built-in objects, and the objects that other plugins add with `pytest_rageval_register`.
+
+    Attributes:
+        scores: the scores by name, without a cut-off.
+        measures: the answer measures by name.
+        comparators: the added comparators by name. "judge", "graded" and "canonical" are not among them.
+        adapters: the adapters of retrievers, in the order in which they are tried.
+        formats: the formats of eval sets by name.
+        reports: the added writers of reports, by the suffix of the file's name, such as ".xml", or by the scheme of the
+            address, such as "mlflow:".
+        stores: the factories of reply stores, by the scheme of their URLs.
+    """
+
+    def __init__(self) -> None:
+        self.scores: ChainMap[str, ScoreDef] = ChainMap({}, cast("dict[str, ScoreDef]", SCORES))
+        self.measures: dict[str, AnswerMeasure] = dict(MEASURES)
+        self.comparators: dict[str, UserComparator] = {}
+        self.adapters: list[Adapter] = list(ADAPTERS)
+        self.formats: dict[str, Format] = dict(FORMATS)
+        self.reports: dict[str, Report] = {}
+        self.stores: dict[str, StoreFactory] = dict(STORES)
+
+    def add_score(
+        self,
+        name: str,
+        evaluate: Evaluation,
+        *,
+        asks: Collection[str] | None = None,
+        scale: tuple[float, float] | None = None,
+        separable: bool = False,
+    ) -> None:
+        """Add a score.
+
+        Args:
+            name: the name that users write, without the cut-off: NAME or NAME.PART.
+            evaluate: an async function `(run, examples, resolved)` that returns one outcome per example.
+            asks: the methods that the score depends on. A change of any other method leaves its baseline valid. The
+                values are "generate", "cite" and "explain" of the generator; "relevant", "sufficient", "prefer",
+                "support" and "rate CRITERION" of the judge; "compare" if the score uses `run.comparison`; and "label"
+                if it reads `resolved.label`. Default: the score may depend on all methods.
+            scale: the lowest and the highest value of an example. Values and bounds outside the scale are errors.
+                Default: the scale is unknown.
+            separable: whether the score of an example does not depend on the other examples, so that examples may be
+                scored in parts, as in shards and with early stop.
+
+        Raises:
+            InputError: the name is taken or not valid as the name of a score; or another argument is not valid.
+        """
+        if Spec.parse(name).measure != name:
+            raise InputError(f"add_score({name!r}): a score is added without its cut-off.")
+        unknown = sorted(set(asks or ()) - KNOWN_DEPENDENCIES)
+        if unknown:
+            raise InputError(
+                f"add_score({name!r}): unknown asks: {', '.join(map(repr, unknown))}.\n"
+                f"It can be: {', '.join(sorted(KNOWN_DEPENDENCIES))}."
+            )
+        if scale is not None and not scale[0] < scale[1]:
+            raise InputError(
+                f"add_score({name!r}): scale={scale!r} must be the lowest and the highest value, such as (0, 1)."
+            )
+        dependencies = None if asks is None else frozenset(asks)
+        # The outcomes of the score may have `Evidence.sizes`, which the report pools.
+        notes = Lazy("scores.rel_recall", "pooled_notes")
+        score = ScoreDef(
+            name, PluginScore(name, evaluate, scale), dependencies, scale, separable=separable, notes=notes
+        )
+        _add(self.scores, "score", name, score)
+
+    def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:
+        """Add an answer measure: the score `answer.NAME`, and NAME for comparators and labels.
+
+        Args:
+            name: the name, which must be a word.
+            measure: a plain function `(prediction, references)` that returns a number in [0, 1].
+
+        Raises:
+            InputError: the name is taken or not a word; or the function is async.
+        """
+        _check_word("add_answer_measure", name)
+        if is_async(measure):
+            raise InputError(
+                f"add_answer_measure({name!r}): the function is async, and an answer measure is a plain one.\n"
+                "Add it with add_comparator, as an object with an async compare(question, references, prediction)."
+            )
+        _check_free(self.comparators, "comparator", name)
+        score: ScoreDef = Lazy("scores.answer", "answer_measure_score")(name)
+        _add(self.scores, "score", score.name, score)
+        checked: AnswerMeasure = PluginMeasure(name, measure)
+        _add(self.measures, "answer measure", name, checked)
+
+    def add_comparator(self, name: str, comparator: UserComparator) -> None:
+        """Add a comparator, whose name can be used in `comparator=` and `label=`.
+
+        Args:
+            name: the name, which must be a word.
+            comparator: an object with the method `compare(question, references, prediction)`, sync or async, which
+                returns a number in [0, 1], True, False, or None for "no verdict".
+
+        Raises:
+            InputError: the name is taken or not a word; or the method is missing.
+        """
+        _check_word("add_comparator", name)
+        if not callable(getattr(comparator, "compare", None)):
+            raise InputError(
+                f"add_comparator({name!r}): {type(comparator).__name__} lacks the method "
+                "compare(question, references, prediction). Add it, sync or async."
+            )
+        _check_free({*self.measures, "judge", "graded", "canonical"}, "comparator", name)
+        _add(self.comparators, "comparator", name, comparator)
+
+    def add_retriever_adapter(
+        self, recognises: Callable[[object], bool], adapt: Callable[[Any], Callable[..., Any]]
+    ) -> None:
+        """Add an adapter for a kind of retriever. Adapters added later are tried first, built-in adapters last.
+
+        Args:
+            recognises: a function that returns whether an object is a retriever of this kind.
+            adapt: a function that returns, for such an object, a callable `(query, k)`, sync or async, that returns
+                documents.
+        """
+        self.adapters.insert(0, (recognises, adapt))
+
+    def add_format(
+        self,
+        name: str,
+        recognises: Callable[[Shape], bool],
+        read: Callable[..., Iterator[tuple[str, Any]]],
+    ) -> None:
+        """Add a format of eval sets. A format is recognised by the shape of a file, or chosen with `format=NAME`.
+
+        Args:
+            name: the name, which must be a word.
+            recognises: a function that returns whether a `Shape` is of this format. A `Shape` has the path, the
+                beginning of the file and its first record.
+            read: a generator function of a path and of keyword options that users may write in the marker. It yields
+                pairs of a place for error messages ("faq.xml line 3") and a record in the native form. It is called
+                again if the records are needed from the start.
+
+        Raises:
+            InputError: the name is taken.
+        """
+        _add(self.formats, "eval set format", name, Format(name, recognises, read))
+
+    def add_report(self, kind: str, write: Report) -> None:
+        """Add a report, or replace a built-in one: `--rageval-report results.xml`, `--rageval-report mlflow:NAME`.
+
+        Args:
+            kind: the suffix of the file's name, such as ".xml", or the scheme of an address, such as "mlflow:".
+            write: for a suffix, a function of all results, in the structure of the JSON report, that returns the text
+                of the file or an iterable of its parts. If it raises, the run fails, because an older file could be
+                mistaken for a report of this run. For a scheme, a function of all results and of the text after the
+                scheme; it sends the results within a bounded time, and may return a text for the summary. If it raises,
+                the run warns.
+
+        Raises:
+            InputError: the kind is not valid, or another plugin has added it.
+        """
+        if not KIND_PATTERN.fullmatch(kind):
+            raise InputError(
+                f"add_report({kind!r}): expected the suffix of a file, such as '.xml', or a scheme, such as 'mlflow:'."
+            )
+        _add(self.reports, "report", kind.lower() if kind.endswith(":") else kind, write)
+
+    def add_store(self, scheme: str, factory: StoreFactory) -> None:
+        """Add a store of replies: `--rageval-cache SCHEME://…`.
+
+        Args:
+            scheme: the scheme of the store's URLs: two or more lower-case letters, digits, plus signs, minus signs and
+                dots.
+            factory: a function `(url, namespace)` that opens the store, a
+                `pytest_rageval.models.stores.interface.ReplyStore`. It raises StoreError, or StoreAwayError if a server
+                does not answer. `url.secret` is the whole URL, `url.public` the URL for messages. The namespaces
+                "replies" and "embeddings" must be stored separately.
+
+        Raises:
+            InputError: the scheme is taken or not valid.
+        """
+        if scheme != scheme.lower() or not SCHEME.fullmatch(f"{scheme}:"):
+            raise InputError(
+                f"add_store({scheme!r}): a scheme is the part before :// in a URL, such as 'redis'."
+            )
+        _add(self.stores, "store", scheme, factory)
+
+
+def _check_word(call: str, name: object) -> None:
+    """Raise InputError unless a name can be used in an expression."""
+    if not isinstance(name, str) or not WORD_PATTERN.fullmatch(name) or name.lower() in OPERATORS:
+        raise InputError(
+            f"{call}({name!r}): the name cannot be used in an expression such as 'judge or em'.\n"
+            "A name is letters, digits and underscores, begins with a letter, and is none of "
+            f"{', '.join(sorted(OPERATORS))}. Choose another name."
+        )
+
+
+def _check_free(known: Collection[str], kind: str, name: str) -> None:
+    if name in known:
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise InputError(f"There is {article} {kind} {name!r} already. Choose another name.")
+
+
+def _add(known: MutableMapping[str, T], kind: str, name: str, item: T) -> None:
+    _check_free(known, kind, name)
+    known[name] = item
+
+
+class PluginComparator:
+    """A plugin's comparator, with checks of its return values.
+
+    Its `compare` is sync or async and returns a bool, a number in [0, 1], or None for "no verdict".
+    """
+
+    def __init__(self, name: str, comparator: UserComparator, loop: BackgroundEventLoop) -> None:
+        part = f"comparator {name!r}"
+        self._user = UserCallable(part, comparator.compare, loop, read=partial(_read_verdict, part))
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Call the comparator, see `UserComparator`; raise QueryError if it raised or returned another value."""
+        return cast("float", await self._user.call(question, list(references), prediction))
+
+
+def _read_verdict(name: str, verdict: object) -> float:
+    """Return a comparator's return value as a number in [0, 1]."""
+    if verdict is None:
+        raise Unscored(f"{name} gave no verdict")
+    value = as_share(verdict)
+    if value is None:
+        raise InvalidResult(
+            f"returned {verdict!r:.60}",
+            f"returned {verdict!r} for {{question}}.\n"
+            "Return True or False, a number between 0 and 1, or None for no verdict.",
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class PluginMeasure:
+    """A plugin's answer measure, with checks of its return values."""
+
+    name: str
+    measure: AnswerMeasure
+
+    def __call__(self, prediction: str, references: Sequence[str]) -> float:
+        """Call the measure, see `AnswerMeasure`; raise QueryError if it raised or returned no number in [0, 1]."""
+        part = f"answer measure {self.name!r}"
+        try:
+            returned = self.measure(prediction, references)
+        except (RagevalError, Unscored):
+            raise
+        except CALL_ERRORS as error:
+            message = str(CallableError.from_exception(f"{part} raised", error))
+            raise QueryError(message, f"{part} raised {summary_line(error)}", part=part) from error
+        value = as_share(returned)
+        if value is None:
+            reason = f"{part} returned {returned!r}"
+            raise QueryError(f"{reason}.\nReturn a number between 0 and 1.", reason, part=part)
+        return value
+
+
+@dataclass(frozen=True)
+class PluginScore:
+    """The evaluation of a plugin's score by an async function, with checks of its return values."""
+
+    name: str
+    evaluate: Callable[[Pipeline, Sequence[Example], ResolvedScore], Any]
+    scale: tuple[float, float] | None = None
+
+    async def __call__(
+        self, pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    ) -> list[Outcome]:
+        """Return one outcome per example, in the order of the examples, with a finite value or with a reason.
+
+        Raises:
+            CallableError: the function raised, or returned another value.
+        """
+        await require_loop()
+        try:
+            returned = self.evaluate(pipeline, examples, resolved)
+            is_async = inspect.isawaitable(returned)
+            # The function may use `asyncio.timeout`, which needs a task of its own.
+            outcomes = await asyncio.ensure_future(returned) if is_async else None
+        except RagevalError:
+            raise
+        except CALL_ERRORS as error:
+            if is_cancelled(error):
+                raise
+            raise CallableError.from_exception(f"score {self.name!r} raised", error) from error
+        if not is_async:
+            raise self._unusable(f"is not async: it returned {type(returned).__name__}")
+        if not isinstance(outcomes, list | tuple):
+            raise self._unusable(f"returned {type(outcomes).__name__}, and not a list of Outcome")
+        wrong_types = [type(item).__name__ for item in outcomes if not isinstance(item, Outcome)]
+        if wrong_types:
+            returned_type = f"a {type(outcomes).__name__} with {wrong_types[0]} in it"
+            raise self._unusable(f"returned {returned_type}, and not a list of Outcome")
+        if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
+            raise self._unusable(
+                f"returned {counted(len(outcomes), 'outcome')} for {counted(len(examples), 'example')}, "
+                "or not in their order"
+            )
+        return [self._check_value(outcome) for outcome in outcomes]
+
+    def _check_value(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with its value as a float; raise CallableError if the value is not on the scale."""
+        if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
+            return outcome
+        value = as_number(outcome.value)
+        low, high = self.scale or (-inf, inf)
+        if value is None or not isfinite(value) or not low <= value <= high:
+            raise self._unusable(f"returned {outcome.value!r} for example {outcome.example.id}")
+        return replace(outcome, value=value)
+
+    def _unusable(self, problem: str) -> CallableError:
+        scale = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
+        return CallableError(
+            f"score {self.name!r} {problem}.\nIts function must be async (run, examples, resolved) and return one "
+            f"Outcome per example, in their order: with a finite value{scale}, or with None and the reason as "
+            "`unscored` or `undefined`."
+        )

@@ -1,0 +1,254 @@
+"""`ReportEntryBuilder`: builds the entry of one test in the report: scores with their evidence, and warnings."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pytest_rageval.core.data import EvalSet, Example
+from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.outcome import Score, Spec
+from pytest_rageval.gate.judge import ThresholdResult
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.printable import printable
+from pytest_rageval.reports.build import entry_name, order_keys, sliced_name
+from pytest_rageval.run.base import score_request_of
+from pytest_rageval.run.inputs import Components, MarkedTest
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.definition import uniform_judge_warning
+from pytest_rageval.scores.pipeline import ScoreRequest
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.comparison import Comparison
+    from pytest_rageval.reports.retrieval import Retrieval
+
+__all__ = ["Evidence", "ReportEntryBuilder"]
+
+stratify_answers: Final = Lazy("scores.sufficiency", "stratify_answers")
+common_entry: Final = Lazy("reports.notes", "common_entry")
+common_items: Final = Lazy("reports.html.evidence", "common_items")
+evaluated_questions: Final = Lazy("reports.html.evidence", "evaluated_questions")
+explained_examples: Final = Lazy("reports.html.evidence", "explained_examples")
+retrieval_entry: Final = Lazy("reports.retrieval", "retrieval_entry")
+longest_retrievals: Final = Lazy("reports.retrieval", "longest_retrievals")
+retrieval_from_ranking: Final = Lazy("reports.retrieval", "retrieval_from_ranking")
+
+
+class Evidence(NamedTuple):
+    """The evidence behind a score's entry in the report.
+
+    Attributes:
+        score: the score, of the slice of the entry.
+        comparison: the comparison with the baseline; None if there is none.
+        request: the request for the score.
+    """
+
+    score: Score
+    comparison: "Comparison | None"
+    request: ScoreRequest
+
+
+class ReportEntryBuilder:
+    """Collects the scores of a test, and builds the test's entry in the report. It is true if it has a score's entry.
+
+    Args:
+        session: the session that the test runs in.
+        components: the user's retriever, generator and judge.
+        test: the test and its markers.
+    """
+
+    def __init__(self, session: Session, components: Components, test: MarkedTest) -> None:
+        self._session = session
+        self._components = components
+        self._test = test
+        self._scores: list[Score] = []
+        self._entries: dict[str, Mapping[str, Any]] = {}
+        self._evidence: dict[str, Evidence] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def add_score(self, score: Score, threshold: Threshold) -> None:
+        """Add a score, whose rankings the entry describes.
+
+        Scores whose rankings are in random order come last: for each question, the first ranking with the largest
+        cut-off is described.
+        """
+        self._scores.insert(len(self._scores) if threshold.order == "random" else 0, score)
+
+    def add_entry(self, entry: Mapping[str, Any], evidence: Evidence | None = None) -> None:
+        """Add the entry of a score; it replaces an earlier entry of the same score and threshold."""
+        name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
+        # With `by`, the entry is that of the worst slice. A threshold on that slice has a different key.
+        key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
+        if key not in self._entries and entry["mean"] is not None:
+            # xdist cannot send a lone surrogate, and XML cannot contain control characters.
+            self._test.record_property(printable(f"rageval {name}"), entry["mean"])
+        self._entries[key] = entry
+        if evidence is not None:
+            self._evidence[key] = evidence
+
+    def build(
+        self, evalset: Callable[[], EvalSet], *, describe: bool = False, explain: bool = False
+    ) -> dict[str, Any]:
+        """Return the key `scores` of the test's entry, and optional keys.
+
+        Args:
+            evalset: function that returns the test's eval set; it is called only with `explain`.
+            describe: see `EvaluatedTest.results`.
+            explain: see `EvaluatedTest.results`.
+        """
+        self._add_strata()
+        scores = [self._add_common(entry) for entry in self._entries.values()]
+        results: dict[str, Any] = {"scores": scores}
+        rankings = longest_retrievals(self._scores) if describe or explain else {}
+        if describe and rankings:
+            pipeline = self._session.pipelines.get(self._components)
+            results["retrieval"] = retrieval_entry(rankings.values(), pipeline.retriever_description)
+        return {**results, **self._explained(evalset, rankings)} if explain else results
+
+    def _add_strata(self) -> None:
+        """Add to each entry of `sufficient` the key `strata`: verdicts on answers by the verdict on their context."""
+        for key, context in self._evidence.items():
+            spec = Spec.parse(context.score.spec)
+            if spec.name != "sufficient" or "early_stop" in self._entries[key]:
+                continue
+            strata_entries = []
+            for other_key, answers in self._evidence.items():
+                entry, k = self._entries[other_key], Spec.parse(answers.score.spec).k
+                same_context = k == spec.k and context.score.slice in ({}, answers.score.slice)
+                is_complete = "early_stop" not in entry
+                if (
+                    same_context
+                    and is_complete
+                    and self._session.definition(answers.request).has_answer_verdicts
+                ):
+                    counts = stratify_answers(context.score.outcomes, answers.score.outcomes)
+                    strata_entries.append({"score": sliced_name(entry), **counts})
+            if strata_entries:
+                self._entries[key] = {**self._entries[key], "strata": strata_entries}
+
+    def _explained(
+        self, evalset: Callable[[], EvalSet], rankings: "Mapping[str, Retrieval]"
+    ) -> dict[str, Any]:
+        """Return the scores with their evidence, and the questions with their rankings, prompts and fingerprint."""
+        scores: list[Mapping[str, Any]] = []
+        prompts: dict[str, str] = {}
+        for key, entry in zip(self._entries, map(self._add_common, self._entries.values()), strict=True):
+            if key not in self._evidence:
+                scores.append(entry)
+                continue
+            score, comparison, request = self._evidence[key]
+            examples = explained_examples(
+                entry["examples"], score, comparison, rankings, spool=self._session.spool
+            )
+            fingerprint, templates = self._dependencies(request)
+            prompts |= templates
+            depends = {"fingerprint": fingerprint, "prompts": list(templates)}
+            scores.append(
+                {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
+            )
+        evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
+        evaluated_examples = [item for item in evalset() if item.id in evaluated] if evaluated else []
+        questions = evaluated_questions(
+            evaluated_examples,
+            {**self._unscored(evaluated_examples, rankings), **rankings},
+            match_share=self._session.settings.match_share,
+            spool=self._session.spool,
+        )
+        fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
+        optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
+        return {"scores": scores, **{name: value for name, value in optional.items() if value}}
+
+    def _unscored(
+        self, examples: Sequence[Example], rankings: "Mapping[str, Retrieval]"
+    ) -> "dict[str, Retrieval]":
+        """Return the rankings of unscored examples, for instance those without a verdict of the judge."""
+        if not examples:
+            # A retriever that cannot be used has no pipeline.
+            return {}
+        pipeline = self._session.pipelines.get(self._components)
+        largest_k = max((item.ranking.k for item in rankings.values()), default=0)
+        unscored = (
+            (example.id, pipeline.known_ranking(example, largest_k))
+            for example in examples
+            if example.id not in rankings
+        )
+        return {name: retrieval_from_ranking(ranking) for name, ranking in unscored if ranking is not None}
+
+    def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the fingerprint and the prompts of a score; empty if a model that it names is not configured.
+
+        A plugin's score may name a model without sending a request to it, so this is not an error.
+        """
+        try:
+            fingerprint = self._session.fingerprint(self._components, request)
+            return fingerprint, self._session.prompts(self._components, request)
+        except RagevalError:
+            return {}, {}
+
+    def _add_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an entry with both means over the common questions, if the test has the score's counterpart.
+
+        The counterpart is `ScoreDef.pair`.
+        """
+        if entry["mean"] is None or "early_stop" in entry:
+            return entry
+        spec, pair = (
+            Spec.parse(entry["spec"]),
+            self._session.definition(ScoreRequest(entry["spec"])).paired_score,
+        )
+        name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
+        other = next((item for item in self._entries.values() if sliced_name(item) == name), None)
+        if not pair or other is None or other["mean"] is None or "early_stop" in other:
+            return entry
+        return order_keys({**entry, **common_entry(entry, name, other)})
+
+    def served(self, results: Iterable[ThresholdResult]) -> dict[str, list[str]]:
+        """Return the names that servers reported, by model, of the models that this test's thresholds depend on."""
+        served = {model: sorted(names) for model, names in self._session.served.items() if names}
+        if not served:
+            return {}
+        requests = {score_request_of(result.threshold) for result in results}
+        fingerprints = [self._session.fingerprint(self._components, request) for request in requests]
+        values = {str(value) for fingerprint in fingerprints for value in fingerprint.values()}
+        # A fingerprint contains "model at address", or "model, model at address". A key of `served` is the model, or
+        # "model at address" if two servers have a model of the same name.
+        models = values | {name for value in values for name in value.rpartition(" at ")[0].split(", ")}
+        return {model: names for model, names in served.items() if model in models}
+
+    def warnings(
+        self, results: Collection[ThresholdResult], served: Mapping[str, Sequence[str]]
+    ) -> Iterator[str]:
+        """Yield the warnings about the test as a whole; warnings about a score are in its own entry.
+
+        Args:
+            results: the results of the test's thresholds.
+            served: the names that servers reported, from `served`.
+        """
+        comparisons = [result.comparison for result in results if result.comparison]
+        for changes in dict.fromkeys(str(result.changes) for result in results if result.changes):
+            yield f"questions since the baseline: {changes}; they are not compared"
+        if self._scores:
+            changed_questions = {
+                change.outcome.example.full_question
+                for comparison in comparisons
+                for change in comparison.changed_pairs
+            }
+            pipeline = self._session.pipelines.get(self._components)
+            if text := uniform_judge_warning(pipeline, self._scores, changed_questions):
+                yield text
+        if served and comparisons:
+            before = self._session.baseline.tests[self._test.nodeid].get("served", {})
+            changed = [
+                f"{model} was served as {', '.join(then)} in the baseline and is as {', '.join(now)} now"
+                for model, now in served.items()
+                if (then := before.get(model)) and not {*then} & {*now}
+            ]
+            if changed:
+                yield f"{'; '.join(changed)}: this may be the cause of a drop, which --rageval-canary 20 tests"
+        if any(result.early for result in results) and self._components.lacks_fingerprint:
+            yield (
+                "--rageval-early-stop evaluates questions with unchanged passages too: a change of your own "
+                f"{' and '.join(self._components.user_defined)} cannot be detected. Give it an attribute fingerprint, "
+                "a text that you change with its code"
+            )

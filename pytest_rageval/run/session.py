@@ -1,0 +1,563 @@
+"""`Session`: the resources that all tests of one process share. It computes the scores of eval sets."""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.concurrency.gathering import gather_all, gather_results
+from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
+from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending
+from pytest_rageval.core.options import EMBEDDED, Settings
+from pytest_rageval.core.outcome import Outcome, Score, Spec
+from pytest_rageval.core.user_code import MAX_FAILURES
+from pytest_rageval.evalsets.sampling import select_subset
+from pytest_rageval.lib.foreign_values import plain_number
+from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.secret import StoreURL
+from pytest_rageval.models.stores import open_store, store_opener
+from pytest_rageval.models.usage import Usage
+from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.default_components import ConfiguredModels
+from pytest_rageval.run.inputs import Components, Pipelines, Sources
+from pytest_rageval.run.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
+from pytest_rageval.scores.definition import GOLD, ScoreDef, check_failures, check_ids, combine_errors
+from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
+
+if TYPE_CHECKING:
+    from pytest_rageval.extensions.application_calls.application import Backend
+    from pytest_rageval.extensions.arena_battles import Battles
+    from pytest_rageval.extensions.calibration.calibration import Calibration
+    from pytest_rageval.extensions.calibration.human_labels import HumanLabels
+    from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
+    from pytest_rageval.extensions.embeddings.shared_embeddings import SharedEmbeddings
+    from pytest_rageval.models.api import LLM
+    from pytest_rageval.models.gateway import Gateway
+    from pytest_rageval.models.prompt_rendering import Prompts
+    from pytest_rageval.models.rate_limits import Stall
+
+__all__ = ["RunContext", "Session"]
+
+T = TypeVar("T")
+
+blame_outcomes: Lazy = Lazy("scores.sufficiency", "blame_outcomes")
+# Few runs have arena battles.
+battles: Lazy = Lazy("extensions.arena_battles", "Battles")
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """The run that a session belongs to.
+
+    Attributes:
+        run: name of the run, equal in all of its processes; default: a new name.
+        workers: number of processes that run tests.
+    """
+
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    workers: int = 1
+
+
+class Session(BaseSession):
+    """The resources that the tests of one process share.
+
+    Args:
+        settings: the resolved options.
+        context: the run; default: a new run of one process.
+        registry: the scores, formats and other objects of this package and of plugins; default: of this package.
+        tick: function that is called about every 0.1 s in the test's thread while the test waits for a result. Its
+            argument is the servers that do not respond.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        context: RunContext | None = None,
+        registry: Registry | None = None,
+        tick: "Callable[[Sequence[Stall]], None] | None" = None,
+    ) -> None:
+        super().__init__(settings, registry or Registry())
+        self._context = context or RunContext()
+        self._gateway: Gateway | None = None
+        self.loop: BackgroundEventLoop = BackgroundEventLoop(
+            threads=settings.threads, tick=tick and (lambda: tick(self._stalls()))
+        )
+        self.models: ConfiguredModels = ConfiguredModels(
+            settings, lambda: self.gateway, workers=self._context.workers
+        )
+        # The user's clients with their models.
+        self._models_of_clients: list[tuple[object, ConfiguredModels]] = []
+        self.sources: Sources = Sources(self.registry.formats)
+        self.pipelines: Pipelines = Pipelines(
+            settings, self.registry, self.loop, lambda: self._cached_replies, self.spool
+        )
+        if settings.cassette or settings.prices:
+            # The gateway reads these files. An invalid file is an error even if no request is sent.
+            self.gateway.cache.read_cassette()
+        self._encoder: CachedEncoder | None = None
+        # The errors that the gateway returned to the application under test instead of replies.
+        self._unanswered: list[RagevalError] = []
+        self._outcomes: dict[tuple[Pipeline, str, ResolvedScore], list[Outcome]] = {}
+        self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
+
+    @property
+    def gateway(self) -> "Gateway":
+        """The gateway for all requests to models, built at its first use: ranking measures do not need its imports."""
+        if self._gateway is None:
+            self._gateway = self._build_gateway()
+        return self._gateway
+
+    @cached_property
+    def llm(self) -> "LLM":
+        """The model of the options, for the user's own code."""
+        return self.llm_of(self.models)
+
+    def backend(self, client: object = None) -> "Backend":
+        """Return the backend for model calls of the application under test.
+
+        Args:
+            client: the user's client, which the backend calls; None to call the server of the options.
+
+        Raises:
+            CallableError: `client` cannot be called as a client.
+        """
+        from pytest_rageval.extensions.application_calls.application import Backend  # noqa: PLC0415 - see gateway
+
+        settings = self.settings
+        names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
+        server = self.models_of(client).server("generator")
+        return Backend(self.gateway, server, self.loop, tuple(filter(None, names)), self._unanswered)
+
+    def models_of(self, client: object) -> ConfiguredModels:
+        """Return the models that use the user's client, always the same object for a client.
+
+        Args:
+            client: the value of the fixture `rageval_client`; None to use the servers of the options.
+
+        Raises:
+            CallableError: `client` cannot be called as a client.
+        """
+        if client is None:
+            return self.models
+        for known_client, models in self._models_of_clients:
+            if known_client is client:
+                return models
+        workers = self._context.workers
+        models = ConfiguredModels(self.settings, lambda: self.gateway, workers=workers, client=client)
+        self._models_of_clients.append((client, models))
+        return models
+
+    def llm_of(self, models: ConfiguredModels, prompts: "Prompts | None" = None) -> "LLM":
+        """Return the generator's model for the user's own code; `prompts` None are those of this package."""
+        from pytest_rageval.models.api import LLM  # noqa: PLC0415 - see gateway
+
+        optional = () if prompts is None else (prompts,)
+        return LLM(self.gateway, self.loop, models.generator_model, *optional)
+
+    @property
+    def encoder(self) -> "CachedEncoder":
+        """The packaged sentence encoder, for the package's retrievers; the cache stores its embeddings."""
+        if self._encoder is None:
+            # This imports numpy, which a run of ranking measures does not need.
+            from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, shared_encoder  # noqa: PLC0415
+
+            place = self.settings.cache_location
+            store = place if isinstance(place, Path) else self._shared_embeddings(place)
+            self._encoder = CachedEncoder(shared_encoder(), store)
+        return self._encoder
+
+    def part_of(self, evalset: EvalSet) -> EvalSet:
+        """Return the examples of the eval set that are in the sample and the shard of this run.
+
+        Raises:
+            InputError: the sample contains no example.
+        """
+        sample, shard = self.settings.sample, self.settings.shard
+        if sample >= 1 and shard is None:
+            return evalset
+        if id(evalset) not in self._parts:
+            # A reference to the eval set prevents that another object gets its id.
+            self._parts[id(evalset)] = evalset, select_subset(evalset, sample=sample, shard=shard)
+        return self._parts[id(evalset)][1]
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of models so far, with remarks on the user's own functions and on a circular judge."""
+        usage = Usage() if self._gateway is None else self._gateway.usage
+        served = self._gateway is not None and self._gateway.serves_application
+        remarks = self.pipelines.user_function_remarks(application_sent_requests=served)
+        if self._gateway is not None:
+            remarks += self.pipelines.circular_judge_remarks(self._gateway.served)
+        return usage + Usage(remarks=remarks)
+
+    def received(self, components: Components) -> AbstractSet[str]:
+        """Return the parts of an example's context that the retriever receives, such as "history"."""
+        accepted = self.pipelines.get(components).retriever.context_names
+        return frozenset(RETRIEVER_CONTEXT) if "example" in accepted else accepted
+
+    def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
+        """Return all that a score depends on besides the retriever, by name; raise InputError for an unknown score."""
+        resolved, score = resolve(request, self.registry.scores)
+        return score.fingerprint(
+            self.pipeline(components, request), resolved, package=version("pytest-rageval")
+        )
+
+    def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
+        """Return the pipeline that evaluates a score, for its first draw and repeat; InputError as for the score."""
+        return self.pipelines.for_draws(components, self._draws(components, request))[0]
+
+    def _draws(self, components: Components, request: ScoreRequest) -> DrawSettings:
+        """Return how the answers of a score are drawn; InputError if the user's generator cannot do so."""
+        draws = self.draw_settings(request)
+        if request.temperature is not None and "generator" in components.user_defined:
+            raise InputError(
+                f"{request.spec}: temperature={request.temperature:g} is for a model of this package, and "
+                "rageval_generator is your own, with a temperature of its own.\nLeave temperature out."
+            )
+        return draws
+
+    def prompts(self, components: Components, request: ScoreRequest) -> dict[str, str]:
+        """Return the prompt templates that a score uses, by method; InputError as for the score."""
+        resolved, score = resolve(request, self.registry.scores)
+        return score.prompts(self.pipelines.get(components), resolved)
+
+    def score(
+        self,
+        components: Components,
+        evalset: EvalSet,
+        requests: Sequence[ScoreRequest],
+        *,
+        all_requests: Sequence[ScoreRequest] = (),
+    ) -> dict[ScoreRequest, Score | RagevalError]:
+        """Compute several scores of an eval set concurrently; return each score, or the error that prevented it.
+
+        Arguments as for `outcomes`.
+        """
+        outcomes = self.outcomes(components, evalset, requests, all_requests=all_requests)
+        return {request: self.score_or_error(request, runs) for request, runs in outcomes.items()}
+
+    def outcomes(
+        self,
+        components: Components,
+        evalset: EvalSet,
+        requests: Sequence[ScoreRequest],
+        *,
+        all_requests: Sequence[ScoreRequest] = (),
+    ) -> dict[ScoreRequest, list[list[Outcome]] | RagevalError]:
+        """Return the outcomes of each score, of the run and of each repeat, or the error that prevented them.
+
+        Scores of retrieval times are evaluated first, while nothing else runs.
+
+        Args:
+            components: the user's retriever, generator and judge.
+            evalset: the eval set.
+            requests: the scores.
+            all_requests: all scores of the test. A score without a cut-off is evaluated at the largest cut-off of these
+                and of `requests`.
+        """
+        k = _largest_cutoff([*requests, *all_requests])
+
+        async def evaluate(request: ScoreRequest) -> list[list[Outcome]]:
+            return await self._outcomes_of(components, evalset, request, k)
+
+        timed = [request for request in requests if self._is_time(request)]
+        others = [request for request in requests if request not in timed]
+        outcomes = {**self._for_each(timed, evaluate), **self._for_each(others, evaluate)}
+        return {request: self._with_blame(request, outcomes) for request in requests}
+
+    def _with_blame(
+        self, request: ScoreRequest, outcomes: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
+    ) -> list[list[Outcome]] | RagevalError:
+        """Return the runs of a score; for an answer score, each wrong answer with its cause.
+
+        The cause is known if the test also has the score `sufficient` with the same cut-off.
+        """
+        runs = outcomes[request]
+        if isinstance(runs, RagevalError) or not self.definition(request).has_answer_verdicts:
+            return runs
+        sufficiency_runs = outcomes.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
+        if not isinstance(sufficiency_runs, list):
+            return runs
+        share = self.settings.match_share
+        return [
+            blame_outcomes(answers, sufficiency, share)
+            for answers, sufficiency in zip(runs, sufficiency_runs, strict=True)
+        ]
+
+    def _definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
+        """Return the definition of a score; None if it is unknown, which is an error when the score is evaluated."""
+        with suppress(InputError):
+            return self.definition(request)
+        return None
+
+    def _is_time(self, request: ScoreRequest) -> bool:
+        score = self._definition_or_none(request)
+        return score is not None and score.is_time
+
+    def _needs_event_loop(self, request: ScoreRequest) -> bool:
+        """Return True if a score needs more than rankings: it uses models, is a plugin's, or times retrievals."""
+        score = self._definition_or_none(request)
+        return score is not None and (
+            bool(score.dependencies) or score.is_time or isinstance(score.evaluate, PluginScore)
+        )
+
+    def score_with_new_replies(
+        self, components: Components, examples: Sequence[Example], request: ScoreRequest
+    ) -> list[Outcome]:
+        """Return the outcomes of these examples with new replies of generator and judge, not from the cache."""
+        resolved, score = resolve(request, self.registry.scores)
+        pipeline = self.pipelines.with_new_replies(self.pipeline(components, request), self._context.run)
+
+        async def evaluate() -> list[Outcome]:
+            return await score.evaluate(pipeline, examples, resolved)
+
+        outcomes = self.loop.run(evaluate())
+        self.check_answered()
+        return outcomes
+
+    def check_answered(self) -> None:
+        """Raise the first error that the gateway returned to the application instead of a model's reply.
+
+        The application may have continued without the reply, and its result is used by all scores.
+        """
+        if self._unanswered:
+            raise self._unanswered[0].with_traceback(None)
+
+    @property
+    def served(self) -> Mapping[str, Collection[str]]:
+        """The names that servers reported for each model, in the replies of this process so far.
+
+        If generator and judge use a model of the same name at two servers, the key is "model at address".
+        """
+        served = {} if self._gateway is None else self._gateway.served
+        generator, judge = self.settings.generator, self.settings.judge
+        two_servers = judge.server.base_url != generator.server.base_url
+        ambiguous = generator.model if two_servers and generator.model in self.settings.judge_models else None
+        names_of: defaultdict[str, set[str]] = defaultdict(set)
+        for (model, base_url), names in served.items():
+            names_of[f"{model} at {base_url}" if model == ambiguous else model] |= names
+        return names_of
+
+    def plan(
+        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
+    ) -> list[RagevalError]:
+        """Add the requests of the scores to the gateway's usage; return the errors that prevented it."""
+        k = _largest_cutoff(requests)
+
+        async def count_requests(request: ScoreRequest) -> None:
+            await self._outcomes_of(components, evalset, request, k)
+
+        return [error for error in self._for_each(requests, count_requests).values() if error is not None]
+
+    @cached_property
+    def battles(self) -> "Battles":
+        """The arena battles between the systems of this process."""
+        created: Battles = battles(self.settings.arena_pairs, self.loop.run)
+        return created
+
+    def calibrate(
+        self, components: Components, labels: "HumanLabels", comparator: str | None = None
+    ) -> "Calibration":
+        """Let the judge judge the labelled items; in a plan, only count its requests.
+
+        Raises:
+            RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
+        """
+        from pytest_rageval.extensions.calibration.calibration import Calibration  # noqa: PLC0415 - few runs calibrate
+        from pytest_rageval.extensions.calibration.judged_items import judge_items, pipeline_verdict  # noqa: PLC0415
+
+        verdict = pipeline_verdict(self.pipelines.get(components), comparator)
+        outcomes = self.loop.run(judge_items(labels, verdict))
+        check_failures(outcomes, self.settings.max_unscored)
+        if not self.settings.plan:
+            # The constructor raises an error if too many items are unscored.
+            Score(f"judge against {labels.name}", outcomes, max_unscored=self.settings.max_unscored)
+        return Calibration(labels, outcomes, comparator)
+
+    def retrieve(self, components: Components, query: Query, k: int) -> Ranking:
+        """Return the retriever's ranking of k documents for one query."""
+        ranking = self.pipelines.get(components).ranking(_check_query("query", query), _check_cutoff(k))
+        return self.loop.run(ranking, inline=True)
+
+    def answer(self, components: Components, query: Query, k: int) -> str:
+        """Return the generator's answer from the first k retrieved documents."""
+        [pipeline, *_] = self.pipelines.for_draws(components, DrawSettings(self.settings.temperature))
+        return self.loop.run(pipeline.answer(_check_query("question", query), _check_cutoff(k)))
+
+    def close(self) -> str | None:
+        """Close connections, processes and files.
+
+        Returns:
+            The place in the user's code that blocked the event loop for too long; None if nothing did.
+        """
+        if self.loop.forked:
+            # The resources belong to the parent process.
+            return None
+        for models in (self.models, *(models for _, models in self._models_of_clients)):
+            models.close()
+        if self._encoder is not None:
+            self._encoder.close()
+        return self.loop.close(None if self._gateway is None else self._gateway.close)
+
+    def _shared_embeddings(self, place: StoreURL) -> "SharedEmbeddings":
+        from pytest_rageval.extensions.embeddings.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - see gateway
+
+        stores = self.registry.stores
+        return SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
+
+    def _build_gateway(self) -> "Gateway":
+        from pytest_rageval.models.budget import Limits  # noqa: PLC0415 - see gateway
+        from pytest_rageval.models.gateway import Gateway, GatewaySettings  # noqa: PLC0415
+
+        settings = self.settings
+        servers = settings.generator.server, settings.judge.server
+        addresses = frozenset(server.base_url.public for server in servers if server.base_url)
+        access = GatewaySettings(
+            cache_dir=settings.cache_dir,
+            cassette=settings.cassette,
+            mode="plan" if settings.plan else "replay" if settings.replay else "live",
+            open_store=store_opener(settings.cache_location, settings.cache_dir, self.registry.stores),
+            run=settings.run or self._context.run,
+            refresh=settings.refresh,
+            record=settings.record,
+            record_prompts=settings.record_prompts,
+            policy=self.models.request_policy(settings),
+            limits=Limits(settings.max_calls, settings.max_cost),
+            base_urls=addresses if len(addresses) > 1 else frozenset(),
+            max_timeout_s=max(server.timeout for server in servers),
+            prices=settings.prices,
+            tiers=settings.tiers,
+            batch="collect" if settings.collects else "use" if settings.batch else "",
+            batch_errors=settings.batch_errors,
+        )
+        return Gateway(access, lambda: self.loop.runs)
+
+    @property
+    def _cached_replies(self) -> int:
+        return 0 if self._gateway is None else self._gateway.usage.cached
+
+    def _stalls(self) -> "Sequence[Stall]":
+        return () if self._gateway is None else self._gateway.stalls()
+
+    def _for_each(
+        self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
+    ) -> dict[ScoreRequest, T | RagevalError]:
+        """Run an async function for each request, all concurrently; return the results, or the errors.
+
+        Raises:
+            ReplyPending: a call waits for a reply of a batch. All calls have created the requests that they can create.
+        """
+        if not requests:
+            return {}
+        pending: list[ReplyPending] = []
+
+        async def result_or_error(request: ScoreRequest) -> T | RagevalError:
+            try:
+                return await work(request)
+            except RagevalError as error:
+                return error
+            except ReplyPending as error:
+                pending.append(error)
+                return RagevalError("it waits for a reply")
+
+        async def run_all() -> list[T | RagevalError]:
+            results = await gather_results(map(result_or_error, requests))
+            for result in (*pending, *results):
+                if isinstance(result, BaseException) and not isinstance(result, RagevalError):
+                    raise result
+            return cast("list[T | RagevalError]", results)
+
+        results = self.loop.run(run_all(), inline=not any(map(self._needs_event_loop, requests)))
+        return dict(zip(requests, results, strict=True))
+
+    async def _outcomes_of(
+        self, components: Components, evalset: EvalSet, request: ScoreRequest, k: int
+    ) -> list[list[Outcome]]:
+        """Return the outcomes of the first pipeline; if the score uses models, also of its draws and repeats."""
+        pipelines = self.pipelines.for_draws(components, self._draws(components, request))
+        resolved, score = resolve(request, self.registry.scores, k=k)
+        used = pipelines if score.dependencies else pipelines[:1]
+        return await gather_all(self._evaluate(pipeline, evalset, resolved, score) for pipeline in used)
+
+    def _check_separable(self, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
+        """Raise InputError in a shard if the outcomes of a score may differ from those of the whole eval set."""
+        is_part = self.settings.shard_count > 1 and evalset.part is not None
+        if is_part and not (score.separable or score.depends_on_ids):
+            raise InputError(
+                f"{resolved.spec}: the score of a question may depend on the others, and --rageval-shard leaves most "
+                "of them out.\nIf it does not, let its plugin say so by registry.add_score(…, separable=True); else "
+                "run its tests with all questions, in a job with --rageval-shard 1/1."
+            )
+
+    async def _evaluate(
+        self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef
+    ) -> list[Outcome]:
+        """Evaluate a score with one pipeline; return the outcomes, from the cache if it was evaluated before."""
+        # An unknown comparator must be an error before any request is sent.
+        pipeline.comparison(resolved.comparator)
+        pipeline.comparison(resolved.label, "label")
+        self._check_separable(evalset, resolved, score)
+        key = (pipeline, evalset.digest, resolved)
+        if key not in self._outcomes:
+            sends_requests = not (self.settings.plan or self.settings.collects)
+            if pipeline.has_custom_judge and score.dependencies and score.separable and sends_requests:
+                # The user's judge is called after a paid answer of the model. The first examples show whether the judge
+                # works before the answers to all questions are paid for.
+                first = await score.evaluate(pipeline, evalset.examples[:MAX_FAILURES], resolved)
+                self.check_answered()
+                failed = {outcome.example.id: outcome.failed for outcome in first if outcome.failed}
+                if len(failed) == MAX_FAILURES:
+                    rest = (
+                        f"All of the first {MAX_FAILURES} of {len(evalset)} examples failed, "
+                        "and the others were not evaluated."
+                    )
+                    raise combine_errors(failed, rest)
+            outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
+            if score.uses_judge(pipeline, resolved):
+                self.pipelines.note_judged(pipeline)
+            self.check_answered()
+            if GOLD in score.needs:
+                check_ids(pipeline.retriever, outcomes)
+            if self.settings.shard_count == 1:
+                # `rageval merge` checks the share of failures over all shards.
+                check_failures(outcomes, self.settings.max_unscored)
+            self._outcomes[key] = outcomes
+        return self._outcomes[key]
+
+
+def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
+    """Return the largest cut-off among the scores; `DEFAULT_CUTOFF` if no score has one.
+
+    Scores without a cut-off use it, so that they need no further retrieval.
+    """
+    cutoffs = []
+    for request in requests:
+        # The error about an invalid name is raised when its own score is evaluated.
+        with suppress(InputError):
+            cutoffs.append(Spec.parse(request.spec).k or 0)
+    return max(cutoffs, default=0) or DEFAULT_CUTOFF
+
+
+def _check_query(name: str, value: object) -> Query:
+    """Return the query; raise InputError if it is neither a text nor an example."""
+    if not isinstance(value, str | Example):
+        raise InputError(
+            f"{name} = {value!r:.60}: it is one text or one example, found {type(value).__name__}."
+        )
+    return value
+
+
+def _check_cutoff(k: object) -> int:
+    """Return the number of documents; raise InputError if it is not an integer of at least 1."""
+    number = plain_number(k)
+    if type(number) is not int or number < 1:
+        raise InputError(f"k = {k!r}: the number of documents is an integer, at least 1.")
+    return number

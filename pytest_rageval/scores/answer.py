@@ -1,0 +1,116 @@
+"""Scores of the generated answer against the reference answers, such as `answer.correct@5` and `answer.f1@5`."""
+
+from typing import Final
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.comparators import EXTRAS, MEASURES
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import NoGroundTruth
+from pytest_rageval.core.outcome import Evidence
+from pytest_rageval.scores.definition import REFERENCES, ScoreDef, each_example
+from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of, references_of
+
+__all__ = ["SCORES", "answer_measure_score"]
+
+
+@each_example
+async def evaluate_answer_correct(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score whether the answer from the first k retrieved passages is right, by the comparator.
+
+    A right answer has every answer of the `answer_set` or, without an `answer_set`, any one of the references
+    (`references_of`). An abstention is wrong. Unscored: an example that has neither.
+    """
+    references = references_of(example)
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
+    if not references and not example.answer_set:
+        raise NoGroundTruth(NO_REFERENCES)
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
+    correct = await pipeline.correctness(example, answer, resolved.comparator)
+    return correct, Evidence(ranking, answer, *expected_of(example))
+
+
+@each_example
+async def evaluate_answer_measure(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score the answer from the first k retrieved passages by an answer measure.
+
+    The reference with the highest value counts. An abstention is 0, even if it has words in common with a reference:
+    "no answer in the documents" does not contain the answer "no". Unscored: an example without references; an example
+    with an `answer_set`.
+    """
+    measure = pipeline.measures[resolved.part]
+    references = references_of(example)
+    if not references:
+        has_set = "several answers are wanted, which this measure does not compare"
+        raise NoGroundTruth(has_set if example.answer_set else NO_REFERENCES)
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
+    value = 0.0 if abstains(answer) else measure(answer, references)
+    return value, Evidence(ranking, answer, references)
+
+
+@each_example
+async def evaluate_answer_abstained(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score 1 if the generator declined to answer, 0 if it answered."""
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
+    return float(abstains(answer)), Evidence(ranking, answer)
+
+
+FAMILY: Final = "Answers against references"
+DEFINITIONS: Final = {
+    "em": "Exact match: 1 if the answer equals a reference, else 0.",
+    "f1": "The harmonic mean of precision and recall of the words that answer and reference have in common.",
+    "token_recall": "The share of the reference's words that the answer has too.",
+    "containment": "1 if the words of a reference occur in the answer, in order and without gaps, else 0.",
+    "rouge1": "ROUGE-1: F1 of the common words.",
+    "rouge2": "ROUGE-2: F1 of the common pairs of neighbouring words.",
+    "rougeL": "ROUGE-L: F1 by the longest common subsequence of words.",
+    "bleu": "BLEU of the sentence: the geometric mean of the precisions of 1 to 4 words in a row, with a "
+    "penalty for short answers.",
+    "meteor": "METEOR: mostly recall of words and stems, with a penalty for words out of order; without synonyms.",
+    "bertscore": "BERTScore, F1: each token is matched with the most similar token of the other text.",
+    "bertscore_p": "BERTScore, precision: over the tokens of the answer.",
+    "bertscore_r": "BERTScore, recall: over the tokens of the reference.",
+    "cosine": "The cosine of the embeddings of answer and reference; negative values count as 0.",
+}
+"""The definitions of the built-in answer measures by name."""
+
+
+def answer_measure_score(name: str) -> ScoreDef:
+    """Return the definition of the score `answer.NAME` for an answer measure."""
+    return ScoreDef(
+        f"answer.{name}",
+        evaluate_answer_measure,
+        {"generate"},
+        settings=lambda pipeline, resolved: pipeline.measure_settings.fingerprint({resolved.part}),
+        family=FAMILY,
+        definition=DEFINITIONS.get(name, ""),
+        needs=(REFERENCES,),
+        extra=EXTRAS.get(name),
+    )
+
+
+SCORES: Final = (
+    ScoreDef(
+        "answer.correct",
+        evaluate_answer_correct,
+        {"generate", "compare"},
+        corrected_by="answers",
+        family=FAMILY,
+        definition="The judge's verdict whether the answer says the same as a reference answer.",
+        needs=(REFERENCES,),
+    ),
+    *map(answer_measure_score, MEASURES),
+    ScoreDef(
+        "answer.abstained",
+        evaluate_answer_abstained,
+        {"generate"},
+        family=FAMILY,
+        definition="1 if the generator declines to answer, else 0. "
+        "Bound it with `max`, or with `min` on questions that have no answer.",
+    ),
+)

@@ -1,0 +1,277 @@
+"""Pairwise comparison of the long answer with the long reference: `arena.win@5` and `arena.win_tie@5`.
+
+`run_battles` compares the long answers of two systems, for the ratings of the systems.
+
+Source: Han et al. (2024), "RAG-QA Arena", section 4 and appendix A.1.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from typing import Any, Final
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge.protocol import Preference
+from pytest_rageval.core.concurrency.gathering import gather_two
+from pytest_rageval.core.data import Example, ExampleSubset
+from pytest_rageval.core.errors import NoGroundTruth, Unscored
+from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.scores.definition import ScoreDef, score_each, score_with_progress
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.stats.intervals import Estimate
+from pytest_rageval.stats.systems import first_place_share, position_bias
+
+__all__ = [
+    "MIN_RESULT",
+    "SCORES",
+    "answer_first_ids",
+    "arena_notes",
+    "battles_per_pair",
+    "draw_questions",
+    "position_bias_entry",
+    "run_battles",
+]
+
+WON, TIED, LOST = 1.0, 0.5, 0.0
+
+RESULT_OF_FIRST: Final = {1: WON, 2: LOST, 0: TIED}
+"""The result of the answer that the judge read first, by the judge's preference."""
+
+MIN_RESULT: Final = {"win": WON, "win_tie": TIED}
+"""The lowest result that counts as 1, by the part of the score's name."""
+
+DOMAIN_TAG: Final = "domain"
+"""The tag whose values are equally represented in a sample of battles."""
+
+
+async def evaluate_arena(
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
+    """Score 1 if the long answer from the first k retrieved passages beats the reference (for `win_tie`: or ties).
+
+    The judge reads both answers in one order; in half of the examples the system's answer is first
+    (`answer_first_ids`). If the run judges both orders, a verdict that changes with the order is a tie. If only one of
+    the answers is an abstention, it loses; two abstentions tie. In both cases no judge is called. An example without a
+    long-form `reference` is unscored.
+    """
+    ids = examples.ids if isinstance(examples, ExampleSubset) else [example.id for example in examples]
+    answer_first = answer_first_ids(ids, pipeline.seed)
+
+    async def score(example: Example) -> tuple[float, Evidence]:
+        # Checked before the first request, so that an example that cannot be scored costs nothing.
+        if example.reference is None:
+            raise NoGroundTruth("no long-form reference")
+        answer = await pipeline.long_answer(example, resolved.k)
+        ranking = await pipeline.ranking(example, resolved.k)
+        result, places, reasons = await _result(
+            pipeline, example, answer, example.reference, first=example.id in answer_first
+        )
+        counts = {
+            "wins": int(result == WON),
+            "ties": int(result == TIED),
+            "losses": int(result == LOST),
+            "no_answer": int(abstains(answer)),
+        }
+        evidence = Evidence(
+            ranking, answer, (example.reference,), counts=counts, places=places, explanation=reasons
+        )
+        return float(result >= MIN_RESULT[resolved.part]), evidence
+
+    return await score_with_progress(pipeline, examples, score)
+
+
+def answer_first_ids(ids: Sequence[str], seed: int) -> frozenset[str]:
+    """Return the ids of the examples whose answer is read before the reference: half of the ids, rounded up.
+
+    They are chosen by digests of seed and id, so that adding or removing an example changes the order of at most one
+    other example.
+
+    >>> len(answer_first_ids(["a", "b", "c", "d"], 0))
+    2
+    """
+    ordered = sorted(ids, key=lambda id_: digest([seed, id_]))
+    return frozenset(ordered[: (len(ordered) + 1) // 2])
+
+
+def battles_per_pair(systems: Iterable[str], n: int, seed: int) -> dict[tuple[str, str], int]:
+    """Return the number of battles of each pair of systems, n in total.
+
+    The numbers differ by at most one; digests decide which pairs have one more. The names of a pair are sorted.
+
+    >>> battles_per_pair(["dense", "bm25"], 7, 0)
+    {('bm25', 'dense'): 7}
+    """
+    pairs = sorted(combinations(sorted(set(systems)), 2), key=lambda pair: digest([seed, *pair]))
+    return {pair: n // len(pairs) + (index < n % len(pairs)) for index, pair in enumerate(pairs)}
+
+
+def draw_questions(examples: Iterable[Example], seed: int) -> list[tuple[Example, bool]]:
+    """Return the examples in random order, each with whether the answer of the first system is read first.
+
+    The battles of a pair of systems take the first examples of the list. The order is by digests of seed and id, with
+    one example of each domain in turn, so that domains are equally represented in the first n examples for any n.
+    Within a domain, the answers of the two systems are read first in turn.
+    """
+    domains: dict[str, list[Example]] = {}
+    for example in sorted(examples, key=lambda example: digest(["battle", seed, example.id])):
+        domains.setdefault(str(example.tags.get(DOMAIN_TAG)), []).append(example)
+    rounds = [
+        (round_, domain, example)
+        for domain, name in enumerate(sorted(domains))
+        for round_, example in enumerate(domains[name])
+    ]
+    rounds.sort(key=lambda each: each[:2])
+    return [(example, (round_ + domain) % 2 == 0) for round_, domain, example in rounds]
+
+
+AnswerLookup = Callable[[Example], str | None]
+"""Returns the long answer of a system to an example; None if the system has no answer."""
+
+
+async def run_battles(
+    pipeline: Pipeline, questions: Sequence[tuple[Example, bool]], system: AnswerLookup, rival: AnswerLookup
+) -> list[Outcome]:
+    """Compare two systems' long answers to each question; the value of an outcome is the result of `system`.
+
+    The rules are those against the reference: an abstention loses, two abstentions tie. Two equal answers tie too,
+    without a call of the judge.
+
+    Args:
+        pipeline: has the judge.
+        questions: each example with whether the answer of `system` is read first. If the run judges both orders, the
+            answer is read in both places.
+        system: returns the answers of the system that is scored.
+        rival: returns the answers of the other system.
+    """
+    reads_first = {example.id: first for example, first in questions}
+
+    async def score(example: Example) -> tuple[float, Evidence]:
+        answer, rival_answer = system(example), rival(example)
+        if answer is None or rival_answer is None:
+            raise Unscored("one of the two systems has no answer")
+        if answer == rival_answer:
+            return TIED, Evidence()
+        result, places, _ = await _result(
+            pipeline, example, answer, rival_answer, first=reads_first[example.id]
+        )
+        return result, Evidence(places=places)
+
+    return await score_each([example for example, _ in questions], score)
+
+
+async def _result(
+    pipeline: Pipeline, example: Example, answer: str, rival: str, *, first: bool
+) -> tuple[float, Places, str]:
+    """Return the result of an answer against a rival, and the judge's verdicts and reasons if the judge was called."""
+    declined = abstains(answer), abstains(rival)
+    if any(declined):
+        return TIED if all(declined) else LOST if declined[0] else WON, Places(), ""
+    places, reasons = await _judge(pipeline, example, answer, rival, first=first)
+    verdicts = {verdict for verdict in places if verdict is not None}
+    return verdicts.pop() if len(verdicts) == 1 else TIED, places, reasons
+
+
+async def _judge(
+    pipeline: Pipeline, example: Example, answer: str, rival: str, *, first: bool
+) -> tuple[Places, str]:
+    """Return the judge's verdicts on an answer against a rival, in one order or in both, and the judge's reasons."""
+
+    async def judge_first() -> tuple[float, str]:
+        preference = await pipeline.prefer(example.full_question, answer, rival)
+        return RESULT_OF_FIRST[preference.better], _reasons("1", preference)
+
+    async def judge_second() -> tuple[float, str]:
+        preference = await pipeline.prefer(example.full_question, rival, answer)
+        return WON - RESULT_OF_FIRST[preference.better], _reasons("2", preference)
+
+    if pipeline.both_orders:
+        (result_first, reasons_first), (result_second, reasons_second) = await gather_two(
+            judge_first(), judge_second()
+        )
+        return Places(result_first, result_second), " ".join(filter(None, (reasons_first, reasons_second)))
+    result, reasons = await (judge_first() if first else judge_second())
+    return (Places(first=result) if first else Places(second=result)), reasons
+
+
+def _reasons(place: str, preference: Preference) -> str:
+    """Return the judge's reasons, which mention answers 1 and 2, with the number of the answer that is scored."""
+    return f"(read as answer {place}) {preference.explanation}" if preference.explanation else ""
+
+
+def arena_notes(score: Score | None) -> dict[str, Any]:
+    """Return the report's key `arena`: the share of abstentions and the measured position bias.
+
+    `position_bias` is None if the verdicts do not show it.
+
+    - One order (`orders` 1): `verdicts` is the number of verdicts that are no ties, and `first_place` the share of them
+      for the answer that was read first.
+    - Both orders (`orders` 2): `verdicts` is the number of pairs of verdicts, `flip_rate` the share of pairs whose
+      verdict changed with the order, and `first_place` the share of the changed pairs in which an answer did better
+      when it was read first.
+    """
+    if score is None:
+        return {}
+    bias = position_bias_entry(outcome.evidence.places for outcome in score.outcomes)
+    return {"arena": {"no_answer_ratio": score.counts["no_answer"] / score.n, "position_bias": bias}}
+
+
+def position_bias_entry(verdicts: Iterable[Places]) -> dict[str, Any] | None:
+    """Return the position bias in verdicts, as described in `arena_notes`."""
+    places = list(verdicts)
+    return _bias_in_both_orders(places) or _bias_in_one_order(places)
+
+
+def _bias_in_both_orders(places: Sequence[Places]) -> dict[str, Any] | None:
+    pairs = [(first, second) for first, second in places if first is not None and second is not None]
+    bias = position_bias(pairs)
+    if bias is None:
+        return None
+    return {
+        "orders": 2,
+        "verdicts": len(pairs),
+        **_estimate("flip_rate", bias.flips),
+        **_estimate("first_place", bias.first),
+        "p_value": bias.p_value,
+    }
+
+
+def _bias_in_one_order(places: Sequence[Places]) -> dict[str, Any] | None:
+    verdicts = [place.first for place in places]
+    verdicts += [1 - place.second for place in places if place.second is not None]
+    wins, losses = verdicts.count(WON), verdicts.count(LOST)
+    share = first_place_share(wins, losses)
+    if share is None:
+        return None
+    return {"orders": 1, "verdicts": wins + losses, **_estimate("first_place", share)}
+
+
+def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
+    if estimate is None:
+        return {name: None, f"{name}_ci95": None}
+    return {name: estimate.value, f"{name}_ci95": [estimate.low, estimate.high]}
+
+
+def _settings(pipeline: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:
+    """Return the settings for the fingerprint. The seed counts only if one order is judged."""
+    return {"both_orders": pipeline.both_orders, **({} if pipeline.both_orders else {"seed": pipeline.seed})}
+
+
+SCORES: Final = tuple(
+    ScoreDef(
+        f"arena.{part}",
+        evaluate_arena,
+        {"explain", "prefer"},
+        settings=_settings,
+        # Which answer the judge reads first depends on the ids of the other examples.
+        separable=False,
+        depends_on_ids=True,
+        notes=arena_notes,
+        family="Arena",
+        definition=definition,
+        needs=("a long-form reference",),
+    )
+    for part, definition in (
+        ("win", "1 if the judge prefers the generator's answer to the reference, else 0."),
+        ("win_tie", "1 if the judge prefers the generator's answer to the reference, or neither, else 0."),
+    )
+)

@@ -1,0 +1,475 @@
+"""`ScoreDef`: the definition of a score. `score_each`: scores examples one by one."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, Final, Literal
+
+from pytest_rageval.answers.comparators import JUDGE_METHOD_OF_COMPARATOR, Expression
+from pytest_rageval.answers.judge.protocol import collect_tallies
+from pytest_rageval.core.concurrency.gathering import gather_all
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import (
+    CallableError,
+    InputError,
+    QueryError,
+    RagevalError,
+    Undefined,
+    Unscored,
+)
+from pytest_rageval.core.outcome import SCORING_VERSION, Evidence, Outcome, Score, too_many_unscored
+from pytest_rageval.lib.plural import counted, join_first
+from pytest_rageval.models.prompts import CRITERIA
+from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluation, Pipeline, ResolvedScore
+from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
+
+__all__ = [
+    "GOLD",
+    "GOLD_TEXTS",
+    "KNOWN_DEPENDENCIES",
+    "MATCH_ITEMS",
+    "NUGGETS",
+    "REFERENCES",
+    "ScoreDef",
+    "check_failures",
+    "check_ids",
+    "combine_errors",
+    "each_example",
+    "score_each",
+    "score_with_progress",
+    "uniform_judge_warning",
+]
+
+GOLD: Final = "gold passages"
+GOLD_TEXTS: Final = "gold passages with text"
+REFERENCES: Final = "reference answers"
+NUGGETS: Final = "nuggets"
+"""The data that an example must have, as `ScoreDef.needs` and lists of scores name them."""
+
+GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
+JUDGE_METHODS: Final = frozenset(
+    {"relevant", "sufficient", "prefer", "support", *(f"rate {criterion}" for criterion in CRITERIA)}
+)
+
+KNOWN_DEPENDENCIES: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
+"""The values that `ScoreDef.asks` may contain: methods of generator and judge, "compare" for `run.comparison`, and
+"label" for `resolved.label`."""
+
+MATCH_ITEMS: Final = "match"
+"""The value in `ScoreDef.asks` of a score that compares list items. It uses a judge only if a threshold names one."""
+
+KEYWORD_DEPENDENCIES: Final[Mapping[str, AbstractSet[str]]] = {
+    "comparator": {"compare", MATCH_ITEMS},
+    "label": {"label"},
+    "order": {"cite"},
+    "temperature": GENERATOR_METHODS,
+    "draws": GENERATOR_METHODS,
+}
+"""The dependencies that each keyword of a threshold changes. It changes every score that has one of them."""
+
+
+def _default_comparisons(_pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, str | None]:
+    return {"comparator": resolved.comparator} | (
+        {"label": resolved.label} if resolved.label is not None else {}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDef:
+    """The definition of a score, built in or added by a plugin.
+
+    Attributes:
+        name: the name that users write, without the cut-off.
+        evaluate: the function that scores the examples.
+        asks: the methods of generator and judge that the score uses, out of `KNOWN_DEPENDENCIES`; None: unknown, so it
+            may use all of them.
+        scale: the lowest and the highest value of an example; None: unknown.
+        comparisons: returns the comparators that the score uses, by their keyword in the fingerprint.
+        settings: returns further settings of the run that change the score, by name, for the fingerprint.
+        separable: whether the score of an example does not depend on the other examples.
+        depends_on_ids: whether the score of an example depends on the other examples only by their ids. `ExampleSubset`
+            has the ids of the whole set.
+        corrected_by: the human labels that can correct the mean: labels of "answers" if the values are verdicts on
+            answers, labels of "passages" if the values are measures over verdicts on passages; None: the mean cannot be
+            corrected.
+        notes: returns the keys that only this score has in its report entry. The argument is None for a score that
+            could not be computed.
+        family: the heading under which lists of scores show the score.
+        definition: the definition of an example's value, in one sentence.
+        needs: the data that an example must have, such as `GOLD`. The needed models follow from `asks`.
+        extra: the extra of this package that the score needs; None: no extra.
+        needs_k: whether the name of the score must have a cut-off.
+        is_cost: whether a lower value is better, so that only `max` bounds the score.
+        statistic: the statistic that sums up the examples' values.
+        is_time: whether the values are durations. Such a score is evaluated before the other scores of a test, while
+            nothing else runs.
+        semi_gold: whether the keyword `draws` sets the number of answers from the gold passages. Otherwise it sets the
+            number of answers that are scored.
+        takes_relevant: whether the score accepts the keyword `relevant`, which determines the relevant passages.
+        one_passage: whether the generator reads one passage at a time, so that the passages have no order.
+        paired_score: the score, without the cut-off, that is reported together with this one over their common
+            examples; empty: no score.
+    """
+
+    name: str
+    evaluate: Evaluation
+    asks: AbstractSet[str] | None = None
+    scale: tuple[float, float] | None = UNIT
+    comparisons: Callable[[Pipeline, ResolvedScore], Mapping[str, str | None]] = _default_comparisons
+    settings: Callable[[Pipeline, ResolvedScore], Mapping[str, Any]] = lambda _pipeline, _resolved: {}
+    separable: bool = True
+    depends_on_ids: bool = False
+    corrected_by: Literal["answers", "passages"] | None = None
+    notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
+    family: str = ""
+    definition: str = ""
+    needs: tuple[str, ...] = ()
+    extra: str | None = None
+    needs_k: bool = True
+    is_cost: bool = False
+    statistic: Statistic = MEAN
+    is_time: bool = False
+    semi_gold: bool = False
+    takes_relevant: bool = False
+    one_passage: bool = False
+    paired_score: str = ""
+
+    @property
+    def has_answer_verdicts(self) -> bool:
+        """Whether the values are verdicts on answers."""
+        return self.corrected_by == "answers"
+
+    @property
+    def dependencies(self) -> frozenset[str]:
+        """The methods of generator, comparator and judge that the score may use; empty if it needs no model."""
+        return KNOWN_DEPENDENCIES if self.asks is None else frozenset(self.asks)
+
+    @property
+    def generates(self) -> bool:
+        """Whether the score may use the generator."""
+        return not self.dependencies.isdisjoint(GENERATOR_METHODS)
+
+    @property
+    def keywords(self) -> frozenset[str]:
+        """The keywords of a threshold that change the score."""
+        keywords = {
+            keyword
+            for keyword, dependencies in KEYWORD_DEPENDENCIES.items()
+            if dependencies & self.dependencies
+        }
+        return frozenset(keywords | {"relevant"} if self.takes_relevant else keywords)
+
+    @property
+    def ignores(self) -> frozenset[str]:
+        """The keywords that the score accepts without effect, so that all scores of a test can have the same keywords.
+
+        The keyword `order` has an effect only if a generator reads several passages at once.
+        """
+        unordered = self.one_passage or self.dependencies.isdisjoint(GENERATOR_METHODS)
+        return frozenset({"order"} if unordered else ()) - self.keywords
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the score uses: "generator", "judge". With some comparators no judge is needed."""
+        methods_by_model = (
+            ("generator", self.dependencies & GENERATOR_METHODS),
+            ("judge", self.dependencies - GENERATOR_METHODS - {MATCH_ITEMS}),
+        )
+        return tuple(model for model, methods in methods_by_model if methods)
+
+    def fingerprint(self, pipeline: Pipeline, resolved: ResolvedScore, *, package: str) -> dict[str, Any]:
+        """Return everything that the score depends on except the retriever, by name.
+
+        The version of the package is recorded but not compared. `scoring` says whether two versions score alike.
+        """
+        fingerprint: dict[str, Any] = {
+            "package": package,
+            "scoring": SCORING_VERSION,
+            "match_share": pipeline.match_share,
+            **({"document_id": pipeline.document_id} if pipeline.document_id else {}),
+        }
+        for method in self._generator_methods:
+            fingerprint |= _prefixed("generator", pipeline.generator.identity(method))
+        comparisons = self._parsed_comparisons(pipeline, resolved)
+        fingerprint |= {keyword: comparison.text for keyword, comparison in comparisons.items()}
+        for method in self._judge_methods(comparisons):
+            fingerprint |= _prefixed("judge", pipeline.judge.identity(method))
+        if self._generator_methods:
+            fingerprint |= _changed_draws(pipeline.draw_settings)
+        fingerprint |= pipeline.measure_settings.fingerprint(_comparator_names(comparisons))
+        if "cite" in self.dependencies and resolved.order == "random":
+            fingerprint["seed"] = pipeline.seed
+        if resolved.relevant != "gold":
+            fingerprint["relevant"] = resolved.relevant
+        return fingerprint | dict(self.settings(pipeline, resolved))
+
+    def prompts(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, str]:
+        """Return the templates of the score's prompts by method; prompts of the user's own code are not known."""
+        templates = {method: pipeline.generator.template(method) for method in self._generator_methods}
+        for method in self._judge_methods(self._parsed_comparisons(pipeline, resolved)):
+            templates[method] = pipeline.judge.template(method)
+        return {method: template for method, template in templates.items() if template}
+
+    def uses_judge(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
+        """Return True if the score is known to use the judge; False if `asks` is None."""
+        return self.asks is not None and bool(
+            self._judge_methods(self._parsed_comparisons(pipeline, resolved))
+        )
+
+    @property
+    def _generator_methods(self) -> list[str]:
+        return sorted(self.dependencies & GENERATOR_METHODS)
+
+    def _judge_methods(self, comparisons: Mapping[str, Expression]) -> list[str]:
+        by_comparators = {
+            JUDGE_METHOD_OF_COMPARATOR[name]
+            for name in _comparator_names(comparisons) & JUDGE_METHOD_OF_COMPARATOR.keys()
+        }
+        return sorted((self.dependencies & JUDGE_METHODS) | by_comparators)
+
+    def _parsed_comparisons(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
+        """Return the comparators that the score uses, by keyword."""
+        compares = "comparator" in self.keywords
+        texts = self.comparisons(pipeline, resolved) if compares else {}
+        return {keyword: pipeline.comparison(text) for keyword, text in texts.items()}
+
+
+def _changed_draws(draw_settings: DrawSettings) -> dict[str, int]:
+    """Return the numbers of draws that differ from their defaults, by their name in the fingerprint."""
+    numbers = {
+        "draws": (draw_settings.answers, DEFAULT_DRAWS.answers),
+        "gold draws": (draw_settings.gold, DEFAULT_DRAWS.gold),
+    }
+    return {name: number for name, (number, default) in numbers.items() if number != default}
+
+
+def _comparator_names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
+    """Return the names of the comparators in expressions."""
+    return frozenset[str]().union(*(expression.names for expression in comparisons.values()))
+
+
+def _prefixed(prefix: str, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an identity with prefixed names, such as "judge votes". The empty name becomes the prefix."""
+    return {f"{prefix} {name}".strip(): value for name, value in identity.items()}
+
+
+MAX_SHOWN_ERRORS: Final = 3
+"""The number of different errors of one score that are shown."""
+
+MAX_NAMED_EXAMPLES: Final = 5
+"""The number of examples that are named for each error."""
+
+MAX_CONCURRENT_EXAMPLES: Final = 1000
+"""The number of examples of a score that are evaluated concurrently. Each takes some 40 kB during its evaluation, and
+far fewer keep a server busy."""
+
+MIN_UNIFORM_VERDICTS: Final = 30
+"""From this number of verdicts on, equal verdicts are unlikely to be chance."""
+
+
+def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
+    """Check that the user's retriever, generator or judge did not fail on too many questions.
+
+    Raises:
+        CallableError: it failed on all questions, or on a larger share than `max_unscored`.
+    """
+    failed = {outcome.example.id: outcome.failed for outcome in outcomes if outcome.failed is not None}
+    if not failed:
+        return
+    defined = sum(outcome.undefined is None for outcome in outcomes)
+    if len(failed) == defined:
+        raise combine_errors(failed)
+    if too_many_unscored(len(failed), defined, max_unscored):
+        share = (
+            f"More than the allowed {100 * max_unscored:g}% of {counted(defined, 'example')} have no score."
+        )
+        remedy = "Fix it, or allow a larger share with --rageval-max-unscored SHARE."
+        raise combine_errors(failed, f"{share} {remedy}")
+
+
+def check_ids(retriever: Any, outcomes: Sequence[Outcome]) -> None:
+    """Check that the ids of the gold passages are not in another field of the documents than the id.
+
+    This happens if a framework creates new ids at each start, for instance. Then every score is 0, which says nothing
+    of the retriever.
+
+    Args:
+        retriever: the retriever; only one with a sample of `fields` can be checked.
+        outcomes: the outcomes of a score that compares rankings with gold passages.
+
+    Raises:
+        InputError: no gold passage was found, and a field has ids of gold passages.
+    """
+    fields = getattr(retriever, "fields", None)
+    if fields is None or any(outcome.value for outcome in outcomes):
+        return
+    rankings = [
+        (outcome.evidence.ranking, gold)
+        for outcome in outcomes
+        if outcome.evidence.ranking is not None and (gold := outcome.example.gold_id_keys)
+    ]
+    found = fields.gold_field(rankings)
+    if found is None:
+        return
+    ids = [name for ranking, _ in rankings for name in ranking.ids if name is not None]
+    own = f"ids such as {ids[0]!r:.60}" if ids else "no ids"
+    raise InputError(
+        f"No retrieved document has the id of a gold passage: they have {own}.\n"
+        f"Their field {found.path} has ids of gold passages, in {found.rankings} of {counted(found.of, 'ranking')}: "
+        f"{join_first([repr(value) for value in found.values], MAX_SHOWN_ERRORS)}.\n"
+        "To use it as the id, write in pytest.ini or under [tool.pytest.ini_options]: "
+        f'rageval_document_id = "{found.path}"'
+    )
+
+
+def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> RagevalError:
+    """Combine the errors of several examples into one error, which has each message once, with the ids of its examples.
+
+    Errors with the same `reason` count as one.
+
+    Args:
+        errors: by the id of the example; at least one.
+        last_line: the last line of the message; empty for none.
+    """
+    ids_by_message: dict[str, list[str]] = {}
+    for id_, error in errors.items():
+        ids_by_message.setdefault(error.reason or str(error), []).append(id_)
+    lines = []
+    for ids in list(ids_by_message.values())[:MAX_SHOWN_ERRORS]:
+        lines.append(str(errors[ids[0]]))
+        lines.append(f"It affects {counted(len(ids), 'example')}: {join_first(ids, MAX_NAMED_EXAMPLES)}.")
+    rest = sum(len(ids) for ids in list(ids_by_message.values())[MAX_SHOWN_ERRORS:])
+    if rest:
+        lines.append(f"{counted(rest, 'more example')} ended with other messages.")
+    kind = type(next(iter(errors.values())))
+    # A QueryError is for one question, so the combined error is a CallableError.
+    kind = CallableError if issubclass(kind, QueryError) else kind
+    return kind("\n".join([*lines, *([last_line] if last_line else [])]))
+
+
+async def score_each(
+    examples: Iterable[Example],
+    score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
+    *,
+    max_concurrency: int | None = None,
+) -> list[Outcome]:
+    """Score examples concurrently, and collect for each the judge's votes.
+
+    If `score` raises `Unscored` or `Undefined`, the example is unscored or undefined. If the user's retriever,
+    generator or judge fails, the example is unscored and the outcome has the error. Any other exception is raised when
+    all examples have ended, so that their replies are in the cache. A `RagevalError` names its examples.
+
+    Args:
+        examples: the examples.
+        score: returns the value of an example with its evidence, or an outcome.
+        max_concurrency: the number of examples that are scored concurrently; None: all.
+    """
+    failed: dict[str, RagevalError] = {}
+
+    async def outcome(example: Example) -> Outcome:
+        try:
+            scored, votes = await collect_tallies(score(example))
+        except QueryError as error:
+            return Outcome(example, None, error.reason, failed=error, cause=error.cause)
+        except Undefined as undefined:
+            return Outcome(example, None, undefined=str(undefined))
+        except Unscored as unscored:
+            return Outcome(example, None, str(unscored), cause=unscored.cause)
+        except RagevalError as error:
+            failed[example.id] = error
+            return Outcome(example, None, str(error))
+        if not isinstance(scored, Outcome):
+            value, evidence = scored
+            scored = Outcome(example, value, None, evidence)
+        if not votes.verdicts:
+            return scored
+        return replace(scored, evidence=replace(scored.evidence, votes=votes))
+
+    outcomes = await gather_all(map(outcome, examples), max_concurrency=max_concurrency)
+    if failed:
+        # The order of the failures varies, so errors are raised in the order of the examples.
+        ids = (outcome.example.id for outcome in outcomes)
+        raise combine_errors({id_: failed[id_] for id_ in ids if id_ in failed})
+    return outcomes
+
+
+async def score_with_progress(
+    pipeline: Pipeline,
+    examples: Sequence[Example],
+    score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
+) -> list[Outcome]:
+    """Call `score_each` for a limited number of concurrent examples; the pipeline counts the examples that wait."""
+    with pipeline.track_scoring(len(examples)) as start_example:
+
+        def start(example: Example) -> Awaitable[tuple[float, Evidence] | Outcome]:
+            start_example()
+            return score(example)
+
+        limit = max(MAX_CONCURRENT_EXAMPLES, pipeline.retriever.max_concurrency)
+        return await score_each(examples, start, max_concurrency=limit)
+
+
+def each_example(
+    score: Callable[[Pipeline, Example, ResolvedScore], Awaitable[tuple[float, Evidence] | Outcome]],
+) -> Evaluation:
+    """Turn a function that scores one example into an evaluation of all examples."""
+
+    @wraps(score)
+    async def evaluate(
+        pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+    ) -> list[Outcome]:
+        return await score_with_progress(
+            pipeline, examples, lambda example: score(pipeline, example, resolved)
+        )
+
+    return evaluate
+
+
+def uniform_judge_warning(pipeline: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
+    """Return a warning if the judge gave the same verdict on everything; otherwise an empty text.
+
+    There is no warning if all rankings have the same recall and no question moved, because then the verdicts may be
+    right. `moved` are the questions of which one of the scores differs from its baseline.
+    """
+    scores = list(scores)
+    questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}
+    count, values = 0, set[float]()
+    for question, verdict in pipeline.verdicts:
+        if question in questions:
+            count += 1
+            values.add(verdict)
+    if count < MIN_UNIFORM_VERDICTS or len(values) > 1 or not values <= {0.0, 1.0}:
+        return ""
+    judged = questions.intersection(question for question, _ in pipeline.verdicts)
+    if judged.isdisjoint(moved):
+        outcomes = (outcome for score in scores for outcome in score.outcomes)
+        recalls = _recalls(
+            pipeline, (outcome for outcome in outcomes if outcome.example.full_question in judged)
+        )
+        first = next(recalls, None)
+        if all(recall == first for recall in recalls):
+            return ""
+    word = "yes" if values.pop() else "no"
+    return (
+        f"the judge said {word} {count} times and never anything else, although the rankings differ in what "
+        "they find: it may not tell right from wrong. Compare it with human labels (rageval_calibration), or choose "
+        "another judge with --rageval-judge-model or --rageval-comparator"
+    )
+
+
+def _recalls(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
+    """Yield the recall of each ranking once; several scores may have the same ranking."""
+    # Hashes, since 100,000 pairs would take 12 MB more.
+    seen: set[int] = set()
+    for outcome in outcomes:
+        example, ranking = outcome.example, outcome.evidence.ranking
+        if ranking is None or (pair := hash((id(example), id(ranking)))) in seen:
+            continue
+        seen.add(pair)
+        if outcome.evidence.recall is not None:
+            yield outcome.evidence.recall
+        elif relevant := example.relevant:
+            labels = GoldMatch(ranking, example.gold, pipeline.match_share).labels
+            yield len([label for label in labels if label > 0]) / len(relevant)

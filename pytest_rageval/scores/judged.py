@@ -1,0 +1,121 @@
+"""A judge's grades from 1 to 5 for an answer and its passages, such as `judged.correctness@5`.
+
+There are three criteria: whether the answer is correct by the references, whether the retrieved passages support the
+answer, and whether the retrieved passages have the key facts of the gold passages. Failures and reports show the
+judge's explanation of each grade.
+
+Source: the judge's three scores in Gülsoy, "Benchmarking Retrieval-Supported Large Language Models for
+Open-Domain Question Answering"; the prompts are our own.
+"""
+
+from typing import Final
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge.protocol import MAX_GRADE, MIN_GRADE, Rating
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import NoGroundTruth
+from pytest_rageval.core.outcome import Evidence
+from pytest_rageval.scores.definition import GOLD_TEXTS, REFERENCES, ScoreDef, each_example
+from pytest_rageval.scores.pipeline import (
+    NO_REFERENCES,
+    Pipeline,
+    ResolvedScore,
+    gold_passages,
+    references_of,
+    texts_of,
+)
+
+__all__ = ["SCORES"]
+
+GRADES: Final = (float(MIN_GRADE), float(MAX_GRADE))
+
+
+@each_example
+async def evaluate_correctness(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Rate the answer from the first k retrieved passages by the reference answers.
+
+    Any one of the references is right. The answers of an `answer_set` are joined to one reference. An abstention is 1,
+    without a call of the judge. Unscored: an example without reference answers; an example without a rating.
+    """
+    references = references_of(example)
+    if example.answer_set:
+        references = ("; ".join(aliases[0] for aliases in example.answer_set),)
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
+    if not references:
+        raise NoGroundTruth(NO_REFERENCES)
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
+    rating = Rating(MIN_GRADE, "The generator gives no answer.")
+    if not abstains(answer):
+        rating = await pipeline.rate("correctness", example.full_question, [answer], references)
+    return rating.grade, Evidence(ranking, answer, references, explanation=rating.explanation)
+
+
+@each_example
+async def evaluate_faithfulness(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Rate how far the first k retrieved passages support the answer that was generated from them.
+
+    Two cases need no call of the judge: an abstention is 5, and an answer without any retrieved passage is 1.
+    """
+    ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
+    if abstains(answer):
+        rating = Rating(MAX_GRADE, "The generator gives no answer, and so states nothing.")
+    elif not ranking:
+        rating = Rating(MIN_GRADE, "Nothing was retrieved that could support it.")
+    else:
+        rating = await pipeline.rate("faithfulness", example.full_question, [answer], texts_of(ranking))
+    return rating.grade, Evidence(ranking, answer, explanation=rating.explanation)
+
+
+@each_example
+async def evaluate_context_quality(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Rate whether the first k retrieved passages have the key facts of the gold passages.
+
+    The generator is not called. An empty ranking is 1, without a call of the judge. Unscored: an example without gold
+    passages, or with a gold passage without text.
+    """
+    gold = texts_of(gold_passages(example))
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
+    rating = Rating(MIN_GRADE, "Nothing was retrieved.")
+    if ranking:
+        rating = await pipeline.rate("context_quality", example.full_question, texts_of(ranking), gold)
+    return rating.grade, Evidence(ranking, explanation=rating.explanation)
+
+
+FAMILY: Final = "Grades from 1 to 5"
+
+SCORES: Final = (
+    ScoreDef(
+        "judged.correctness",
+        evaluate_correctness,
+        {"generate", "rate correctness"},
+        GRADES,
+        family=FAMILY,
+        definition="The correctness of the answer, judged by the references. An abstention is 1.",
+        needs=(REFERENCES,),
+    ),
+    ScoreDef(
+        "judged.faithfulness",
+        evaluate_faithfulness,
+        {"generate", "rate faithfulness"},
+        GRADES,
+        family=FAMILY,
+        definition="Whether the retrieved passages support the answer. An abstention is 5; an answer without any "
+        "retrieved passage is 1.",
+        needs=(),
+    ),
+    ScoreDef(
+        "judged.context_quality",
+        evaluate_context_quality,
+        {"rate context_quality"},
+        GRADES,
+        family=FAMILY,
+        definition="Whether the retrieved passages contain the key facts of the gold passages.",
+        needs=(GOLD_TEXTS,),
+    ),
+)

@@ -1,0 +1,316 @@
+"""LLM-retEval: would this generator have given the same answer with an ideal retriever?
+
+If Recall@k and the verdict disagree, triage determines which of them erred, and which component lost the question.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.core.concurrency.gathering import gather_all, gather_two
+from pytest_rageval.core.data import Example, Ranking
+from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
+from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
+from pytest_rageval.scores.definition import GOLD_TEXTS, ScoreDef, score_with_progress
+from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.measures.gold_measures import GOLD_MEASURES, GoldRanks
+from pytest_rageval.scores.measures.near_duplicates import near_duplicate
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, gold_passages, references_of
+from pytest_rageval.scores.ranking import gold_ranks
+from pytest_rageval.stats.agreement import spearman_rho
+
+__all__ = ["SCORES", "ReferenceChecks", "case_of", "lost_by", "triage_notes"]
+
+COMPANIONS: Final = ("recall", "precision", "f1")
+"""The ranking measures that are reported with the score."""
+
+RECALL_ERRED: Final = {"A", "B", "C"}
+"""The cases in which recall erred. "Refined" correlations leave them out (Alinejad et al. 2024, section 4.3)."""
+
+
+async def evaluate_llm_reteval(
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
+    """Compare the answer from the retrieved passages with the semi-gold answers: those from the gold passages.
+
+    The score of an example is the comparator's verdict, in [0, 1]. The mean is the share of questions that the
+    retriever did not lose. An abstention from the retrieved passages is 0 if one of the semi-gold answers is no
+    abstention.
+
+    Unscored: an example without gold passages or without their text; an example whose semi-gold answers all abstain,
+    because the generator cannot answer it with an ideal retriever; an example for which a model gave no usable reply.
+
+    If the verdict and Recall@k disagree, the reference answers determine the case (`case_of`) and what lost the
+    question (`lost_by`). This needs further verdicts. A missing one does not change the score. Recall, precision and F1
+    of the same rankings are reported with the score.
+
+    Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
+    """
+
+    async def score(example: Example) -> Outcome:
+        # Checked before the first request, so that an example that cannot be scored costs nothing.
+        gold_passages(example)
+        semi_gold, (ranking, answer) = await gather_two(
+            pipeline.semi_gold(example), pipeline.ranking_and_answer(example, resolved.k)
+        )
+        references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
+        if not references:
+            raise NoGroundTruth("the generator abstains even with the gold passages")
+        match = GoldMatch(ranking, example.gold, pipeline.match_share)
+        retrieved_count = len([label for label in match.labels if label > 0])
+        gold_retrieved, recall = retrieved_count > 0, retrieved_count / len(example.relevant)
+        companions = _companion_values(gold_ranks(example, match, resolved.k), resolved.k)
+        evidence = Evidence(
+            ranking,
+            answer,
+            references,
+            "with gold",
+            recall,
+            beside=companions,
+            counts=match.counts or EMPTY_MAPPING,
+        )
+
+        def check_references() -> Awaitable[ReferenceChecks]:
+            triage = _Triage(pipeline, example, answer, references, resolved.comparator)
+            return triage.checks(ranking, gold_retrieved=gold_retrieved)
+
+        try:
+            verdict = 0.0
+            if not abstains(answer):
+                verdict = await pipeline.compare(
+                    example.full_question, references, answer, resolved.comparator
+                )
+        except Planned:
+            # A plan has no verdict that could disagree with recall, so it counts the requests of triage too.
+            await check_references()
+            raise
+        yes = verdict >= YES_THRESHOLD
+        checks = await check_references() if yes != gold_retrieved else UNCHECKED
+        case = case_of(checks, gold_retrieved=gold_retrieved, yes=yes)
+        has_other_passages = not yes and any(not positions for positions in match.positions)
+        cause = lost_by(case, checks, recall=recall, yes=yes, has_other_passages=has_other_passages)
+        return Outcome(example, verdict, None, evidence, case=case, lost_by=cause)
+
+    return await score_with_progress(pipeline, examples, score)
+
+
+@lru_cache(maxsize=1 << 10)
+def _companion_values(ranks: GoldRanks, k: int) -> Mapping[str, float]:
+    """Return the ranking measures that are reported with the score. Examples with equal ranks share one dict."""
+    return {f"{name}@{k}": GOLD_MEASURES[name](ranks) for name in COMPANIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceChecks:
+    """The answers to an example compared with its reference answers; None means "not known".
+
+    Attributes:
+        correct: whether the answer from the retrieved passages is right.
+        semi_gold_correct: whether at least one of the semi-gold answers is right.
+        partly: whether the semi-gold answers have only some of several right answers, and the answer from the retrieved
+            passages has another one.
+        near_duplicate: whether a retrieved passage is a near-duplicate of a gold passage.
+    """
+
+    correct: bool | None = None
+    semi_gold_correct: bool | None = None
+    partly: bool | None = None
+    near_duplicate: bool = False
+
+
+UNCHECKED: Final = ReferenceChecks()
+"""Nothing is known: the verdict and Recall@k agree, or the example has no reference answers."""
+
+
+def case_of(checks: ReferenceChecks, *, gold_retrieved: bool, yes: bool) -> str | None:
+    """Return the letter of the case in which Recall@k and the verdict disagree.
+
+    None if they agree, or if the case is not known.
+
+    Args:
+        checks: the answers compared with the reference answers.
+        gold_retrieved: whether a gold passage was retrieved.
+        yes: whether the verdict is yes.
+
+    >>> case_of(ReferenceChecks(correct=False), gold_retrieved=True, yes=False)
+    'C'
+    """
+    if gold_retrieved == yes or checks.correct is None:
+        return None
+    if gold_retrieved and not checks.correct:
+        return "C"
+    if checks.correct and not gold_retrieved:
+        return "B" if checks.near_duplicate else "A"
+    # In the remaining cases LLM-retEval erred.
+    if gold_retrieved and checks.partly:
+        return "E"
+    if checks.semi_gold_correct is None or (gold_retrieved and checks.partly is None):
+        return None
+    return "F" if checks.semi_gold_correct else "D"
+
+
+def lost_by(
+    case: str | None, checks: ReferenceChecks, *, recall: float, yes: bool, has_other_passages: bool
+) -> str | None:
+    """Return the cause of a lost question, whose verdict is no; None if the verdict is yes.
+
+    - "judge": the answer is right.
+    - "retriever": not all gold passages were retrieved.
+    - "distraction": all gold passages were retrieved, and the generator can answer from them alone, but other passages
+      misled it.
+    - "generator": all gold passages were retrieved, and the generator cannot answer from them alone, or there were no
+      other passages.
+    - "not known": none of these can be determined.
+
+    Args:
+        case: the case of the question; see `case_of`.
+        checks: the answers compared with the reference answers.
+        recall: the share of the gold passages that was retrieved.
+        yes: whether the verdict is yes.
+        has_other_passages: whether the prompt has a passage that is not gold.
+    """
+    if yes:
+        return None
+    if checks.correct or case in {"D", "E", "F"}:
+        return "judge"
+    if recall < 1:
+        return "retriever"
+    if case != "C" or (has_other_passages and checks.semi_gold_correct is None):
+        return "not known"
+    return "distraction" if has_other_passages and checks.semi_gold_correct else "generator"
+
+
+@dataclass(frozen=True, slots=True)
+class _Triage:
+    """Compares the answer and the semi-gold answers of an example with its reference answers.
+
+    A request is sent only if its result still matters. If a comparison is unscored, its result is "not known" and the
+    other comparisons continue. So a plan, which has no verdicts, counts all requests that a run may send.
+    """
+
+    pipeline: Pipeline
+    example: Example
+    answer: str
+    semi_gold: Sequence[str]
+    comparator: str | None
+
+    async def checks(self, ranking: Ranking, *, gold_retrieved: bool) -> ReferenceChecks:
+        example, references = self.example, references_of(self.example)
+        if not references and not example.answer_set:
+            return UNCHECKED
+        has_duplicate = not gold_retrieved and _has_near_duplicate(ranking, example)
+
+        async def is_right(text: str) -> bool | None:
+            return await _is_yes(self.pipeline.correctness(example, text, self.comparator))
+
+        correct = await is_right(self.answer)
+        if correct and not gold_retrieved:
+            return ReferenceChecks(correct, near_duplicate=has_duplicate)
+        semi_gold_correct = _any(await gather_all(map(is_right, self.semi_gold)))
+        partly: bool | None = False
+        # Semi-gold answers that are a part of the right answers are right themselves. With an answer set this need not
+        # be so, because a right answer must have all answers of the set.
+        if gold_retrieved and correct is not False and (semi_gold_correct is not False or not references):
+            partly = await self._partly(references)
+        return ReferenceChecks(correct, semi_gold_correct, partly, has_duplicate)
+
+    async def _partly(self, references: Sequence[str]) -> bool | None:
+        """Return True if the answer is a right one that no semi-gold answer has, and these have another right one."""
+        wanted = [(reference,) for reference in references] or self.example.answer_set
+        if len(wanted) == 1:
+            return False
+
+        async def has(text: str, aliases: Sequence[str]) -> bool | None:
+            """Return True if an answer has the wanted answer with these aliases."""
+            comparison = self.pipeline.compare(self.example.full_question, aliases, text, self.comparator)
+            return await _is_yes(comparison)
+
+        async def compare(aliases: Sequence[str]) -> tuple[bool | None, bool | None]:
+            """Return whether only the answer has a wanted answer, and whether a semi-gold answer has it."""
+            in_answer = await has(self.answer, aliases)
+            if in_answer is False and references:
+                return False, False
+            in_semi_gold = _any(await gather_all(has(text, aliases) for text in self.semi_gold))
+            if in_answer is False or in_semi_gold:
+                return False, in_semi_gold
+            return (None if in_answer is None or in_semi_gold is None else True), in_semi_gold
+
+        results = await gather_all(map(compare, wanted))
+        semi_gold_has_one = True if references else _any(in_semi_gold for _, in_semi_gold in results)
+        only_answer_has_one = _any(only_in_answer for only_in_answer, _ in results)
+        if only_answer_has_one is False or semi_gold_has_one is False:
+            return False
+        return None if only_answer_has_one is None or semi_gold_has_one is None else True
+
+
+def _has_near_duplicate(ranking: Ranking, example: Example) -> bool:
+    golds = [gold.text for gold in example.relevant if gold.text is not None]
+    return any(near_duplicate(document.text, gold) for document in ranking for gold in golds)
+
+
+async def _is_yes(comparison: Awaitable[float]) -> bool | None:
+    """Return True if the verdict of a comparison is yes, False if it is no, None if there is no verdict."""
+    try:
+        return await comparison >= YES_THRESHOLD
+    except Unscored:
+        return None
+
+
+def _any(values: Iterable[bool | None]) -> bool | None:
+    """Return the disjunction of values in Kleene's three-valued logic, in which None means "not known"."""
+    known = list(values)
+    if True in known:
+        return True
+    return None if None in known else False
+
+
+def triage_notes(score: Score | None) -> dict[str, Any]:
+    """Return the report keys `cases`, the counts of the cases, and `spearman`, the rho of verdicts and Recall@k.
+
+    "refined" leaves out the questions on which recall erred: those of the cases A, B and C. It is None if verdict and
+    recall disagree on some questions and the case of none of them is known.
+    """
+    outcomes = () if score is None else score.outcomes
+    cases = Counter(outcome.case for outcome in outcomes if outcome.case is not None)
+    known = bool(cases) or not any(map(_disagrees, outcomes))
+    refined = [outcome for outcome in outcomes if known and outcome.case not in RECALL_ERRED]
+    return {
+        "cases": dict(sorted(cases.items())),
+        "spearman": {"all": _spearman(outcomes), "refined": _spearman(refined)},
+    }
+
+
+def _disagrees(outcome: Outcome) -> bool:
+    """Return True if the verdict is yes and no gold passage was retrieved, or no and one was retrieved."""
+    recall = outcome.evidence.recall
+    return (
+        outcome.value is not None and recall is not None and (outcome.value >= YES_THRESHOLD) != (recall > 0)
+    )
+
+
+def _spearman(outcomes: Sequence[Outcome]) -> float | None:
+    pairs = [
+        (outcome.value, outcome.evidence.recall)
+        for outcome in outcomes
+        if outcome.value is not None and outcome.evidence.recall is not None
+    ]
+    return spearman_rho([value for value, _ in pairs], [recall for _, recall in pairs])
+
+
+SCORES: Final = (
+    ScoreDef(
+        "llm_reteval",
+        evaluate_llm_reteval,
+        {"generate", "compare"},
+        corrected_by="answers",
+        notes=triage_notes,
+        family="LLM-retEval",
+        definition="The judge's verdict whether the answer from the first k retrieved passages says the same as "
+        "one of the answers from the gold passages.",
+        needs=(GOLD_TEXTS,),
+        semi_gold=True,
+    ),
+)

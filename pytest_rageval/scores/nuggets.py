@@ -1,0 +1,282 @@
+"""Scores over nuggets (facts that a good answer states): which nuggets do the passages support, and which the answer?
+
+`nuggets.*` score the first k retrieved passages, `answer.nuggets` scores the long answer from these passages. For each
+passage or answer, the judge labels all nuggets of the question in one request: support, partial_support or not_support.
+As numbers these are 1, 0.5 and 0; a nugget is supported if its label is 1. The measures over labels are at the end.
+
+Source: Pradeep et al. (2024), "Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the AutoNuggetizer
+Framework", and (2025), "The Great Nugget Recall", section 4.4; Ju et al. (2025), "Controlled Retrieval-augmented
+Context Evaluation for Long-form RAG" (CRUX), section 3.3; Clarke et al. (2008), "Novelty and Diversity in Information
+Retrieval Evaluation", with nuggets as subtopics.
+"""
+
+from collections.abc import Sequence
+from math import fsum, log2
+from typing import Final
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge.protocol import PARTIAL_SUPPORT
+from pytest_rageval.core.concurrency.gathering import gather_all
+from pytest_rageval.core.data import Example, Ranking, excerpt
+from pytest_rageval.core.errors import NoGroundTruth, Undefined
+from pytest_rageval.core.outcome import Evidence
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.scores.definition import NUGGETS, ScoreDef, each_example
+from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
+
+__all__ = ["SCORES", "alpha_ndcg", "best_labels", "lenient", "strict"]
+
+Labels = Sequence[float]
+"""The labels of the nuggets of a question for one text, in the order of the nuggets."""
+
+SUPPORTED: Final = 1.0
+"""The label of a nugget that a passage supports."""
+
+ALPHA: Final = 0.5
+"""The share of its gain that a nugget loses with each passage that supports it."""
+
+MAX_NAMED_NUGGETS: Final = 5
+"""The number of unsupported nuggets that a remark names."""
+
+
+@each_example
+async def evaluate_coverage(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score the share of the nuggets that at least one of the first k passages supports; an empty ranking is 0.
+
+    Unscored: an example without nuggets; an example with a passage for which the judge gave no readable labels.
+    """
+    ranking, labels = await _label_ranking(pipeline, example, resolved)
+    best = best_labels(labels, len(example.nuggets))
+    return strict(best), _evidence(example, best, ranking, labels)
+
+
+@each_example
+async def evaluate_vital(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score the share of the vital nuggets that at least one of the first k passages supports.
+
+    Undefined: an example without vital nuggets. Unscored: as for `evaluate_coverage`.
+    """
+    _check_nuggets(example, vital=True)
+    ranking, labels = await _label_ranking(pipeline, example, resolved)
+    best = best_labels(labels, len(example.nuggets))
+    return strict(_vital_labels(example, best)), _evidence(example, best, ranking, labels, vital=True)
+
+
+@each_example
+async def evaluate_ndcg(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score alpha-nDCG with the nuggets as subtopics; 0 if no passage supports a nugget.
+
+    The ideal ranking is built from the retrieved passages and from the gold passages with text that were not retrieved.
+    The judge labels these gold passages too. Unscored: as for `evaluate_coverage`.
+    """
+    _check_nuggets(example)
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
+    found = GoldMatch(ranking, example.relevant, pipeline.match_share).found
+    missed = [gold.text for gold, is_found in zip(example.relevant, found, strict=True) if not is_found]
+    texts = [*texts_of(ranking), *(text for text in missed if text is not None)]
+    # All texts are labelled at once, so that a plan counts the requests for all of them.
+    all_labels = await _label_texts(pipeline, example, texts)
+    labels, missed_labels = all_labels[: len(ranking)], all_labels[len(ranking) :]
+    value = alpha_ndcg(labels, missed_labels, resolved.k)
+    return value, _evidence(example, best_labels(labels, len(example.nuggets)), ranking, labels)
+
+
+@each_example
+async def evaluate_answer(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score the share of the vital nuggets that the long answer supports, "vital strict" of the TREC 2024 RAG Track.
+
+    The other scores of AutoNuggetizer are reported with it. An abstention supports no nugget, without a call of the
+    judge. Undefined: an example without vital nuggets. Unscored: an example without nuggets; an answer for which the
+    judge gave no readable labels.
+    """
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
+    _check_nuggets(example, vital=True)
+    answer = await pipeline.long_answer(example, resolved.k)
+    ranking = await pipeline.ranking(example, resolved.k)
+    labels: Labels = (0.0,) * len(example.nuggets)
+    if not abstains(answer):
+        [labels] = await _label_texts(pipeline, example, [answer])
+    vital = _vital_labels(example, labels)
+    others = {"all_strict": strict(labels), "vital": lenient(vital), "all": lenient(labels)}
+    remark = _remark(example, labels, vital=True)
+    return strict(vital), Evidence(ranking, answer, beside=others, remark=remark)
+
+
+async def _label_ranking(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[Ranking, list[Labels]]:
+    """Return the ranking, and for each of its passages the labels of the nuggets."""
+    _check_nuggets(example)
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
+    return ranking, await _label_texts(pipeline, example, texts_of(ranking))
+
+
+async def _label_texts(pipeline: Pipeline, example: Example, texts: Sequence[str]) -> list[Labels]:
+    nuggets = [nugget.text for nugget in example.nuggets]
+    return await gather_all(pipeline.support(example.full_question, nuggets, text) for text in texts)
+
+
+def _check_nuggets(example: Example, *, vital: bool = False) -> None:
+    """Check that an example has nuggets, and with `vital` that one of them is vital."""
+    if not example.nuggets:
+        raise NoGroundTruth("no nuggets")
+    if vital and not any(nugget.vital for nugget in example.nuggets):
+        raise Undefined("none of its nuggets is vital")
+
+
+def _vital_labels(example: Example, labels: Labels) -> list[float]:
+    return [label for nugget, label in zip(example.nuggets, labels, strict=True) if nugget.vital]
+
+
+def _evidence(
+    example: Example, best: Labels, ranking: Ranking, labels: Sequence[Labels], *, vital: bool = False
+) -> Evidence:
+    """Return the share of nuggets that each passage supports, and a remark that names the unsupported nuggets.
+
+    Args:
+        example: the example.
+        best: the highest label of each nugget.
+        ranking: the passages.
+        labels: the labels of the nuggets for each passage.
+        vital: whether only vital nuggets count.
+    """
+    scored_labels = [_vital_labels(example, of_passage) for of_passage in labels] if vital else labels
+    shares = tuple(map(strict, scored_labels))
+    return Evidence(ranking, labels=shares, remark=_remark(example, best, vital=vital))
+
+
+def _remark(example: Example, labels: Labels, *, vital: bool) -> str:
+    """Return a text that names the unsupported nuggets, vital ones first; with `vital` only vital ones."""
+    unsupported = [
+        (not nugget.vital, f"{excerpt(nugget.text)}{' (in part)' if label == PARTIAL_SUPPORT else ''}")
+        for nugget, label in zip(example.nuggets, labels, strict=True)
+        if label < 1 and (nugget.vital or not vital)
+    ]
+    if not unsupported:
+        return ""
+    texts = [text for _, text in sorted(unsupported, key=lambda item: item[0])]
+    more = [f"{len(texts) - MAX_NAMED_NUGGETS} more"] if len(texts) > MAX_NAMED_NUGGETS else []
+    return f"{counted(len(texts), 'nugget')} not supported: {', '.join([*texts[:MAX_NAMED_NUGGETS], *more])}"
+
+
+SCORES: Final = tuple(
+    ScoreDef(name, evaluate, asks, family="Nuggets", definition=definition, needs=(NUGGETS,))
+    for name, evaluate, asks, definition in (
+        (
+            "nuggets.coverage",
+            evaluate_coverage,
+            {"support"},
+            "The share of the nuggets that at least one of the first k supports, according to the judge.",
+        ),
+        (
+            "nuggets.vital",
+            evaluate_vital,
+            {"support"},
+            "The share of the vital nuggets that at least one of the first k supports, according to the judge.",
+        ),
+        (
+            "nuggets.ndcg",
+            evaluate_ndcg,
+            {"support"},
+            "alpha-nDCG with the nuggets as subtopics: a nugget counts half as much with each passage that repeats it.",
+        ),
+        (
+            "answer.nuggets",
+            evaluate_answer,
+            {"explain", "support"},
+            "The share of the vital nuggets that the judge finds in the long answer: AutoNuggetizer's vital strict.",
+        ),
+    )
+)
+
+
+def best_labels(passages: Sequence[Labels], n: int) -> tuple[float, ...]:
+    """Return for each of n nuggets the highest label over the passages; 0 if there are no passages.
+
+    Two passages that each support a part of a nugget do not make the nugget supported.
+
+    >>> best_labels([(1.0, 0.0, 0.5), (0.0, 0.0, 0.5)], 3)
+    (1.0, 0.0, 0.5)
+    """
+    return tuple(max((labels[i] for labels in passages), default=0.0) for i in range(n))
+
+
+def strict(labels: Labels) -> float:
+    """Return the share of nuggets with the label 1; there must be at least one nugget.
+
+    >>> strict([1.0, 0.5, 0.0, 0.0])
+    0.25
+    """
+    return sum(label >= SUPPORTED for label in labels) / len(labels)
+
+
+def lenient(labels: Labels) -> float:
+    """Return the mean label of nuggets, so that a part of a nugget counts half; there must be at least one nugget.
+
+    >>> lenient([1.0, 0.5, 0.0, 0.0])
+    0.375
+    """
+    return fsum(labels) / len(labels)
+
+
+def alpha_ndcg(ranking: Sequence[Labels], missed: Sequence[Labels], k: int, alpha: float = ALPHA) -> float:
+    """Return alpha-nDCG@k, from 0 to 1; 0 if no passage supports a nugget.
+
+    `α-DCG@k = Σ_{r≤k} Σ_i s(r, i) · (1 - α)^c(r, i) / log2(r + 1)`, where s(r, i) is 1 if the passage at rank r
+    supports nugget i, else 0, and c(r, i) is the number of passages before rank r that support it. It is divided by the
+    α-DCG@k of the ideal ranking. The ideal ranking is built greedily, as in Clarke et al. and ndeval: the next passage
+    is the one with the highest gain; of passages with equal gain, the first. An optimal ranking is NP-hard to find. The
+    greedy ranking may have a slightly lower α-DCG than the given one; the value is then 1.
+
+    Args:
+        ranking: the labels of each retrieved passage, in rank order.
+        missed: the labels of each known passage that was not retrieved. They are used in the ideal ranking only.
+        k: the cut-off.
+        alpha: the share of its gain that a nugget loses with each passage that supports it.
+
+    >>> alpha_ndcg([(1, 0), (1, 0), (0, 1)], [], 3)
+    0.9651954696014428
+    """
+    best = _dcg(_ideal([*ranking, *missed], k, alpha), alpha)
+    return min(_dcg(ranking[:k], alpha) / best, 1.0) if best else 0.0
+
+
+def _dcg(passages: Sequence[Labels], alpha: float) -> float:
+    gains = []
+    weights: dict[int, float] = {}
+    for rank, labels in enumerate(passages, 1):
+        gains.append(_gain(labels, weights) / log2(rank + 1))
+        _lower_weights(labels, weights, alpha)
+    return fsum(gains)
+
+
+def _ideal(pool: list[Labels], k: int, alpha: float) -> list[Labels]:
+    """Return k passages of a pool (or all if it has fewer) in greedy order; they are removed from the pool."""
+    weights: dict[int, float] = {}
+    chosen: list[Labels] = []
+    while pool and len(chosen) < k:
+        gains = [_gain(labels, weights) for labels in pool]
+        chosen.append(pool.pop(gains.index(max(gains))))
+        _lower_weights(chosen[-1], weights, alpha)
+    return chosen
+
+
+def _gain(labels: Labels, weights: dict[int, float]) -> float:
+    """Return the sum of the weights of the nuggets that a passage supports; by default a weight is 1."""
+    return sum(weights.get(i, 1.0) for i, label in enumerate(labels) if label >= SUPPORTED)
+
+
+def _lower_weights(labels: Labels, weights: dict[int, float], alpha: float) -> None:
+    """Multiply the weights of the nuggets that a passage supports by 1 - alpha."""
+    for i, label in enumerate(labels):
+        if label >= SUPPORTED:
+            weights[i] = weights.get(i, 1.0) * (1 - alpha)

@@ -1,0 +1,168 @@
+"""Ranking measures against the gold passages, such as `recall@5` and `ndcg@5`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pytest_rageval.core.data import Example, Ranking
+from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
+from pytest_rageval.core.outcome import EMPTY_MAPPING, Evidence, Outcome
+from pytest_rageval.scores.definition import GOLD, ScoreDef, each_example, score_each
+from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels, match_by_id
+from pytest_rageval.scores.measures.gold_measures import GoldRanks, compute_measure
+from pytest_rageval.scores.pipeline import NO_GOLD, GoldMatches, Pipeline, ResolvedScore
+
+__all__ = ["SCORES", "gold_ranks", "incomparable_reason", "match_ranking", "retrieve_and_match"]
+
+
+async def retrieve_and_match(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[Ranking, GoldMatch]:
+    """Return the ranking of an example and its comparison with the gold passages.
+
+    Raises:
+        NoGroundTruth: the example has no relevant gold passages.
+        UnusableRanking: no retrieved document can be compared with one of the gold passages.
+    """
+    if not example.relevant:
+        raise NoGroundTruth(NO_GOLD)
+    ranking = await pipeline.ranking(example, resolved.k)
+    return ranking, match_ranking(ranking, example, pipeline.match_share)
+
+
+def match_ranking(ranking: Ranking, example: Example, share: float) -> GoldMatch:
+    """Compare a ranking with the gold passages of its example; raise UnusableRanking if they cannot be compared."""
+    match = GoldMatch(ranking, example.gold, share)
+    reason = incomparable_reason(match)
+    if reason is not None:
+        raise UnusableRanking(reason)
+    return match
+
+
+@each_example
+async def evaluate_full_recall(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score 1 if one passage of each group of gold passages is among the first k, else 0.
+
+    Unscored: as for `evaluate_ranking`.
+    """
+    ranking, match = await retrieve_and_match(pipeline, example, resolved)
+    found_by_group: dict[object, bool] = {}
+    for position, (gold, is_found) in enumerate(zip(example.gold, match.found, strict=True)):
+        if gold.grade:
+            group = position if gold.group is None else gold.group
+            found_by_group[group] = found_by_group.get(group, False) or is_found
+    return float(all(found_by_group.values())), Evidence(ranking, counts=match.counts)
+
+
+async def evaluate_ranking(
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
+    """Score the first k retrieved documents by a measure against the gold passages, for all examples at once.
+
+    A document that contains n gold passages counts as n documents, one after the other, and moves the cut-off by
+    n - 1 ranks (`GoldMatch`).
+
+    Unscored: an example without relevant gold passages; an example with a gold passage that no retrieved document can
+    be compared with; an example on whose question the retriever failed.
+    """
+    matches = pipeline.last_gold_matches
+    if matches is None or matches.examples is not examples or matches.k != resolved.k:
+        matches = GoldMatches(examples, resolved.k, *await _match(pipeline, examples, resolved.k))
+    values = iter(compute_measure(resolved.spec.name, matches.gold_ranks))
+    outcomes = [
+        outcome if outcome.value is None else Outcome(outcome.example, next(values), None, outcome.evidence)
+        for outcome in matches.outcomes
+    ]
+    # If the retriever failed, the matches are not reused: the retriever may work in a later test.
+    failed = any(outcome.failed for outcome in outcomes)
+    pipeline.last_gold_matches = None if failed else matches._replace(outcomes=outcomes)
+    return outcomes
+
+
+async def _match(
+    pipeline: Pipeline, examples: Sequence[Example], k: int
+) -> tuple[list[Outcome], list[GoldRanks]]:
+    """Return the fields `outcomes` and `gold_ranks` of `GoldMatches`."""
+    ranks_by_id: dict[str, GoldRanks] = {}
+    # Equal objects, which are frequent in a large set, are stored once.
+    shared: dict[GoldRanks, GoldRanks] = {}
+
+    async def match_example(example: Example) -> Outcome:
+        if not example.relevant:
+            raise NoGroundTruth(NO_GOLD)
+        ranking = await pipeline.ranking(example, k)
+        counts: Mapping[str, int] = EMPTY_MAPPING
+        if (found := match_by_id(ranking, example.gold)) is not None:
+            ranks = GoldRanks(found, tuple(ideal_labels(example.gold)), k)
+        else:
+            match = GoldMatch(ranking, example.gold, pipeline.match_share)
+            if (reason := incomparable_reason(match)) is not None:
+                return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
+            ranks, counts = gold_ranks(example, match, k), match.counts or EMPTY_MAPPING
+        ranks_by_id[example.id] = shared.setdefault(ranks, ranks)
+        return Outcome(example, 0.0, None, Evidence(ranking, counts=counts))
+
+    with pipeline.expect_rankings((example for example in examples if example.relevant), k):
+        outcomes = await score_each(
+            examples, match_example, max_concurrency=pipeline.retriever.max_concurrency
+        )
+    return outcomes, [ranks_by_id[outcome.example.id] for outcome in outcomes if outcome.value is not None]
+
+
+def gold_ranks(example: Example, match: GoldMatch, k: int) -> GoldRanks:
+    """Return the input of the measures at a cut-off for an example that has relevant gold passages."""
+    found = tuple((position, label) for position, label in enumerate(match.labels) if label)
+    return GoldRanks(found, tuple(ideal_labels(example.gold)), k + match.surplus)
+
+
+def incomparable_reason(match: GoldMatch) -> str | None:
+    """Return the reason why a ranking cannot be compared with the gold passages; None if it can."""
+    passage = match.incomparable
+    if passage is None:
+        return None
+    keys = (("a span", passage.span), ("an id", passage.id), ("words", passage.text))
+    wanted = [word for word, key in keys if key is not None]
+    reason = f"no retrieved document has {' or '.join(wanted)} to find the gold passage by"
+    # A text that equals the gold id suggests that the retriever returns ids as strings, which are read as texts.
+    hint = '; a string is a text: return documents such as {"id": "doc-4"}'
+    return reason + (hint if passage.id in match.texts else "")
+
+
+DEFINITIONS: Final = {
+    "recall": "The share of the gold passages that are among the first k.",
+    "precision": "The share of the first k documents that are gold passages.",
+    "f1": "The harmonic mean of `precision@k` and `recall@k`.",
+    "map": "Average precision: the precision at the rank of each gold passage, summed and divided by the "
+    "number of gold passages.",
+    "mrr": "One divided by the rank of the first gold passage; 0 if none of the first k is one.",
+    "ndcg": "Discounted cumulative gain, Σ grade / log₂(rank + 1) over the first k, divided by that of the "
+    "best possible ranking.",
+    "hit": "1 if any of the first k is a gold passage, else 0.",
+}
+"""The definitions of the ranking measures by name."""
+
+FAMILY: Final = "Ranking measures"
+
+SCORES: Final = (
+    *(
+        ScoreDef(
+            name,
+            evaluate_ranking,
+            asks=frozenset(),
+            family=FAMILY,
+            definition=definition,
+            needs=(GOLD,),
+        )
+        for name, definition in DEFINITIONS.items()
+    ),
+    ScoreDef(
+        "full_recall",
+        evaluate_full_recall,
+        asks=frozenset(),
+        family=FAMILY,
+        definition="1 if every group of gold passages has a passage among the first k, else 0. A passage without a "
+        "group is a group of its own.",
+        needs=(GOLD,),
+    ),
+)

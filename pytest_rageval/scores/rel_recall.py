@@ -1,0 +1,648 @@
+"""Rel'-recall: how much of the relevant content of the prompt does the generator use, in answers and citations?
+
+Rel is the set of relevant items of a query, Rel' the subset of Rel that was in the prompt, and Out the set of items
+that the generator returned. Recall over Rel blames the generator for items that the retriever missed; recall over Rel'
+does not. Both are computed for passages (Out are the cited passages) and for answers (Out are the listed answers). The
+identity
+
+    recall over Rel = coverage · recall over Rel' + beyond
+
+separates the losses of the retriever and the generator: coverage = |Rel'| / |Rel| is the retriever's share, and
+beyond = |(Out ∩ Rel) - Rel'| / |Rel| is 0 as long as the generator uses only the prompt.
+
+The scores `rel_recall.*` are over Rel'. The scores `rel.*` are over Rel, all content that is known to be relevant. The
+prompt has the first k passages, by rank or in random order, and requests all answers with citations.
+
+By default the gold passages are relevant. With the keyword `relevant`, passages are relevant that contain a wanted
+answer, or that the judge calls relevant. Such labels are known for retrieved passages only. For scores over Rel, the
+first passages of a longer ranking are labelled too (`POOL_DEPTH`), as a test collection pools its runs.
+
+Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating Retrieval-Augmented Generation Systems".
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, compress, count, product
+from typing import Any, Final, NamedTuple, cast
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.citations import ListedAnswers, match_listed_answers, parse_citations
+from pytest_rageval.answers.comparators import highest, lowest
+from pytest_rageval.answers.overlap import containment
+from pytest_rageval.core.concurrency.gathering import gather_all
+from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_placeholder
+from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
+from pytest_rageval.lib.plural import join_first
+from pytest_rageval.scores.definition import GOLD, MATCH_ITEMS, REFERENCES, ScoreDef, each_example
+from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.passage_labels import contains_answer, judge_finds_relevant
+from pytest_rageval.scores.pipeline import NO_GOLD, NO_REFERENCES, Evaluation, Pipeline, ResolvedScore
+from pytest_rageval.scores.ranking import incomparable_reason
+
+__all__ = ["SCORES", "Recall", "RelPrime", "pooled_notes", "rel_prime"]
+
+NO_RELEVANT = "no relevant passage was in the prompt"
+"""The reason why recall over Rel' is undefined."""
+
+POOL_DEPTH: Final = {"contains": 100, "judge": 20}
+"""The default number of retrieved passages that are labelled for scores over Rel. The judge is called for each."""
+
+OVER_REL: Final = frozenset({"rel.citation", "rel.coverage"})
+"""The scores in which relevant passages beyond the prompt count."""
+
+MAX_NAMED_ITEMS = 5
+"""The number of items without an equal reference that a remark names."""
+
+MAX_COMPARED_ITEMS: Final = 100
+"""The number of items of one answer that a comparator compares, of the items that equal no alias. A runaway output has
+thousands of items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Recall over Rel and over Rel'.
+
+    Attributes:
+        relevant: |Rel|.
+        available: |Rel'|.
+        found: |Out ∩ Rel|.
+        found_available: |Out ∩ Rel'|.
+
+    >>> recall = Recall(relevant=8, available=4, found=3, found_available=3)
+    >>> recall.over_rel, recall.coverage, recall.over_rel_prime
+    (0.375, 0.5, 0.75)
+    """
+
+    relevant: int
+    available: int
+    found: int
+    found_available: int
+
+    @property
+    def over_rel(self) -> float | None:
+        """`|Out ∩ Rel| / |Rel|`; None if Rel is empty."""
+        return _share(self.found, self.relevant)
+
+    @property
+    def over_rel_prime(self) -> float | None:
+        """`|Out ∩ Rel'| / |Rel'|`; None if Rel' is empty."""
+        return _share(self.found_available, self.available)
+
+    @property
+    def coverage(self) -> float | None:
+        """`|Rel'| / |Rel|`, the retriever's share; None if Rel is empty."""
+        return _share(self.available, self.relevant)
+
+    @property
+    def beyond(self) -> float | None:
+        """`|(Out ∩ Rel) - Rel'| / |Rel|`, found although not in the prompt; None if Rel is empty."""
+        return _share(self.found - self.found_available, self.relevant)
+
+
+@dataclass(frozen=True, slots=True)
+class RelPrime:
+    """The result of one query.
+
+    Attributes:
+        answers: recall of the wanted answers.
+        citations: recall of the relevant passages.
+        citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages; None if no passage is cited. A hallucinated
+            citation is in Out and not relevant. The precision over Rel' is the same, because a cited passage that is
+            relevant was in the prompt.
+        parametric: the number of wanted answers that the output lists and that occur in no passage of the prompt: they
+            are from the model's memory.
+        hallucinated: the number of citations that refer to no passage of the prompt.
+    """
+
+    answers: Recall
+    citations: Recall
+    citation_precision: float | None
+    parametric: int
+    hallucinated: int
+
+
+def rel_prime(  # noqa: PLR0913 - the method compares six sets
+    *,
+    relevant: Collection[Hashable],
+    prompt: Sequence[Hashable],
+    cited: Collection[int],
+    wanted: Collection[Hashable],
+    available: Collection[Hashable],
+    listed: Collection[Hashable],
+    in_prompt: Collection[Hashable] | None = None,
+) -> RelPrime:
+    """Compare the output of a generator with its prompt. Repeated elements count once in every argument.
+
+    An answer occurs in a passage if one of its aliases does, as whole contiguous tokens in normal form:
+    `answers.overlap.containment`.
+
+    Args:
+        relevant: the relevant passages of the query, by any names: Rel of passages.
+        prompt: the names of the passages in the prompt, in the order of the prompt.
+        cited: the positions that the output cites, from 1. Positions that are not in the prompt are hallucinated.
+        wanted: the right answers, by any names: Rel of answers.
+        available: the wanted answers that occur in a relevant passage of the prompt or, if the relevant passages are
+            not known, in any passage of the prompt: Rel' of answers.
+        listed: the answers that the output lists.
+        in_prompt: the wanted answers that occur in any passage of the prompt, relevant or not. None: `available`.
+
+    Returns:
+        Counts and shares. A share is at most 1, and None if its divisor is 0.
+
+    >>> found = rel_prime(
+    ...     relevant={"a", "b"}, prompt=["b", "x"], cited=[1, 2, 3],
+    ...     wanted={"Ada", "Bob", "Eve"}, available={"Ada", "Bob"}, listed={"Ada", "Eve"},
+    ... )
+    >>> found.answers.over_rel_prime, found.citations.over_rel_prime, found.parametric, found.hallucinated
+    (0.5, 1.0, 1, 1)
+    """
+    rel_passages, rel_answers = set(relevant), set(wanted)
+    by_position = dict(enumerate(prompt, start=1))
+    cited_passages = {by_position[position] for position in cited if position in by_position}
+    hallucinated = len({position for position in cited if position not in by_position})
+    from_prompt = set(available) if in_prompt is None else set(in_prompt) | set(available)
+    answers = _recall(rel_answers, set(available), set(listed))
+    citations = _recall(rel_passages, set(prompt), cited_passages)
+    out = len(cited_passages) + hallucinated
+    return RelPrime(
+        answers=answers,
+        citations=citations,
+        citation_precision=_share(citations.found, out),
+        parametric=len(set(listed) & rel_answers - from_prompt),
+        hallucinated=hallucinated,
+    )
+
+
+def _recall(relevant: set[Hashable], in_prompt: set[Hashable], out: set[Hashable]) -> Recall:
+    found, available = out & relevant, in_prompt & relevant
+    return Recall(len(relevant), len(available), len(found), len(found & available))
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+@each_example
+async def evaluate_answer_recall(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score the share of the wanted answers that the output lists; `rel_recall`: of the answers in the prompt.
+
+    The wanted answers are those of the `answer_set`, or `answers` as one wanted answer. A wanted answer is in the
+    prompt if it occurs in a relevant passage of the prompt or, if the gold passages are not known, in any passage. An
+    item that equals no alias counts if the comparator finds that it and an alias say the same: see
+    `_add_equivalent_items`.
+
+    Unscored: an example without wanted answers. `rel_recall` is undefined if the prompt has none of the wanted answers;
+    then no request is sent.
+    """
+    if not example.wanted:
+        raise NoGroundTruth(NO_REFERENCES)
+    prompt = await _prompt(pipeline, example, resolved)
+    if resolved.spec.name == "rel_recall" and not prompt.available_answers:
+        raise Undefined(prompt.no_answer_reason)
+    answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
+    items = match_listed_answers(answer, example.wanted)
+    if items.matched or not abstains(answer):
+        items = await _add_equivalent_items(pipeline, example, resolved, answer, items)
+    result, evidence = _compare(prompt, answer, items)
+    counts = {"parametric_answers": result.parametric, **evidence.counts}
+    evidence = replace(
+        evidence,
+        expected=_first_aliases(example),
+        expected_as="wanted",
+        counts=counts,
+        remark=_remark(items.unmatched),
+        sizes=_sizes(result.answers),
+    )
+    return _recall_value(result.answers, resolved), evidence
+
+
+@each_example
+async def evaluate_citation_recall(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence] | Outcome:
+    """Score the share of the relevant passages that the output cites; `rel_recall`: of the passages in the prompt.
+
+    Unscored: an example whose relevant passages are not known. `rel_recall` is undefined if no relevant passage is in
+    the prompt, `rel` if none of the labelled passages is relevant; in both cases no request is sent to the generator.
+    """
+    prompt = await _prompt_with_relevant(pipeline, example, resolved)
+    if resolved.spec.name == "rel_recall" and not prompt.available_passages:
+        # The sizes count in the pooled shares: a passage that was not in the prompt cannot be cited.
+        sizes = _sizes(Recall(len(prompt.relevant), 0, 0, 0)) if prompt.rel_is_known else {}
+        return Outcome(example, None, undefined=NO_RELEVANT, evidence=Evidence(prompt.ranking, sizes=sizes))
+    prompt.check_has_relevant(resolved)
+    result, evidence = await _generate_and_compare(pipeline, example, resolved, prompt)
+    sizes = _sizes(result.citations) if prompt.rel_is_known else {}
+    return _recall_value(result.citations, resolved), replace(evidence, sizes=sizes)
+
+
+@each_example
+async def evaluate_citation_precision(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score the share of the cited passages that are relevant. It is the same over Rel and over Rel'.
+
+    A citation of a passage that is not in the prompt is not relevant. Unscored: an example whose relevant passages are
+    not known. Undefined: an example whose output cites no passage.
+    """
+    prompt = await _prompt_with_relevant(pipeline, example, resolved)
+    result, evidence = await _generate_and_compare(pipeline, example, resolved, prompt)
+    if result.citation_precision is None:
+        raise Undefined("nothing was cited")
+    return result.citation_precision, evidence
+
+
+@each_example
+async def evaluate_coverage(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's share.
+
+    The generator is not called. If no passage beyond the prompt is cited, `rel.citation` is the coverage times
+    `rel_recall.citation`. Unscored: an example whose relevant passages are not known. Undefined: an example of which no
+    labelled passage is relevant.
+    """
+    prompt = await _prompt_with_relevant(pipeline, example, resolved)
+    prompt.check_has_relevant(resolved)
+    return prompt.available_passages / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
+
+
+@each_example
+async def evaluate_answer_coverage(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score the share of the wanted answers that are in the prompt, as defined for `evaluate_answer_recall`.
+
+    The generator is not called. If the output lists only answers in the prompt, `rel.answer` is this coverage times
+    `rel_recall.answer`. Unscored: an example without wanted answers.
+    """
+    if not example.wanted:
+        raise NoGroundTruth(NO_REFERENCES)
+    prompt = await _prompt(pipeline, example, resolved)
+    share = len(prompt.available_answers) / len(example.wanted)
+    return share, Evidence(prompt.ranking, None, _first_aliases(example), "wanted", counts=prompt.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """The prompt of one example.
+
+    Attributes:
+        ranking: the passages, in the order of the prompt.
+        relevant: the names of the relevant passages; empty if they are not known.
+        unknown_reason: the reason why the relevant passages are not known; None if they are known.
+        passage_names: for each passage of the prompt, the names of the relevant passages that it is or is a part of; if
+            there are none, a name of its own.
+        wanted: the right answers, each as its aliases.
+        available_answers: the positions of the wanted answers in a relevant passage of the prompt or, if the relevant
+            passages are not known, in any passage of the prompt.
+        answers_in_prompt: the positions of the wanted answers in any passage of the prompt.
+        counts: the numbers of relevant passages that were found by an overlap, by its kind.
+        rel_is_known: whether `relevant` includes relevant passages beyond the prompt.
+    """
+
+    ranking: Ranking
+    relevant: frozenset[Hashable]
+    unknown_reason: str | None
+    passage_names: tuple[tuple[Hashable, ...], ...]
+    wanted: Sequence[Sequence[str]]
+    available_answers: frozenset[int]
+    answers_in_prompt: frozenset[int]
+    counts: Mapping[str, int]
+    rel_is_known: bool
+
+    def check_has_relevant(self, resolved: ResolvedScore) -> None:
+        """Raise Undefined if none of the labelled passages is relevant."""
+        if not self.relevant:
+            raise Undefined(f"none of the first {_pool_depth(resolved)} retrieved passages is relevant")
+
+    @property
+    def available_passages(self) -> int:
+        """The number of relevant passages in the prompt."""
+        return len(self.relevant.intersection(chain.from_iterable(self.passage_names)))
+
+    @property
+    def no_answer_reason(self) -> str:
+        """The reason why `available_answers` is empty."""
+        if self.unknown_reason is not None:
+            return "no wanted answer occurs in a passage of the prompt"
+        if not self.available_passages:
+            return NO_RELEVANT
+        return "no wanted answer occurs in a relevant passage of the prompt"
+
+    def compare(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
+        """Compare the generator's answer, and the positions of the wanted answers that it lists, with the prompt."""
+        citations = parse_citations(answer, len(self.passage_names))
+        # A passage with several names counts as several passages, one after the other. `ends` has the number of names
+        # of the first n passages, for n from 0.
+        ends = list(accumulate(map(len, self.passage_names), initial=0))
+        valid = [
+            name_position
+            for position in citations.positions
+            for name_position in range(ends[position - 1] + 1, ends[position] + 1)
+        ]
+        hallucinated = [
+            position if position < 1 else position - len(self.passage_names) + ends[-1]
+            for position in citations.hallucinated
+        ]
+        # An abstention such as "The passages [1] and [2] do not say" mentions passages, but does not cite them.
+        abstained = not listed_answers and abstains(answer)
+        return rel_prime(
+            relevant=self.relevant,
+            prompt=list(chain.from_iterable(self.passage_names)),
+            cited=() if abstained else valid + hallucinated,
+            wanted=range(len(self.wanted)),
+            available=self.available_answers,
+            listed=listed_answers,
+            in_prompt=self.answers_in_prompt,
+        )
+
+
+class _Relevant(NamedTuple):
+    """The relevant passages of an example.
+
+    Attributes:
+        names: their names.
+        in_prompt: for each passage of the prompt, the names of the relevant passages that it is or is a part of.
+        unknown_reason: see `_Prompt`.
+        counts: see `_Prompt`.
+        rel_is_known: see `_Prompt`.
+    """
+
+    names: frozenset[Hashable]
+    in_prompt: Sequence[tuple[Hashable, ...]]
+    unknown_reason: str | None = None
+    counts: Mapping[str, int] = {}
+    rel_is_known: bool = True
+
+
+async def _prompt(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
+    ranking = await pipeline.prompt_ranking(example, resolved.k, resolved.order)
+    if resolved.relevant == "gold":
+        relevant = _relevant_by_gold(pipeline, example, ranking)
+    else:
+        relevant = await _relevant_by_labels(pipeline, example, resolved, ranking)
+    texts = [passage.text for passage in ranking]
+    pairs = list(zip(ranking, relevant.in_prompt, strict=True))
+    relevant_texts = [passage.text for passage, names in pairs if names or relevant.unknown_reason]
+    return _Prompt(
+        ranking,
+        frozenset(("relevant", name) for name in relevant.names),
+        relevant.unknown_reason,
+        tuple(
+            tuple(("relevant", name) for name in names) or (("other", passage.identity),)
+            for passage, names in pairs
+        ),
+        example.wanted,
+        _occurring_answers(example.wanted, relevant_texts),
+        _occurring_answers(example.wanted, texts),
+        relevant.counts,
+        relevant.rel_is_known,
+    )
+
+
+def _relevant_by_gold(pipeline: Pipeline, example: Example, ranking: Ranking) -> _Relevant:
+    match = GoldMatch(ranking, example.relevant, pipeline.match_share)
+    unknown_reason = incomparable_reason(match) if example.relevant else NO_GOLD
+    if unknown_reason is not None:
+        return _Relevant(frozenset(), [()] * len(ranking), unknown_reason)
+    return _Relevant(frozenset(range(len(example.relevant))), match.positions, counts=match.counts)
+
+
+async def _relevant_by_labels(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, ranking: Ranking
+) -> _Relevant:
+    """Label the passages of the prompt and, for a score over Rel, the passages of the pool."""
+    passages = {passage.identity: passage for passage in ranking}
+    rel_is_known = resolved.spec.measure in OVER_REL
+    if rel_is_known:
+        pool = await pipeline.ranking_with_texts(example, _pool_depth(resolved))
+        passages = {passage.identity: passage for passage in pool} | passages
+
+    async def is_relevant(passage: Document) -> bool:
+        if resolved.relevance.by == "contains":
+            return contains_answer(example, passage)
+        try:
+            return await judge_finds_relevant(pipeline, example, passage)
+        except Planned:
+            # A plan has no verdicts yet. It counts all requests that may follow if the passage is relevant.
+            return True
+
+    labels = await gather_all(map(is_relevant, passages.values()))
+    names = frozenset(compress(passages, labels))
+    in_prompt = [(passage.identity,) if passage.identity in names else () for passage in ranking]
+    return _Relevant(names, in_prompt, rel_is_known=rel_is_known)
+
+
+def _pool_depth(resolved: ResolvedScore) -> int:
+    """Return the number of retrieved passages that are labelled; at least the number of passages in the prompt."""
+    by, depth = resolved.relevance
+    return max(resolved.k, depth or POOL_DEPTH[by])
+
+
+async def _prompt_with_relevant(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
+    """Return the prompt of an example; raise Unscored if the relevant passages are not known."""
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
+    if resolved.relevant == "gold" and not example.relevant:
+        raise NoGroundTruth(NO_GOLD)
+    if resolved.relevance.by == "contains" and not example.wanted:
+        raise NoGroundTruth(NO_REFERENCES)
+    prompt = await _prompt(pipeline, example, resolved)
+    if prompt.unknown_reason is not None:
+        raise UnusableRanking(prompt.unknown_reason)
+    return prompt
+
+
+def _occurring_answers(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozenset[int]:
+    """Return the positions of the wanted answers that occur in at least one of the texts."""
+    occurs = (any(containment(text, aliases) for text in texts) for aliases in wanted)
+    return frozenset(compress(count(), occurs))
+
+
+async def _generate_and_compare(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, prompt: _Prompt
+) -> tuple[RelPrime, Evidence]:
+    answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
+    return _compare(prompt, answer, match_listed_answers(answer, example.wanted))
+
+
+def _compare(prompt: _Prompt, answer: str, items: ListedAnswers) -> tuple[RelPrime, Evidence]:
+    result = prompt.compare(answer, items.matched)
+    counts = {"hallucinated_citations": result.hallucinated, **prompt.counts}
+    citations = parse_citations(answer, len(prompt.passage_names))
+    remark = "" if citations.positions or citations.hallucinated else "cited nothing"
+    return result, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
+
+
+def _item_comparator(pipeline: Pipeline, resolved: ResolvedScore) -> str:
+    """Return the comparator of list items.
+
+    It is the threshold's comparator; without one, the run's comparator if it sends no requests; otherwise the canonical
+    comparison. A judge would be called for each pair of an item and a wanted answer, so it is used only if a threshold
+    names it.
+    """
+    if resolved.comparator is not None:
+        return resolved.comparator
+    default = pipeline.comparison(None)
+    return default.text if default.names <= {"canonical", *pipeline.measures} else "canonical"
+
+
+async def _add_equivalent_items(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, answer: str, items: ListedAnswers
+) -> ListedAnswers:
+    """Return the items, in which an item that equals no alias counts for the wanted answers that say the same.
+
+    The comparator must find that the item says what one of the aliases says, and that an alias says what the item says:
+    "Rocky II" says "Rocky", but "Rocky" does not say "Rocky II". In a plan the answer is not known yet. It counts as
+    one item per wanted answer.
+    """
+    comparator, question, wanted = _item_comparator(pipeline, resolved), example.full_question, example.wanted
+    unequal = items.unmatched[:MAX_COMPARED_ITEMS]
+    if is_placeholder(answer):
+        unequal = tuple(f"{answer} {n}" for n in range(len(wanted)))
+
+    async def says(aliases: Sequence[str], text: str) -> float:
+        return float(await pipeline.compare(question, aliases, text, comparator) >= YES_THRESHOLD)
+
+    def both_ways(item: str, aliases: Sequence[str]) -> Iterator[Awaitable[float]]:
+        # Most items say none of the wanted answers. The first comparison, with all of them, finds that out at once.
+        yield says([*chain.from_iterable(wanted)], item)
+        yield says(aliases, item)
+        yield highest(says([item], alias) for alias in aliases)
+
+    pairs = list(product(unequal, enumerate(wanted)))
+    verdicts = await gather_all(lowest(both_ways(item, aliases)) for item, (_, aliases) in pairs)
+    choices = dict(items.candidates)
+    for (item, (position, _)), verdict in zip(pairs, verdicts, strict=True):
+        if verdict:
+            choices[item] = (*choices.get(item, ()), position)
+    return ListedAnswers(choices)
+
+
+def _remark(items: Sequence[str]) -> str:
+    """Return a text that names the items of an answer that equal no reference; empty if there are none."""
+    if not items:
+        return ""
+    names = join_first(list(map(repr, items)), MAX_NAMED_ITEMS)
+    return f"item {names} equals no reference" if len(items) == 1 else f"items {names} equal no reference"
+
+
+def _first_aliases(example: Example) -> tuple[str, ...]:
+    return tuple(aliases[0] for aliases in example.wanted)
+
+
+def _sizes(recall: Recall) -> dict[str, int]:
+    """Return `Evidence.sizes`: |Rel|, |Rel'|, |Out ∩ Rel'| and, if it is not 0, |(Out ∩ Rel) - Rel'| as "beyond"."""
+    sizes = {"relevant": recall.relevant, "shown": recall.available, "found": recall.found_available}
+    beyond = recall.found - recall.found_available
+    return {**sizes, "beyond": beyond} if beyond else sizes
+
+
+def _recall_value(recall: Recall, resolved: ResolvedScore) -> float:
+    """Return the recall over Rel' or over Rel, by the family of the score; it must be defined."""
+    return cast("float", recall.over_rel_prime if resolved.spec.name == "rel_recall" else recall.over_rel)
+
+
+def pooled_notes(score: Score | None) -> dict[str, Any]:
+    """Return the report's key `pooled`: the sums of the sizes of the sets, and the shares of the sums.
+
+    A share is None if it is undefined. `questions` is the number of questions in the sums. A question whose score is
+    undefined, and for which no request was sent, may have no sizes.
+    """
+    # Compared with None, because a score of 0 is false.
+    outcomes = () if score is None else score.outcomes
+    known = [outcome.evidence.sizes for outcome in outcomes if outcome.evidence.sizes]
+    if not known:
+        return {}
+    sizes: Counter[str] = Counter()
+    for question_sizes in known:
+        sizes.update(question_sizes)
+    recall = Recall(sizes["relevant"], sizes["shown"], sizes["found"] + sizes["beyond"], sizes["found"])
+    shares = {
+        "coverage": recall.coverage,
+        "recall_over_rel_prime": recall.over_rel_prime,
+        "recall_over_rel": recall.over_rel,
+    }
+    return {"pooled": {"questions": len(known), **sizes, **shares}}
+
+
+FAMILY: Final = "Rel'-recall: answers and citations"
+
+
+def _score_def(  # noqa: PLR0913 - attributes of a score
+    name: str,
+    evaluate: Evaluation,
+    asks: set[str],
+    definition: str,
+    *,
+    needs: str = GOLD,
+    paired_score: str = "",
+) -> ScoreDef:
+    return ScoreDef(
+        name,
+        evaluate,
+        asks,
+        comparisons=lambda pipeline, resolved: {"comparator": _item_comparator(pipeline, resolved)},
+        notes=pooled_notes,
+        family=FAMILY,
+        definition=definition,
+        needs=(needs,),
+        takes_relevant=True,
+        paired_score=paired_score,
+    )
+
+
+SCORES: Final = (
+    _score_def(
+        "rel_recall.answer",
+        evaluate_answer_recall,
+        {"cite", MATCH_ITEMS},
+        "Of the wanted answers that occur in relevant passages of the prompt, the share that the generator lists.",
+        needs=REFERENCES,
+        paired_score="rel.answer",
+    ),
+    _score_def(
+        "rel_recall.citation",
+        evaluate_citation_recall,
+        {"cite"},
+        "Of the relevant passages in the prompt, the share that is cited.",
+        paired_score="rel.citation",
+    ),
+    _score_def(
+        "rel.answer",
+        evaluate_answer_recall,
+        {"cite", MATCH_ITEMS},
+        "Of all wanted answers, the share that the generator lists.",
+        needs=REFERENCES,
+    ),
+    _score_def(
+        "rel.citation",
+        evaluate_citation_recall,
+        {"cite"},
+        "Of all relevant passages, the share that is cited.",
+    ),
+    _score_def(
+        "rel.citation_precision",
+        evaluate_citation_precision,
+        {"cite"},
+        "Of the cited passages, the share that is relevant; undefined if no passage is cited.",
+    ),
+    _score_def(
+        "rel.coverage",
+        evaluate_coverage,
+        set(),
+        "Of all relevant passages, the share in the prompt: the retriever's part. The generator is not called.",
+    ),
+    _score_def(
+        "rel.answer_coverage",
+        evaluate_answer_coverage,
+        set(),
+        "Of all wanted answers, the share that occurs in relevant passages of the prompt: the retriever's part. The "
+        "generator is not called.",
+        needs=REFERENCES,
+    ),
+)

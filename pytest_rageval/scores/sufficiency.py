@@ -1,0 +1,121 @@
+"""Sufficient context: do the first k passages contain enough for an answer? Which component caused each wrong answer?
+
+Source: Joren et al. (2025), "Sufficient Context: A New Lens on Retrieval Augmented Generation Systems"; the prompt is
+our own.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge.protocol import JudgeVerdict
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
+from pytest_rageval.scores.definition import ScoreDef, each_example
+from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+
+__all__ = ["SCORES", "SUFFICIENT", "blame_outcomes", "stratify_answers"]
+
+SUFFICIENT: Final = "sufficient"
+"""The name of the score, and of the stratum of questions with sufficient context."""
+
+RESULTS: Final = ("correct", "wrong", "abstained")
+"""The results of an answer that are counted in each stratum."""
+
+
+@each_example
+async def evaluate_sufficient(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore
+) -> tuple[float, Evidence]:
+    """Score whether the first k passages together contain enough for an answer, according to the judge.
+
+    Neither gold passages nor references are needed, and the generator is not called. An empty ranking is 0, without a
+    call of the judge.
+    """
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
+    verdict = JudgeVerdict(0.0, "Nothing was retrieved.")
+    if ranking:
+        verdict = await pipeline.sufficient(example.full_question, ranking.documents)
+    return verdict.value, Evidence(ranking, explanation=verdict.explanation)
+
+
+def stratify_answers(context: Iterable[Outcome], answers: Iterable[Outcome]) -> dict[str, Any]:
+    """Return the numbers of correct, wrong and abstaining answers with "sufficient" and with "insufficient" context.
+
+    Questions without a verdict on the context or on the answer are counted as "left_out".
+
+    Args:
+        context: the outcomes of the score `sufficient`.
+        answers: the outcomes of a score of answers.
+    """
+    verdicts = {outcome.example.id: outcome.value for outcome in context}
+    counts = {True: Counter[str](), False: Counter[str]()}
+    left_out = 0
+    for answer in answers:
+        verdict = verdicts.get(answer.example.id)
+        if verdict is None or answer.value is None:
+            left_out += 1
+        else:
+            counts[verdict >= YES_THRESHOLD][_result(answer)] += 1
+    names = {True: SUFFICIENT, False: "insufficient"}
+    table = {
+        names[is_sufficient]: {result: numbers[result] for result in RESULTS}
+        for is_sufficient, numbers in counts.items()
+    }
+    return {**table, "left_out": left_out}
+
+
+def _result(outcome: Outcome) -> str:
+    """Return the item of `RESULTS` for an outcome of a score of answers."""
+    if outcome.value is not None and outcome.value >= YES_THRESHOLD:
+        return "correct"
+    return "abstained" if abstains(outcome.evidence.answer or "") else "wrong"
+
+
+def blame_outcomes(
+    answers: Sequence[Outcome], context: Iterable[Outcome], match_share: float = DEFAULT_MATCH_SHARE
+) -> list[Outcome]:
+    """Return the outcomes of a score of answers, with `lost_by` of wrong answers set by the verdict on the context.
+
+    The cause is the generator if the context was sufficient. If it was insufficient, the cause is the retriever; but if
+    all gold passages were retrieved, it is "not known". A cause that LLM-retEval has determined from gold passages and
+    reference answers is not changed: "judge", "distraction" or "generator".
+
+    Args:
+        answers: the outcomes of a score of answers.
+        context: the outcomes of the score `sufficient`.
+        match_share: the share of a gold passage that must be retrieved for the passage to count as found.
+    """
+    contexts = {outcome.example.id: outcome for outcome in context}
+    return [_blame_outcome(answer, contexts.get(answer.example.id), match_share) for answer in answers]
+
+
+def _blame_outcome(answer: Outcome, context: Outcome | None, match_share: float) -> Outcome:
+    is_known = answer.lost_by in {"judge", "distraction", "generator"}
+    if is_known or context is None or context.value is None:
+        return answer
+    if answer.value is None or answer.value >= YES_THRESHOLD:
+        return answer
+    if context.value >= YES_THRESHOLD:
+        return replace(answer, lost_by="generator")
+    return replace(answer, lost_by="not known" if _all_found(context, match_share) else "retriever")
+
+
+def _all_found(context: Outcome, match_share: float) -> bool:
+    """Return True if the example has gold passages and all of them are in the ranking that was judged."""
+    gold, ranking = context.example.relevant, context.evidence.ranking
+    return bool(gold) and ranking is not None and all(GoldMatch(ranking, gold, match_share).found)
+
+
+SCORES: Final = (
+    ScoreDef(
+        SUFFICIENT,
+        evaluate_sufficient,
+        {"sufficient"},
+        family="Sufficient context",
+        definition="The judge's verdict whether the first k passages contain enough to answer the question.",
+    ),
+)

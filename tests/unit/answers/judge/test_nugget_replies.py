@@ -1,0 +1,180 @@
+"""Nuggets that a text supports, labelled by a model or the user's judge; and nuggets that a model proposes."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
+from pytest_rageval.answers.judge.protocol import collect_tallies
+from pytest_rageval.answers.judge.replies import parse_nuggets, parse_support
+from pytest_rageval.answers.judge.user_judge import adapt_judge
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Nugget
+from pytest_rageval.core.errors import CallableError, Unscored
+from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
+from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.stats.agreement import Tally
+
+YES, PART, NO = 1.0, 0.5, 0.0
+
+
+class _Gateway:
+    """A gateway that returns the given replies in order, and stores the requests."""
+
+    def __init__(self, *replies: str) -> None:
+        self.requests: list[Request] = []
+        self._replies = list(replies)
+
+    async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
+        self.requests.append(request)
+        return Reply(self._replies.pop(0))
+
+
+def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
+    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '["support", "partial_support", "not_support"]',
+        "['support', 'partial_support', 'not_support']",
+        "[support, partial_support, not_support]",
+        '```json\n["support", "partial_support", "not_support"]\n```',
+        '{"labels": ["support", "partial_support", "not_support"]}',
+        'Labels: ["Support", "partial support",\n "NOT_SUPPORT",]',
+        'By nuggets [1] to [3]:\n["support", "partial_support", "not_support"].',
+        '["support", "partial_support", "not_support"]\nAgain: [support, partial_support, not_support]',
+    ],
+)
+def test_labels_are_read(reply: str) -> None:
+    """Labels are parsed from a JSON or Python list, alone or with text around it."""
+    assert parse_support(reply, 3) == (YES, PART, NO)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("", "not one list of labels"),
+        ("support", "not one list of labels"),
+        ("[]", "not one list of labels"),
+        ('["support", "maybe"]', "not one list of labels"),
+        ('["support", ["support"]]', "1 label for 2 nuggets"),
+        ('["support", "support"] or ["support", "not_support"]', "not one list of labels"),
+        ('["support"]', "1 label for 2 nuggets"),
+        ('["support", "support", "support"]', "3 labels for 2 nuggets"),
+    ],
+)
+def test_other_replies_have_no_labels(reply: str, reason: str) -> None:
+    """A reply without exactly one list of the right length is unscored; the reason says what it had."""
+    with pytest.raises(Unscored, match=f"the judge's reply is {reason}"):
+        parse_support(reply, 2)
+
+
+def test_reading_takes_linear_time() -> None:
+    """A reply of 50,000 opening brackets, which a model did not end, is unscored in linear time."""
+    with pytest.raises(Unscored):
+        parse_support("[" * 50_000, 2)
+
+
+def test_all_nuggets_are_labelled_in_one_request() -> None:
+    """All nuggets are in one request, at temperature 0."""
+    gateway = _Gateway('["support", "not_support"]')
+    labels = asyncio.run(_judge(gateway).support("How far?", ["5 km", "by bus"], "It is 5 km."))
+    assert labels == (YES, NO)
+    (request,) = gateway.requests
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.support(
+        "How far?", ["5 km", "by bus"], "It is 5 km."
+    )
+    assert request.parameters == {"temperature": 0.0, "max_tokens": 100}
+
+
+def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
+    """The label of each nugget is the median of the votes; of two votes, the lower label counts.
+
+    A reply that cannot be parsed is a lost vote. The labels count as one verdict, and here the votes were split.
+    """
+    replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
+    judging = _judge(_Gateway(*replies), 3).support("Q?", ["a", "b"], "T")
+    assert asyncio.run(collect_tallies(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
+    lost = _judge(_Gateway(*replies[:2], "?"), 3).support("Q?", ["a", "b"], "T")
+    assert asyncio.run(collect_tallies(lost)) == ((YES, NO), Tally(1, 1, 2, 1, 1))
+
+
+def _own(loop: BackgroundEventLoop, returned: object) -> Sequence[float]:
+    judge = adapt_judge(SimpleNamespace(compare=print, support=lambda *_: returned), loop)
+    return loop.run(judge.support("How far?", ("5 km", "by bus"), "It is 5 km."))
+
+
+@pytest.mark.parametrize(
+    "returned", [["support", "not_support"], ("support", "not_support"), [True, False], [1, 0.0]]
+)
+def test_a_judge_of_the_users_labels(loop: BackgroundEventLoop, returned: object) -> None:
+    """A judge of the user may return labels as words, bools or numbers."""
+    assert _own(loop, returned) == (YES, NO)
+
+
+@pytest.mark.parametrize(
+    "returned", ["support", ["support", "yes"], [1, 0.3], [None, 1], {"5 km": "support"}, 1.0]
+)
+def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
+    """The error for another return value shows that value and the valid ones."""
+    with pytest.raises(CallableError) as caught:
+        _own(loop, returned)
+    assert f"rageval_judge.support returned {returned!r} for 'How far?'" in str(caught.value)
+    assert "Return a list with one of support, partial_support, not_support" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"), [(None, "the judge gave no labels"), ([1], "gave 1 label for 2 nuggets")]
+)
+def test_without_a_label_for_each_a_question_is_unscored(
+    loop: BackgroundEventLoop, returned: object, reason: str
+) -> None:
+    """If a judge of the user returns None or too few labels, the question is unscored, with the reason."""
+    with pytest.raises(Unscored, match=reason):
+        _own(loop, returned)
+
+
+def test_a_judge_without_the_method_is_an_error(loop: BackgroundEventLoop) -> None:
+    """The error for a missing method names the method, the scores that need it, and its return value."""
+    judge = adapt_judge(SimpleNamespace(compare=print), loop)
+    with pytest.raises(CallableError) as caught:
+        loop.run(judge.support("Q?", ["a"], "T"))
+    assert str(caught.value).startswith(
+        "rageval_judge lacks the method support(question, nuggets, passage), which the scores nuggets.* and "
+        "answer.nuggets need.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '[{"text": "a  b", "vital": true}, {"text": "c", "vital": false}]',
+        '```json\n[{"text": "a b", "vital": true}, {"text": "c", "vital": false}]\n```',
+        '{"nuggets": [{"text": "a b", "vital": true}, {"text": "c", "vital": false}]}',
+        """[{"text": "a b", "vital": true}, "d", {"text": "e"}, {"text": " ", "vital": true},
+        {"text": "c", "vital": false}, {"text": "a b", "vital": false}]""",
+    ],
+)
+def test_proposed_nuggets_are_read(reply: str) -> None:
+    """Proposed nuggets are parsed in order, each once; invalid items are left out."""
+    assert parse_nuggets(reply) == (Nugget("a b"), Nugget("c", vital=False))
+
+
+@pytest.mark.parametrize("reply", ["", "[]", "a, b", '["a"]', '{"text": "a", "vital": true}'])
+def test_a_reply_without_nuggets(reply: str) -> None:
+    """A reply without a valid nugget is unscored."""
+    with pytest.raises(Unscored, match="the judge's reply is not a list of nuggets"):
+        parse_nuggets(reply)
+
+
+def test_nuggets_are_asked_for_once() -> None:
+    """All sources are in one prompt, so nuggets need one request."""
+    gateway = _Gateway('[{"text": "5 km", "vital": true}]')
+    assert asyncio.run(_judge(gateway).nuggets("How far?", ["It is 5 km."])) == (Nugget("5 km"),)
+    (request,) = gateway.requests
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.nuggets("How far?", ["It is 5 km."])

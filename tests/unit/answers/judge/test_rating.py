@@ -1,0 +1,256 @@
+"""Ratings: a grade from 1 to 5 with an explanation."""
+
+import asyncio
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_rageval.answers.judge.llm_judge import MAX_QUOTED_LENGTH, LLMJudge, Voting
+from pytest_rageval.answers.judge.protocol import Rating
+from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
+from pytest_rageval.answers.judge.user_judge import adapt_judge
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.errors import CallableError, Unscored
+from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, repair_prompt
+from pytest_rageval.models.prompts import CRITERIA
+from pytest_rageval.models.server import RemoteServer
+
+
+def said(grade: object, explanation: object = "So it is.") -> str:
+    """Return a reply in the requested JSON format."""
+    return json.dumps({"explanation": explanation, "grade": grade})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        said(4, "The year\nis missing."),
+        f"\n{said(4, ' The year is missing. ')} ",
+        f"```json\n{said(4, 'The year is missing.')}\n```",
+        f"```\n{said(4, 'The year is missing.')}\n```\n",
+        '{"grade": 4, "explanation": "The year is missing.", "sure": true}',
+        f"Here it is:\n```json\n{said(4, 'The year is missing.')}\n```\nThat is all.",
+        f"Here it is: {said(4, 'The year is missing.')}",
+        said("4", "The year is missing."),
+    ],
+)
+def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
+    """A rating is parsed from a JSON object, also in a code block; its explanation is put on one line."""
+    assert parse_rating(reply) == (4.0, "The year is missing.")
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("4", "it is not a JSON object"),
+        ("Grade: 4", "it is not a JSON object"),
+        (f"{said(4)} {said(5)}", "it is not a JSON object"),
+        (said(4)[:-3], "it is not a JSON object"),
+        ("[" * 100_000, "it is not a JSON object"),
+        (f"```json\n{said(4)}\n```\n```json\n{said(5)}\n```", "it is not a JSON object"),
+        ('{"grade": 4, "grade": 5, "explanation": "Good."}', "it is not a JSON object"),
+        (f"[{said(4)}]", "it is not a JSON object"),
+        (said(0), '"grade" is 0, and not a whole number from 1 to 5'),
+        (said(6), '"grade" is 6, and not a whole number from 1 to 5'),
+        (said(4.5), '"grade" is 4.5, and not a whole number from 1 to 5'),
+        (said("4.5"), '"grade" is "4.5", and not a whole number from 1 to 5'),
+        (
+            '{"grade": 7, "score": 4, "explanation": "Good."}',
+            '"grade" is 7, and not a whole number from 1 to 5',
+        ),
+        ('{"grade": 5, "score": 4, "explanation": "Good."}', "it has different grades"),
+        (f"Grade: 3\n{said(4)}", "it has different grades"),
+        (said(grade=True), '"grade" is true, and not a whole number from 1 to 5'),
+        ('{"explanation": "Good."}', '"grade" is null, and not a whole number from 1 to 5'),
+        (said(4, " "), '"explanation" is not a text'),
+        (said(4, ["Good."]), '"explanation" is not a text'),
+        ('{"grade": 4}', '"explanation" is not a text'),
+    ],
+)
+def test_any_other_reply_is_not_a_verdict(reply: str, why: str) -> None:
+    """Any other reply raises ValueError with the reason, which the repair request sends to the model."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
+        parse_rating(reply)
+    assert str(caught.value) == why
+
+
+class _Gateway:
+    """A gateway that returns the given replies in order, and stores the requests."""
+
+    def __init__(self, *replies: str) -> None:
+        self.requests: list[Request] = []
+        self._replies = list(replies)
+
+    async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
+        self.requests.append(request)
+        return Reply(self._replies.pop(0))
+
+
+def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
+    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
+
+
+def _rate(gateway: _Gateway, votes: int = 1) -> Rating:
+    return asyncio.run(_judge(gateway, votes).rate("correctness", "How far?", ["five"], ["5 km"]))
+
+
+def test_a_rating_is_asked_for_in_its_form() -> None:
+    """A rating is requested with the prompt of its criterion, at temperature 0, and with a JSON schema."""
+    gateway = _Gateway(said(4))
+    assert _rate(gateway) == (4.0, "So it is.")
+    (request,) = gateway.requests
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.rating(
+        "correctness", "How far?", ["five"], ["5 km"]
+    )
+    assert request.parameters == {"temperature": 0.0, "max_tokens": 100, "response_format": RATING_FORMAT}
+    schema = RATING_FORMAT["json_schema"]["schema"]
+    assert list(schema["properties"]) == ["explanation", "grade"] == schema["required"]
+
+
+def test_a_reply_that_is_none_is_repaired_once() -> None:
+    """If a reply is invalid, a second request has that reply and the reason; its cache key is another one."""
+    gateway = _Gateway("4, say", said(4))
+    assert _rate(gateway).grade == 4
+    first, second = gateway.requests
+    assert second.messages == (
+        *first.messages,
+        {"role": "assistant", "content": "4, say"},
+        {"role": "user", "content": repair_prompt("it is not a JSON object")},
+    )
+    assert second.parameters == first.parameters
+    assert second.key != first.key
+
+
+def test_a_reply_without_end_is_not_repeated_whole() -> None:
+    """The repair request quotes at most MAX_QUOTED_LENGTH characters of the invalid reply."""
+    gateway = _Gateway("no" * MAX_QUOTED_LENGTH, said(4))
+    _rate(gateway)
+    assert len(gateway.requests[1].messages[1]["content"]) == MAX_QUOTED_LENGTH
+
+
+def test_after_one_repair_there_is_no_rating() -> None:
+    """If the second reply is invalid too, the rating is unscored, and the reason quotes the second reply."""
+    gateway = _Gateway("4", said(9), said(5))
+    with pytest.raises(Unscored) as caught:
+        _rate(gateway)
+    assert str(caught.value) == (
+        'the judge\'s reply is not a rating in the second attempt either ("grade" is 9, and not a whole number '
+        "from 1 to 5): "
+        '\'{"explanation": "So it is.", "grade": 9}\''
+    )
+    assert len(gateway.requests) == 2
+
+
+def test_silence_is_not_repaired() -> None:
+    """An empty reply is unscored without a repair request."""
+    gateway = _Gateway(" ")
+    with pytest.raises(Unscored, match="the judge's reply is empty"):
+        _rate(gateway)
+    assert len(gateway.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("replies", "rating"),
+    [
+        ((said(2, "Bad."), said(5, "Good."), said(4, "Fair.")), (4.0, "Fair.")),
+        # One vote is lost: the median is between the other two, and the first of these explains it.
+        ((said(2, "Bad."), said(5, "Good."), "?", "?"), (3.5, "Bad.")),
+    ],
+)
+def test_the_median_of_several_votes_counts(replies: tuple[str, ...], rating: Rating) -> None:
+    """The grade is the median of the votes, with the explanation of the nearest vote."""
+    assert _rate(_Gateway(*replies), votes=3) == rating
+
+
+def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> None:
+    """The explanation is that of the first vote of the majority: the minority would contradict the verdict."""
+    judge = _judge(
+        _Gateway("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"), votes=3
+    )
+    assert asyncio.run(judge.sufficient("When?", ["it was early"])) == (0.0, "A year.")
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
+    """The prompt of a criterion has the rated text, the text to rate it against, and five grade descriptions.
+
+    The identity of the judge has the prompt of the criterion, and differs between criteria.
+    """
+    prompt = DEFAULT_PROMPTS.rating(criterion, "How {far}?", ["five {answer}"], ["5 km"])
+    assert "Question: How {far}?\n" in prompt
+    assert prompt.index("5 km") != prompt.index("five {answer}")
+    assert [line[0] for line in prompt.splitlines() if line[1:3] == ": "] == ["5", "4", "3", "2", "1"]
+    identity = _judge(_Gateway()).identity(f"rate {criterion}")
+    assert f"prompt to rate {criterion}" in identity
+    others = [
+        _judge(_Gateway()).identity(f"rate {other}").values() for other in CRITERIA if other != criterion
+    ]
+    assert all(list(identity.values()) != list(other) for other in others)
+
+
+@pytest.mark.parametrize(
+    ("returned", "rating"),
+    [
+        ((4, "The year is missing."), (4.0, "The year is missing.")),
+        ([1, ""], (1.0, "")),
+        (Rating(3.5, "Between."), (3.5, "Between.")),
+        (5, (5.0, "")),
+    ],
+)
+def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object, rating: Rating) -> None:
+    """The user's `rate` is called in the test's thread, with the rated texts and the texts to rate against as lists."""
+    seen: list[object] = []
+
+    def rate(*arguments: object) -> object:
+        seen.extend([*arguments, threading.get_ident()])
+        return returned
+
+    judge = adapt_judge(SimpleNamespace(compare=print, rate=rate), loop)
+    assert loop.run(judge.rate("correctness", "How far?", ("five",), ("5 km",))) == rating
+    assert seen == ["correctness", "How far?", ["five"], ["5 km"], threading.get_ident()]
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [0, 0.5, 5.5, "5", True, (True, "why"), (4, 4), (4, "why", "more"), float("nan"), [None, "why"]],
+)
+def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
+    """The error for another return value of `rate` shows that value and the valid ones."""
+    judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: returned), loop)
+    with pytest.raises(CallableError) as caught:
+        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
+    assert f"rageval_judge.rate returned {returned!r} for 'How far?'" in str(caught.value)
+    assert "Return a grade from 1 to 5, or (grade, explanation), or None" in str(caught.value)
+
+
+def test_an_exception_of_rate_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
+    """If `rate` raises, the error names the question, not the criterion, which is the first argument."""
+
+    def rate(*_: object) -> float:
+        raise LookupError("no model")
+
+    judge = adapt_judge(SimpleNamespace(compare=print, rate=rate), loop)
+    with pytest.raises(CallableError, match=r"rageval_judge\.rate raised for 'How far\?': LookupError"):
+        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
+
+
+def test_none_means_no_rating(loop: BackgroundEventLoop) -> None:
+    """If `rate` returns None, the example is unscored."""
+    judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: None), loop)
+    with pytest.raises(Unscored, match="the judge gave no rating"):
+        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
+
+
+def test_a_judge_without_rate_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
+    """The error for a missing `rate` names its arguments and its return value."""
+    judge = adapt_judge(SimpleNamespace(compare=print), loop)
+    with pytest.raises(CallableError) as caught:
+        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
+    assert str(caught.value).startswith(
+        "rageval_judge lacks the method rate(criterion, question, rated, against), which the scores judged.* need.\n"
+        "Add it (sync or async; a grade from 1 to 5, and why)"
+    )
+    assert judge.identity("rate correctness") == {"": "none"}

@@ -1,0 +1,152 @@
+"""Verdicts by several votes, and the tally of votes behind a result."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from statistics import median
+
+import pytest
+
+from pytest_rageval.answers.judge.llm_judge import Voter, Voting, majority
+from pytest_rageval.answers.judge.protocol import collect_tallies, record_tally
+from pytest_rageval.core.errors import Planned, ServerError, Unscored
+from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.stats.agreement import majority as majority_or
+
+
+def _decided(votes: Sequence[float | Exception], aggregate=majority) -> tuple[float, Tally]:
+    async def vote(voter: Voter) -> float:
+        ballot = votes[voter.sample]
+        if isinstance(ballot, Exception):
+            raise ballot
+        return ballot
+
+    return asyncio.run(collect_tallies(Voting(len(votes)).decide("q", ["j"], vote, aggregate)))
+
+
+LOST = Unscored("the judge's reply is neither yes nor no: 'maybe'")
+
+
+@pytest.mark.parametrize(
+    ("votes", "verdict", "tally"),
+    [
+        ([1.0, 1.0, 1.0], 1.0, Tally(1, 0, 3, 0)),
+        ([1.0, 0.0, 1.0], 1.0, Tally(1, 1, 3, 1)),
+        ([0.0, 1.0, 0.0, 1.0, 0.0], 0.0, Tally(1, 1, 5, 2)),
+        ([0.0, LOST, 0.0], 0.0, Tally(1, 0, 2, 0, 1)),
+        ([LOST, 1.0, LOST], 1.0, Tally(1, 0, 1, 0, 2)),
+        ([LOST, 1.0, 0.0, 1.0, LOST], 1.0, Tally(1, 1, 3, 1, 2)),
+    ],
+)
+def test_most_of_the_votes_that_can_be_read_decide(votes, verdict: float, tally: Tally) -> None:
+    """The majority of the votes that can be parsed decides.
+
+    The tally counts split verdicts, minority votes and lost votes.
+    """
+    assert _decided(votes) == (verdict, tally)
+
+
+@pytest.mark.parametrize(
+    ("votes", "verdict", "tally"),
+    [
+        ([1.0, 0.5, 0.25], 0.5, Tally(1, 1, 3, 2)),
+        ([0.75, 0.75, 0.0], 0.75, Tally(1, 1, 3, 1)),
+        ([0.25, LOST, 0.5], 0.375, Tally(1, 1, 2, 2, 1)),
+        ([0.25, LOST, 0.25], 0.25, Tally(1, 0, 2, 0, 1)),
+    ],
+)
+def test_the_median_of_the_grades_counts(votes, verdict: float, tally: Tally) -> None:
+    """The verdict is the median of the grades, so an outlier does not move it; of two grades it is their mean."""
+    assert _decided(votes, median) == (verdict, tally)
+
+
+@pytest.mark.parametrize(
+    ("votes", "verdict", "tally"),
+    [
+        ([2.0, 2.0, 2.0], 2.0, Tally(1, 0, 3, 0)),
+        ([2.0, 1.0, 2.0], 2.0, Tally(1, 1, 3, 1)),
+        ([2.0, 1.0, 0.0], 0.0, Tally(1, 1, 3, 2)),
+        ([2.0, 1.0, LOST], 0.0, Tally(1, 1, 2, 2, 1)),
+        ([1.0, 1.0, 2.0, 2.0, 0.0], 0.0, Tally(1, 1, 5, 4)),
+    ],
+)
+def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: Tally) -> None:
+    """A preference needs more than half of the votes that can be parsed, not only the most votes."""
+    assert _decided(votes, partial(majority_or, tie=0.0)) == (verdict, tally)
+
+
+@pytest.mark.parametrize(
+    ("votes", "why"),
+    [
+        ([1.0, LOST, 0.0], "the judge's votes are tied: 1 yes, 1 no"),
+        ([LOST, LOST, LOST], f"none of 3 votes could be obtained: {LOST}"),
+        ([LOST], str(LOST)),
+    ],
+)
+def test_without_a_majority_there_is_no_verdict(votes, why: str) -> None:
+    """If votes are tied, or none can be parsed, the verdict is unscored, with the reason."""
+    with pytest.raises(Unscored) as caught:
+        _decided(votes)
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize("error", [Planned("not asked"), ServerError("no server")])
+def test_other_errors_end_the_voting_when_all_have_voted(error: Exception) -> None:
+    """Other errors are raised after all votes ended: a plan counts every vote, and paid replies are stored."""
+    samples: list[int] = []
+
+    async def vote(voter: Voter) -> float:
+        if voter.sample == 0:
+            raise error
+        await asyncio.sleep(0)
+        samples.append(voter.sample)
+        return 1.0
+
+    with pytest.raises(type(error)):
+        asyncio.run(Voting(3).decide("q", ["j"], vote, majority))
+    assert samples == [1, 2]
+
+
+def test_a_single_vote_is_the_verdict_without_a_tally() -> None:
+    """A single vote is the verdict, at temperature 0, and is not counted in the tally of agreement."""
+    assert _decided([1.0]) == (1.0, Tally())
+    assert [Voting(n).temperature for n in (1, 3)] == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("votes", [1, 3])
+def test_several_models_vote_together(votes: int) -> None:
+    """Several models vote as often each as a single model would, and the majority of all votes decides."""
+    voters: list[Voter] = []
+
+    async def vote(voter: Voter) -> float:
+        voters.append(voter)
+        return float(voter.model != "b")
+
+    verdict = asyncio.run(
+        collect_tallies(Voting(votes, first_sample=5).decide("q", ["a", "b", "c"], vote, majority))
+    )
+    assert verdict == (1.0, Tally(1, 1, 3 * votes, votes))
+    assert voters == [(model, 5 + n) for model in "abc" for n in range(votes)]
+
+
+def test_votes_are_counted_for_what_rests_on_them() -> None:
+    """Votes are counted for the innermost collector, once for each verdict, in any asyncio task.
+
+    An outer collector counts them only if they are recorded again.
+    """
+
+    async def inner() -> str:
+        async def decide(question: str) -> None:
+            record_tally(question, Tally(1, 0, 3))
+
+        await asyncio.gather(decide("a"), decide("b"), decide("a"))
+        return "done"
+
+    async def outer() -> Tally:
+        result, votes = await collect_tallies(inner())
+        assert result == "done"
+        assert votes == Tally(2, 0, 6)
+        record_tally("c", Tally(1, 1, 3, 1))
+        return votes
+
+    assert asyncio.run(collect_tallies(outer()))[1] == Tally(1, 1, 3, 1)

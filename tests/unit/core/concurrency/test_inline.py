@@ -1,0 +1,135 @@
+"""Coroutines that never wait run in the calling thread, without an event loop."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.concurrency.gathering import gather_all
+from pytest_rageval.core.errors import ReplyPending
+from pytest_rageval.core.user_code import UserCallable
+
+
+@pytest.fixture
+def loop() -> Iterator[BackgroundEventLoop]:
+    """A loop that has not been started."""
+    event_loop = BackgroundEventLoop()
+    yield event_loop
+    event_loop.close()
+
+
+def _asked(
+    loop: BackgroundEventLoop, function: Callable[[int], Any], n: int, at_once: int | None = None
+) -> list[Any]:
+    user = UserCallable("search", function, loop)
+    calls = (user.call(number) for number in range(n))
+    return loop.run(gather_all(calls, max_concurrency=at_once), inline=True)
+
+
+@pytest.mark.parametrize("at_once", [None, 3])
+def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | None) -> None:
+    """Calls of a synchronous function start no thread, and the results are in order."""
+    threads = threading.active_count()
+    assert _asked(loop, lambda n: n + 1, 10, at_once) == list(range(1, 11))
+    assert not loop.started
+    assert threading.active_count() == threads
+
+
+def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tick is called between inline calls."""
+    monkeypatch.setattr("pytest_rageval.core.concurrency.event_loop.TICK_INTERVAL_S", 0.0)
+    ticks: list[int] = []
+    _asked(BackgroundEventLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
+    assert len(ticks) == 5
+
+
+@pytest.mark.parametrize("at_once", [None, 4])
+def test_a_coroutine_returned_by_a_function_runs_in_the_loop(
+    loop: BackgroundEventLoop, at_once: int | None
+) -> None:
+    """Coroutines that a function returns run concurrently in the loop, up to the limit.
+
+    The function is called once per argument, in the calling thread.
+    """
+    calls: list[tuple[int, int]] = []
+    running, most = 0, 0
+
+    async def found(n: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return n
+
+    def search(n: int) -> Any:
+        calls.append((n, threading.get_ident()))
+        return found(n) if n % 2 else n
+
+    assert _asked(loop, search, 20, at_once) == list(range(20))
+    assert loop.started
+    assert calls == [(n, threading.get_ident()) for n in range(20)]
+    assert most == (10 if at_once is None else 4)
+
+
+def test_an_exception_of_one_is_raised_when_all_have_ended(loop: BackgroundEventLoop) -> None:
+    """An exception, also ReplyPending of a batch, is raised after all calls have ended, as in the loop."""
+    called: list[int] = []
+
+    def search(n: int) -> int:
+        called.append(n)
+        if n == 1:
+            raise ReplyPending
+        return n
+
+    with pytest.raises(ReplyPending):
+        _asked(loop, search, 4)
+    assert called == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt, pytest.fail.Exception, pytest.skip.Exception, BaseException]
+)
+def test_what_ends_the_test_ends_the_run_at_once(
+    loop: BackgroundEventLoop, error: type[BaseException]
+) -> None:
+    """KeyboardInterrupt and BaseExceptions of pytest and plugins end the run at once."""
+    called: list[int] = []
+
+    def search(n: int) -> int:
+        called.append(n)
+        if n == 1:
+            raise error
+        return n
+
+    with pytest.raises(error):
+        _asked(loop, search, 4)
+    assert called == [0, 1]
+    assert _asked(loop, lambda n: n, 2) == [0, 1]
+
+
+def test_the_function_may_run_a_loop_of_its_own(loop: BackgroundEventLoop) -> None:
+    """A called function may run its own event loop and gather coroutines in it."""
+
+    async def both(n: int) -> list[int]:
+        async def later(n: int) -> int:
+            await asyncio.sleep(0)
+            return n
+
+        return await gather_all(later(number) for number in (n, n))
+
+    assert _asked(loop, lambda n: asyncio.run(both(n)), 2) == [[0, 0], [1, 1]]
+    assert not loop.started
+
+
+def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: BackgroundEventLoop) -> None:
+    """Within a running event loop, coroutines run in the private loop, not in that of the test."""
+
+    async def test() -> list[int]:
+        return _asked(loop, lambda n: n, 2)
+
+    assert asyncio.run(test()) == [0, 1]
+    assert loop.started

@@ -1,0 +1,232 @@
+"""The data classes: documents, gold passages, examples, eval sets, rankings."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Span, excerpt
+from pytest_rageval.lib.spool import Spool
+
+A, B = Document("alpha", "a"), Document("beta", "b")
+
+
+def test_a_document_reads_as_its_text() -> None:
+    """`str` of a document is its text, so that prompts can join documents like strings."""
+    assert "\n".join(map(str, (A, B))) == "alpha\nbeta"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (Document("x", "1"), Document("y", "1", 0.5, {"page": 2}), True),
+        (Document("x", "1"), Document("x", "2"), False),
+        (Document("x"), Document("x", score=0.5), True),
+        (Document("x"), Document("y"), False),
+        (Document("1"), Document("x", "1"), False),
+        (Document("x", span=Span("a.md", 0, 1)), Document("x", span=Span("b.md", 0, 1)), False),
+        (Document("x", span=Span("a.md", 0, 1)), Document("x", span=Span("a.md", 9, 10)), False),
+        (Document("x", span=Span("a.md", 0, 1)), Document("x", score=1.0, span=Span("a.md", 0, 1)), True),
+        (Document("x", "1", span=Span("a.md", 0, 1)), Document("x", "1", span=Span("b.md", 0, 1)), True),
+    ],
+)
+def test_identity_is_the_id_or_else_the_text_at_its_place(
+    one: Document, other: Document, *, same: bool
+) -> None:
+    """The identity is the id, or without an id the text and its span; an id never equals a text."""
+    assert (one.identity == other.identity) is same
+
+
+def test_documents_with_metadata_can_be_hashed() -> None:
+    """A document can be hashed even if its metadata cannot."""
+    assert (
+        len({Document("x", "1", metadata={"pages": [1]}), Document("x", "1", metadata={"pages": [1]})}) == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("thing", "label"),
+    [
+        (Document("text", "kb-1"), "kb-1"),
+        (Document("a  text\nof two lines"), '"a text of two lines"'),
+        (Gold(id="kb-1", text="text"), "kb-1"),
+        (Gold(text="text"), '"text"'),
+        (Gold(source="a.md", start=3, end=9), "a.md[3:9]"),
+    ],
+)
+def test_reports_name_things_by_what_they_have(thing: Document | Gold, label: str) -> None:
+    """The label is the id, else the beginning of the text, else the span."""
+    assert thing.label == label
+
+
+@pytest.mark.parametrize(("length", "cut"), [(57, False), (58, False), (59, True), (500, True)])
+def test_an_excerpt_is_never_wider_than_asked(length: int, *, cut: bool) -> None:
+    """An excerpt has at most 60 characters with its quotes, and an ellipsis if it was cut."""
+    shown = excerpt("x" * length)
+    assert len(shown) == min(length + 2, 60)
+    assert ("…" in shown) is cut
+
+
+def test_passages_of_grade_0_are_not_relevant() -> None:
+    """Gold passages of grade 0 are judged as not relevant, and `relevant` leaves them out."""
+    gold = (Gold("a", grade=0), Gold("b"), Gold("c", grade=2))
+    assert Example("1", "q", gold=gold).relevant == gold[1:]
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({}, ()),
+        ({"reference": "It is Reno, which …"}, ()),
+        ({"answers": ("Reno", "Reno, NV")}, (("Reno", "Reno, NV"),)),
+        ({"answers": ("Reno",), "answer_set": (("a",), ("b", "B"))}, (("a",), ("b", "B"))),
+    ],
+)
+def test_short_answers_are_wanted_each_as_its_aliases(fields: dict[str, Any], wanted: object) -> None:
+    """`answers` are aliases of one answer; `answer_set` takes precedence over them."""
+    assert Example("1", "q", **fields).wanted == wanted
+
+
+def _set(**fields: Any) -> EvalSet:
+    return EvalSet("s.jsonl", (Example(**({"id": "1", "question": "q"} | fields)),))
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_name() -> None:
+    """The digest does not depend on the order of keys or on the eval set's name."""
+    first = _set(tags={"a": 1, "b": 2}, extra={"x": {"p": 1, "q": 2}})
+    second = _set(tags={"b": 2, "a": 1}, extra={"x": {"q": 2, "p": 1}})
+    assert first.digest == second.digest
+    assert first.digest == EvalSet("other.jsonl", first.examples).digest
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "2"},
+        {"question": "Q"},
+        {"answers": ("a",)},
+        {"answer_set": (("a",),)},
+        {"gold": (Gold("d"),)},
+        {"gold": (Gold("d", grade=2),)},
+        {"nuggets": (Nugget("a"),)},
+        {"nuggets": (Nugget("a", vital=False),)},
+        {"gold": (Gold(source="d", start=0, end=2),)},
+        {"reference": "r"},
+        {"tags": {"a": 1}},
+        {"extra": {"a": 1}},
+    ],
+)
+def test_the_digest_depends_on_every_field(change: dict[str, Any]) -> None:
+    """A change in any field of an example changes the digest."""
+    assert _set(**change).digest != _set().digest
+
+
+def test_without_nuggets_digests_are_those_of_earlier_versions() -> None:
+    """Without nuggets, digests equal those of earlier versions; adding nuggets changes the digest."""
+    example = Example("1", "q", ("a",), gold=(Gold("d"),), reference="r")
+    assert example.digest == "5a122d65d46a"
+    assert EvalSet("s", (example,)).digest.startswith("0aecb26279e36305")
+    digests = {replace(example, nuggets=(Nugget("n", vital),)).digest for vital in (True, False)}
+    assert len({example.digest, *digests}) == 3
+
+
+def test_the_digest_depends_on_the_order_of_examples() -> None:
+    """The digest depends on the order of the examples."""
+    one, two = Example("1", "q"), Example("2", "q")
+    assert EvalSet("s", (one, two)).digest != EvalSet("s", (two, one)).digest
+
+
+def test_an_eval_set_is_its_examples() -> None:
+    """An eval set has a length and is iterated in order."""
+    examples = (Example("1", "q"), Example("2", "q"))
+    evalset = EvalSet("s", examples)
+    assert (len(evalset), tuple(evalset)) == (2, examples)
+
+
+def test_a_repeated_document_has_its_best_rank() -> None:
+    """A repeated document keeps its best rank; repetitions are dropped and counted before the ranking is cut."""
+    ranking = Ranking.of("q", [A, A, B, Document("other text", "a"), Document("c"), Document("c")], 3)
+    assert ranking.documents == (A, B, Document("c"))
+    assert ranking.duplicates == 3
+
+
+def test_a_ranking_is_cut_at_k() -> None:
+    """A ranking is cut to the first k documents, or not cut if k is None."""
+    documents = [Document(str(n)) for n in range(5)]
+    assert [len(Ranking.of("q", documents, k)) for k in (1, 3, 9, None)] == [1, 3, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("k", "missing", "surplus"), [(1, 0, 1), (2, 0, 0), (3, 1, 0), (9, 7, 0), (None, 0, 0)]
+)
+def test_a_ranking_knows_how_far_it_is_from_k(k: int | None, missing: int, surplus: int) -> None:
+    """Missing and surplus documents are counted relative to k, after duplicates are removed."""
+    ranking = Ranking.of("q", [A, B, A], k)
+    assert (ranking.duplicates, ranking.missing, ranking.surplus) == (1, missing, surplus)
+
+
+def test_documents_without_text_are_counted() -> None:
+    """Documents with no text or only white space are counted, up to the cut-off."""
+    documents = [A, Document("", "c"), Document(" \n", "d"), Document("", "e")]
+    assert [Ranking.of("q", documents, k).textless for k in (1, 2, 4)] == [0, 1, 3]
+
+
+def test_a_ranking_reads_as_a_sequence() -> None:
+    """A ranking supports indexing, slicing, iteration and truth testing like a tuple."""
+    ranking = Ranking.of("q", [A, B])
+    assert (ranking[0], ranking[-1], ranking[:1], list(ranking)) == (A, B, (A,), [A, B])
+    assert ranking.ids == ("a", "b")
+    assert not Ranking.of("q", [])
+
+
+@pytest.mark.parametrize(
+    ("item", "is_member"),
+    [
+        ("a", True),
+        ("alpha", False),
+        (Document("whatever", "a"), True),
+        (Document("alpha", "z"), False),
+        (Document("gamma"), True),
+        (Document("delta"), False),
+        (None, False),
+        (7, False),
+    ],
+)
+def test_membership_asks_for_ids_and_documents(item: object, *, is_member: bool) -> None:
+    """A string is an id, never a text; a document is found by id or, without one, by text."""
+    assert (item in Ranking.of("q", [A, B, Document("gamma")])) is is_member
+
+
+def test_a_document_without_an_id_is_found_by_its_text() -> None:
+    """A document without an id is found by its text, even if the ranking's documents have ids."""
+    assert Document("alpha") in Ranking.of("q", [A, B])
+
+
+def test_cached_documents_do_not_change_later() -> None:
+    """Changing metadata after a document was cached does not change the cached document."""
+    metadata = {"page": 1}
+    given = [Document("one", "a"), Document("two", "b", metadata=metadata)]
+    cached = Ranking.of("?", given).move_to_spool(Spool())
+    metadata["page"] = 2
+    assert [document.metadata for document in cached] == [{}, {"page": 1}]
+    assert cached.ids == ("a", "b")
+    plain = Ranking.of("?", given[:1]).move_to_spool(Spool())
+    assert plain[0] is given[0]
+    assert plain.ids == ("a",)
+
+
+def test_cached_documents_of_another_class_keep_their_attributes() -> None:
+    """Cached documents of a subclass keep their class and attributes, also in the steps of a ranking."""
+
+    @dataclass(frozen=True)
+    class Page(Document):
+        url: str = ""
+
+    given = [Document("one", "a"), Page(" ", "b", url="https://b")]
+    steps = (Ranking.of("first", given), Ranking.of("second", given[:1]))
+    cached = Ranking.of("?", given, steps=steps).move_to_spool(Spool())
+    assert (cached.ids, cached.labels, cached.textless, len(cached)) == (("a", "b"), ["a", "b"], 1, 2)
+    assert [*cached] == given
+    assert cached[1] is given[1]
+    assert cached.steps == steps
+    assert cached == Ranking.of("?", given, steps=steps)

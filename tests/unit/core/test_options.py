@@ -1,0 +1,503 @@
+"""The options: their precedence, and the messages for invalid values."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.options import OPTIONS, Settings, resolve
+from pytest_rageval.core.parsers import PARSERS
+from pytest_rageval.lib.secret import BaseURL, Secret, public_url
+
+HERE, ROOT = Path("/typed/here"), Path("/project")
+
+
+def _resolve(
+    flags: dict[str, Any] | None = None, ini: dict[str, Any] | None = None, **environ: str
+) -> Settings:
+    return resolve(flags or {}, ini or {}, environ, invoked_in=HERE, root=ROOT)
+
+
+def test_without_options_the_defaults_hold() -> None:
+    """Without options, the defaults hold; cache and baseline are under the root directory."""
+    assert _resolve() == Settings(cache_dir=ROOT / ".rageval_cache", baseline=ROOT / "rageval_baseline.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "ini", "expected"),
+    [
+        ("model", "f", "i", ("f", "i", None)),
+        ("judge_model", "f", "i", ("f", "i", None)),
+        ("judge_votes", "3", "5", (3, 5, 1)),
+        ("concurrency", "3", "4", (3, 4, 16)),
+        ("timeout", "1.5", "2", (1.5, 2.0, 60.0)),
+        ("retries", "0", "2", (0, 2, 4)),
+        ("patience", "7.5", "9", (7.5, 9.0, 300.0)),
+        ("threads", "2", "3", (2, 3, 1)),
+        ("refresh", "true", "no", (True, False, False)),
+        ("max_unscored", "0", "1", (0.0, 1.0, 0.05)),
+        ("match_share", "1", "0.3", (1.0, 0.3, 0.5)),
+        ("document_id", "slug", '"metadata.source"', ("slug", "metadata.source", None)),
+        ("seed", "7", "8", (7, 8, 0)),
+        ("temperature", "0", "1.5", (0.0, 1.5, None)),
+        ("draws", "5", "2", (5, 2, 1)),
+        ("llm_reteval_temperature", "0", "1", (0.0, 1.0, None)),
+        ("llm_reteval_draws", "5", "1", (5, 1, 3)),
+        ("encoder", "roberta-large@17", "m", ("roberta-large@17", "m", None)),
+        ("bleu_smoothing", "none", "exp", ("none", "exp", "exp")),
+        ("repeat", "3", "5", (3, 5, 1)),
+        ("update_baseline", "true", "no", (True, False, False)),
+        ("require_baseline", "off", "1", (False, True, False)),
+        ("baseline", "f.json", "i.json", (HERE / "f.json", ROOT / "i.json", ROOT / "rageval_baseline.json")),
+        (
+            "report",
+            ["a.json", "b.json"],
+            ["c.json"],
+            ((HERE / "a.json", HERE / "b.json"), (ROOT / "c.json",), ()),
+        ),
+        ("cassette", "f.jsonl", "i.jsonl", (HERE / "f.jsonl", ROOT / "i.jsonl", None)),
+        ("cache_dir", "f", "i", (HERE / "f", ROOT / "i", ROOT / ".rageval_cache")),
+    ],
+)
+def test_the_command_line_overrules_the_ini_file(
+    name: str, flag: Any, ini: Any, expected: tuple[Any, ...]
+) -> None:
+    """Flag overrides ini file overrides default; a relative path is relative to where it was written."""
+    values = [
+        getattr(_resolve({name: flag}, {name: ini}), name),
+        getattr(_resolve({name: None}, {name: ini}), name),
+        getattr(_resolve({name: None}, {name: None}), name),
+    ]
+    assert tuple(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("flag", "ini", "environ", "expected"),
+    [
+        ("http://f/v1", "http://i/v1", "http://e/v1", "http://f/v1"),
+        (None, "http://i/v1", "http://e/v1", "http://i/v1"),
+        (None, None, "http://e/v1", "http://e/v1"),
+        (None, "", "http://e/v1/", "http://e/v1"),
+        ("http://f/v1/", None, "", "http://f/v1"),
+        (None, None, "", None),
+    ],
+)
+def test_the_base_url_may_come_from_the_environment(
+    flag: str | None, ini: str | None, environ: str, expected: str | None
+) -> None:
+    """OPENAI_BASE_URL is used below flag and ini file; a trailing slash is removed."""
+    found = _resolve({"base_url": flag}, {"base_url": ini}, OPENAI_BASE_URL=environ).base_url
+    assert (found and found.url) == expected
+
+
+def test_the_environment_gives_key_and_weights() -> None:
+    """OPENAI_API_KEY and RAGEVAL_GGUF are read; empty values count as not set."""
+    settings = _resolve(OPENAI_API_KEY="k", RAGEVAL_GGUF="/m.gguf")
+    assert (settings.api_key, settings.gguf) == (Secret("k"), "/m.gguf")
+    assert _resolve(OPENAI_API_KEY="k\n").api_key == Secret("k")
+    empty = _resolve(OPENAI_API_KEY="", RAGEVAL_GGUF="")
+    assert (empty.api_key, empty.gguf) == (None, None)
+
+
+@pytest.mark.parametrize("source", ["flag", "ini", "environment"])
+def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> None:
+    """User, password and query of a base URL become secrets; the rest is the server's URL."""
+    text = "https://me:pass%40word@llm.example:8080/v1/?api-version=2024-10-21&api-key=hidden"
+    given = {"base_url": text}
+    settings = {
+        "flag": lambda: _resolve(given, OPENAI_BASE_URL="http://other/v1"),
+        "ini": lambda: _resolve(None, given, OPENAI_BASE_URL="http://other/v1"),
+        "environment": lambda: _resolve(OPENAI_BASE_URL=text),
+    }[source]()
+    base_url = settings.base_url
+    assert base_url is not None
+    assert base_url.url == "https://llm.example:8080/v1"
+    assert base_url.login == Secret("me:pass@word")
+    assert base_url.query == Secret("api-version=2024-10-21&api-key=hidden")
+    assert base_url.public == BaseURL.parse("https://llm.example:8080/v1?api-version=2024-10-21").public
+    for secret in ("me:", "pass", "word", "hidden", "2024"):
+        assert secret not in f"{settings!r} {settings.header_line()}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "me:planted@llm.example/v1",
+        "ftp://me:planted@llm.example/v1",
+        "http://me:pla/nted@llm.example/v1",
+        "http://me:1/planted@llm.example/v1",
+        "http://me:1#planted@llm.example/v1",
+        "http://me:1?planted@llm.example/v1",
+        "http://me:planted@[::1/v1",
+        "http://me:planted@/v1",
+        "http://me:planted@llm.example:port/v1",
+        "ftp://llm.example/v1?key=planted",
+        "http://llm.example/v1?key=planted&key=planted",
+    ],
+)
+def test_a_base_url_that_cannot_be_used_is_not_quoted(text: str) -> None:
+    """The error for an invalid URL does not quote it: a password that is not encoded could look like a host or path."""
+    for name, given in (
+        ("--rageval-base-url", lambda: _resolve({"base_url": text})),
+        ("rageval_base_url", lambda: _resolve(None, {"base_url": text})),
+        ("OPENAI_BASE_URL", lambda: _resolve(OPENAI_BASE_URL=text)),
+    ):
+        with pytest.raises(InputError, match=f"^{name} cannot be used: expected a URL") as caught:
+            given()
+        assert "pla" not in str(caught.value)
+        assert "nted" not in str(caught.value)
+    assert _resolve({"base_url": "http://x/v1"}, OPENAI_BASE_URL=text).base_url == BaseURL.parse(
+        "http://x/v1"
+    )
+
+
+def test_a_base_url_without_secrets_is_quoted() -> None:
+    """The error for an invalid URL without secrets quotes it."""
+    with pytest.raises(
+        InputError, match=r"--rageval-base-url is 'llm.example/v1': expected a URL that begins"
+    ):
+        _resolve({"base_url": "llm.example/v1"})
+
+
+@pytest.mark.parametrize(
+    ("query", "public_query"),
+    [
+        ("api-key=x", ""),
+        ("API_KEY=x&access_token=y&sig=z&X-Amz-Signature=a&code=b&client_secret=c", ""),
+        ("deployment=a", "deployment=a"),
+        ("sig=x&deployment=a&api-version=1", "deployment=a&api-version=1"),
+        ("countrycode=at", "countrycode=at"),
+    ],
+)
+def test_the_name_of_a_server_contains_no_secret_of_its_query(query: str, public_query: str) -> None:
+    """The public URL ignores keys in the query, but includes a hash of other parameters such as a deployment."""
+    named = public_url(f"http://x/v1?{query}")
+    assert named == public_url(f"http://x/v1?{public_query}")
+    assert "=" not in named
+    assert (named == "http://x/v1") == (not public_query)
+
+
+def test_absolute_paths_stay() -> None:
+    """Absolute paths are not changed."""
+    assert _resolve({"cassette": "/elsewhere/c.jsonl"}).cassette == Path("/elsewhere/c.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("concurrency", "0", "a whole number, at least 1"),
+        ("concurrency", "many", "a whole number, at least 1"),
+        ("concurrency", "1.5", "a whole number, at least 1"),
+        ("threads", "-1", "a whole number, at least 1"),
+        ("judge_votes", "2", "an odd whole number, at least 1: an even number of votes may be tied"),
+        ("judge_votes", "0", "an odd whole number, at least 1"),
+        ("judge_votes", "-1", "an odd whole number, at least 1"),
+        ("judge_votes", "1.5", "an odd whole number, at least 1"),
+        ("retries", "-1", "a whole number, at least 0"),
+        ("retries", "x", "a whole number, at least 0"),
+        ("timeout", "0", "a number of seconds above 0"),
+        ("timeout", "inf", "a number of seconds above 0"),
+        ("timeout", "nan", "a number of seconds above 0"),
+        ("timeout", "1s", "a number of seconds above 0"),
+        ("max_unscored", "5", "a share between 0 and 1"),
+        ("max_unscored", "-0.1", "a share between 0 and 1"),
+        ("max_unscored", "nan", "a share between 0 and 1"),
+        ("max_unscored", "5%", "a share between 0 and 1"),
+        ("match_share", "0", "a share above 0, at most 1"),
+        ("match_share", "1.1", "a share above 0, at most 1"),
+        ("document_id", "metadata.", "the path of a field, such as metadata.source"),
+        ("document_id", '""', "the path of a field, such as metadata.source"),
+        ("temperature", "-0.1", "a number, at least 0"),
+        ("temperature", "inf", "a number, at least 0"),
+        ("llm_reteval_draws", "0", "a whole number, at least 1"),
+        ("encoder", "m@0", "a model, or one with a layer from 1, such as roberta-large@17"),
+        ("bleu_smoothing", "some", "exp or none"),
+        ("refresh", "maybe", "true or false"),
+        ("record", "2", "true or false"),
+        ("seed", "x", "a whole number"),
+        ("seed", "-1", "a whole number"),
+    ],
+)
+def test_a_bad_value_names_the_option_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
+    """The message begins with the option as the user wrote it, and states the allowed values."""
+    for source, written in (("flag", f"--rageval-{name.replace('_', '-')}"), ("ini", f"rageval_{name}")):
+        given = ({name: value}, None) if source == "flag" else (None, {name: value})
+        with pytest.raises(InputError) as caught:
+            _resolve(*given)
+        assert str(caught.value).startswith(f"{written} is {value!r}: expected {allowed}")
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("true", True),
+        ("YES", True),
+        ("on", True),
+        ("1", True),
+        ("False", False),
+        ("off", False),
+        ("0", False),
+    ],
+)
+def test_a_switch_reads_usual_words(word: str, *, expected: bool) -> None:
+    """A switch in the ini file accepts the usual words for true and false."""
+    assert _resolve(ini={"refresh": word}).refresh is expected
+
+
+def test_a_report_does_not_replace_the_baseline() -> None:
+    """A report with the baseline's path raises InputError, since it would overwrite the baseline."""
+    with pytest.raises(InputError, match=r"--rageval-report and --rageval-baseline name the same file"):
+        _resolve({"report": [str(ROOT / "rageval_baseline.json")]})
+
+
+@pytest.mark.parametrize("name", ["temperature", "llm_reteval_temperature"])
+def test_two_temperatures_are_one_too_many(name: str) -> None:
+    """A temperature in both an option and the parameters raises InputError."""
+    with pytest.raises(
+        InputError, match=rf"--rageval-{name.replace('_', '-')} and the parameters .* leave one out"
+    ):
+        _resolve({"model": "m", name: "0"}, {"parameters": '{"temperature": 0.3}'})
+
+
+def test_recording_needs_a_cassette() -> None:
+    """Recording without a cassette raises InputError that says which option to add."""
+    with pytest.raises(InputError, match=r"add --rageval-cassette FILE"):
+        _resolve({"record": "true"})
+    assert _resolve({"record": "true"}, {"cassette": "c.jsonl"}).record
+
+
+CANONICAL = "answers compared in canonical form"
+SMOKE = "[smoke-test quality; only for scores that need a model]"
+
+
+@pytest.mark.parametrize(
+    ("given", "embedded", "judge", "line"),
+    [
+        ({}, True, None, f"generator embedded model, {CANONICAL} {SMOKE}"),
+        ({"gguf": "/models/tiny.gguf"}, True, None, f"generator embedded model tiny, {CANONICAL} {SMOKE}"),
+        ({"model": "embedded", "api_key": "k"}, True, None, f"generator embedded model, {CANONICAL} {SMOKE}"),
+        (
+            {"model": "embedded", "judge_model": "j"},
+            True,
+            "j",
+            f"generator embedded model, answers judged by j {SMOKE}",
+        ),
+        ({"model": "m"}, False, "m", "generator m (temperature 0.5), answers judged by m"),
+        (
+            {"model": "m", "judge_model": "j"},
+            False,
+            "j",
+            "generator m (temperature 0.5), answers judged by j",
+        ),
+        (
+            {"model": "m", "judge_votes": 3},
+            False,
+            "m",
+            "generator m (temperature 0.5), answers judged by m in 3 votes",
+        ),
+        (
+            {"model": "m", "judge_model": "a,b, c"},
+            False,
+            "a, b, c",
+            "generator m (temperature 0.5), answers judged by a, b, c together",
+        ),
+        ({"judge_votes": 3}, True, None, f"generator embedded model, {CANONICAL} {SMOKE}"),
+        (
+            {"model": "m", "base_url": "http://x/v1"},
+            False,
+            "m",
+            "generator m at http://x/v1 (temperature 0.5), answers judged by m",
+        ),
+        (
+            {"api_key": "k"},
+            False,
+            None,
+            "no model is named (--rageval-model), only ranking measures can be scored",
+        ),
+    ],
+)
+def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:
+    """The header names the generator and the judge, and warns about the embedded model."""
+    settings = Settings(**given)
+    assert (settings.embedded, settings.llm_judge, settings.header_line()) == (embedded, judge, line)
+
+
+@pytest.mark.parametrize("models", ["a,b", "a,b,a", "a,,b", "a,b,c,", ","])
+def test_an_even_number_of_judges_is_refused(models: str) -> None:
+    """An even number of judges, which may tie, and a repeated judge raise InputError."""
+    with pytest.raises(InputError, match="expected one, or an odd number of different ones"):
+        _resolve({"judge_model": models, "model": "m"})
+    assert _resolve({"judge_model": "a, b,c", "model": "m"}).judge_models == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("given", "drawn"),
+    [
+        ({"temperature": 0.0}, "m (temperature 0; llm_reteval: temperature 0.5), "),
+        ({"draws": 3, "llm_reteval_draws": 1}, "m (temperature 0.5, 3 draws; llm_reteval: 1 draw), "),
+        (
+            {"llm_reteval_temperature": 1.0, "llm_reteval_draws": 5},
+            "; llm_reteval: temperature 1, 5 draws), ",
+        ),
+        ({"parameters": {"temperature": 0.9}}, "generator m (temperature 0.9), "),
+        ({"parameters": {"temperature": None}}, "generator m, "),
+        (
+            {"model": "embedded", "temperature": 0.7},
+            "model (temperature 0.7; llm_reteval: temperature 0), ",
+        ),
+        (
+            {"model": "embedded", "draws": 2, "temperature": 0.0},
+            "embedded model (temperature 0, 2 draws), ",
+        ),
+    ],
+)
+def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:
+    """The header names draws and temperature, and those of LLM-retEval if they differ.
+
+    The default temperature of the embedded model is not named.
+    """
+    assert drawn in Settings(**{"model": "m", **given}).header_line()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"comparator": "judge"}, "answers compared in canonical form ["),
+        ({"comparator": "f1>=0.5"}, "answers compared by f1>=0.5 ["),
+        ({"comparator": "judge or em"}, "answers compared by judge or em (judge: canonical) ["),
+        ({"comparator": "judge or em", "judge_model": "j"}, "answers compared by judge or em (judge: j) ["),
+        ({"comparator": "em", "judge_model": "j"}, "answers compared by em ["),
+        ({"comparator": "em", "api_key": "k"}, "can be scored, answers compared by em"),
+    ],
+)
+def test_another_comparator_is_in_the_header(given: dict[str, Any], expected: str) -> None:
+    """The header names the comparator, and the judge if the comparator uses it."""
+    assert expected in Settings(**given).header_line()
+
+
+def test_what_is_in_force_as_data() -> None:
+    """The report's entry contains the settings of the header and the seed."""
+    given = Settings(model="m", base_url="http://me:secret@x/v1", comparator="judge or em", seed=3)
+    assert given.report_entry() == {
+        "generator": "m at http://x/v1",
+        "temperature": 0.5,
+        "draws": 1,
+        "llm_reteval_temperature": 0.5,
+        "llm_reteval_draws": 3,
+        "judge": "m",
+        "judge_votes": 1,
+        "both_orders": False,
+        "comparator": "judge or em",
+        "match_share": 0.5,
+        "seed": 3,
+    }
+    assert Settings().report_entry() == {
+        "generator": "embedded model",
+        "temperature": 0.0,
+        "draws": 1,
+        "llm_reteval_temperature": 0.0,
+        "llm_reteval_draws": 3,
+        "judge": "canonical",
+        "judge_votes": 1,
+        "both_orders": False,
+        "comparator": "judge",
+        "match_share": 0.5,
+        "seed": 0,
+    }
+    assert Settings(api_key="k").report_entry()["generator"] is None
+
+
+def test_the_key_is_never_in_the_header() -> None:
+    """Neither header nor report contains the API key."""
+    settings = Settings(model="m", api_key="sk-secret", base_url="http://x/v1")
+    assert "sk-secret" not in settings.header_line()
+    assert "sk-secret" not in str(settings.report_entry())
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_is_a_setting_with_a_flag_an_ini_key_and_help(option) -> None:
+    """The table, the settings and the parsers agree, and all names begin with rageval."""
+    default = getattr(Settings(), option.name)
+    assert option.default == (None if default is False or default == () else default)
+    assert option.name in PARSERS
+    assert option.flag.startswith("--rageval-")
+    assert option.ini.startswith("rageval_")
+    assert option.help
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("true", True), ("FORCE", "force"), ("force", "force"), ("false", False)]
+)
+def test_an_update_may_be_forced(text: str, *, expected: bool | str) -> None:
+    """--rageval-update-baseline accepts true, false and force."""
+    assert _resolve({"update_baseline": text}).update_baseline == expected
+
+
+def test_an_update_takes_no_other_word() -> None:
+    """A misspelt value of --rageval-update-baseline raises InputError and does not count as true."""
+    with pytest.raises(InputError, match="--rageval-update-baseline is 'fource': expected nothing, or force"):
+        _resolve({"update_baseline": "fource"})
+
+
+@pytest.mark.parametrize("ci", ["true", "1", "yes", "woodpecker"])
+def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
+    """Under CI, a baseline is required and updates are refused, unless an option overrides this."""
+    assert _resolve(CI=ci).require_baseline
+    assert not _resolve({"require_baseline": "false"}, CI=ci).require_baseline
+    assert not _resolve(ini={"require_baseline": "false"}, CI=ci).require_baseline
+    with pytest.raises(InputError, match=r"is refused under CI=true.*--rageval-update-baseline=force"):
+        _resolve({"update_baseline": "true"}, CI=ci)
+    assert _resolve({"update_baseline": "force"}, CI=ci).update_baseline
+
+
+@pytest.mark.parametrize("ci", ["", "false", "0", " no "])
+def test_elsewhere_the_first_run_may_be_without_a_baseline(ci: str) -> None:
+    """If CI is empty or false, no baseline is required."""
+    settings = _resolve({"update_baseline": "true"}, CI=ci)
+    assert (settings.require_baseline, settings.update_baseline) == (False, True)
+
+
+def test_it_is_known_whether_the_baseline_was_named() -> None:
+    """baseline_named is true if an option or the ini file names the baseline, which must then exist."""
+    assert not _resolve().baseline_named
+    assert _resolve({"baseline": "rageval_baseline.json"}).baseline_named
+    assert _resolve(ini={"baseline": "evals/main.json"}).baseline_named
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "2", "2/", "/4", "a/b", "-1/4", "2/8/3"])
+def test_a_shard_is_one_of_a_number(text: str) -> None:
+    """A shard is written I/N, such as 2/8; 1/1 is a shard with all questions."""
+    with pytest.raises(InputError, match=r"--rageval-shard is .*: expected I/N with 1 ≤ I ≤ N, such as 2/8"):
+        _resolve({"shard": text})
+    assert _resolve({"shard": "1/1", "report": ["a.json"]}).shard == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({}, "--rageval-shard needs a JSON report"),
+        ({"report": ["a.md"]}, "--rageval-shard needs a JSON report"),
+        ({"report": ["a.json"], "update_baseline": "true"}, "rageval merge --update-baseline"),
+        ({"report": ["a.json"], "early_stop": "true"}, "--rageval-early-stop asks until"),
+        ({"report": ["a.json"], "canary": "20"}, "--rageval-canary compares with the baseline"),
+    ],
+)
+def test_a_shard_refuses_what_needs_all_questions(more: dict[str, Any], message: str) -> None:
+    """Options that need all questions raise InputError in a shard, with a remedy."""
+    with pytest.raises(InputError, match=message):
+        _resolve({"shard": "2/8", **more})
+
+
+def test_a_plan_of_a_shard_needs_no_report() -> None:
+    """A plan of a shard needs no report, since it has no results."""
+    assert _resolve({"shard": "2/8", "plan": "true"}).shard == (2, 8)
+
+
+@pytest.mark.parametrize("text", ["0", "1.5", "-0.1", "some"])
+def test_a_sample_is_a_share(text: str) -> None:
+    """A sample is a share above 0 and at most 1, and cannot be combined with a baseline update."""
+    with pytest.raises(InputError, match=r"--rageval-sample is .*: expected a share above 0, at most 1"):
+        _resolve({"sample": text})
+    with pytest.raises(InputError, match="--rageval-sample leaves some out"):
+        _resolve({"sample": "0.5", "update_baseline": "true"})

@@ -1,0 +1,156 @@
+"""A mean corrected for the judge's errors."""
+
+import numpy as np
+import pytest
+
+from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
+from pytest_rageval.stats.intervals import wilson_interval
+
+HUMAN = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0] * 5
+JUDGE = [1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0] * 5
+REST = [1.0] * 700 + [0.0] * 300
+
+
+def test_a_worked_example() -> None:
+    """Hand-computed values: the mean comes from the 40 pairs.
+
+    The interval comes from these and four pairs at the scale's ends, with its own λ.
+    """
+    found = prediction_powered_mean(HUMAN, JUDGE, REST)
+    assert found is not None
+    # Of 40 answers, people label 25 right and the judge 30; the judge's 5 errors are wrong answers called right.
+    centres, margins = [], []
+    for n, human, judge, both in ((40, 25, 30, 25), (44, 27, 32, 26)):
+        var_human, var_judge = (k * (n - k) / n / (n - 1) / n for k in (human, judge))
+        cov = (both - human * judge / n) / (n - 1) / n
+        tuning = cov / var_judge * 1000 / (1000 + n)
+        variance = var_human - 2 * tuning * cov + tuning**2 * (var_judge + 0.7 * 0.3 / 999)
+        centres.append(human / n + tuning * (0.7 - judge / n))
+        margins.append(1.959964 * variance**0.5)
+    assert found.value == pytest.approx(centres[0], abs=1e-12)
+    assert found.low == pytest.approx(centres[1] - margins[1], abs=1e-6)
+    assert found.high == pytest.approx(centres[1] + margins[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("labels", [HUMAN, [1.0] * 10, [1.0]])
+def test_a_judge_without_errors_has_its_own_mean(labels: list[float]) -> None:
+    """If the judge makes no error on labelled items, the mean is that of all its verdicts, uncorrected."""
+    found = prediction_powered_mean(labels, labels, REST)
+    assert found is not None
+    assert found.value == pytest.approx((sum(labels) + 700) / (len(labels) + 1000), abs=1e-12)
+
+
+def test_a_judge_that_contradicts_the_labels_corrects_nothing() -> None:
+    """If the verdicts contradict the labels, λ is 0 and the mean is that of the labels."""
+    found = prediction_powered_mean(HUMAN, [1 - score for score in HUMAN], REST)
+    assert found is not None
+    assert found.value == pytest.approx(25 / 40, abs=1e-12)
+
+
+def test_a_judge_with_constant_verdicts_gives_the_interval_of_the_labels() -> None:
+    """Constant verdicts cancel, and the interval is within 0.02 of Wilson's for the labels."""
+    found = prediction_powered_mean(HUMAN, [1.0] * 40, [1.0] * 1000)
+    assert found is not None
+    assert found.value == pytest.approx(25 / 40, abs=1e-12)
+    assert (found.low, found.high) == pytest.approx(wilson_interval(25, 40), abs=0.02)
+
+
+@pytest.mark.parametrize("judge", [[0.1] * 3, [0.0, 5e-324, 0.0]])
+def test_verdicts_that_differ_by_rounding_are_one(judge: list[float]) -> None:
+    """Verdicts that differ only by rounding count as constant, without loss of precision in the mean."""
+    found = prediction_powered_mean([0.0, 1.0, 1.0], judge, [judge[0]] * 10)
+    assert found is not None
+    assert found.value == pytest.approx(2 / 3, abs=1e-9)
+
+
+def test_a_good_judge_narrows_the_interval() -> None:
+    """With a good judge, the interval is at most 80% as wide as that of the labels alone."""
+    found = prediction_powered_mean(HUMAN, JUDGE, REST)
+    assert found is not None
+    low, high = wilson_interval(25, 40)
+    assert found.high - found.low < 0.8 * (high - low)
+
+
+def test_chance_agreement_has_an_interval_of_positive_width() -> None:
+    """If the judge agrees with all ten labels, the lower bound stays below 0.8.
+
+    Ten items do not prove a perfect judge.
+    """
+    found = prediction_powered_mean([1.0] * 10, [1.0] * 10, [1.0] * 1000)
+    assert found is not None
+    assert found.value == found.high == 1
+    assert found.low < 0.8
+
+
+def test_a_scale_of_1_to_5_is_one_of_0_to_1() -> None:
+    """On a scale from 1 to 5, the result is that of 0 to 1, stretched and shifted."""
+    rng = np.random.default_rng(0)
+    human, judge, rest = rng.random(30), rng.random(30), rng.random(200)
+    unit = prediction_powered_mean(human.tolist(), judge.tolist(), rest.tolist())
+    grades = ((4 * scores + 1).tolist() for scores in (human, judge, rest))
+    graded = prediction_powered_mean(*grades, scale=(1, 5))
+    assert unit is not None
+    assert graded is not None
+    assert (graded.value, graded.low, graded.high) == pytest.approx(
+        (4 * unit.value + 1, 4 * unit.low + 1, 4 * unit.high + 1), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize(("human", "rest"), [([], [1.0, 0.0]), ([1.0], []), ([1.0], [1.0])])
+def test_too_few_scores_give_none(human: list[float], rest: list[float]) -> None:
+    """With no labels, or fewer than two unlabelled verdicts, the result is None."""
+    assert prediction_powered_mean(human, human, rest) is None
+
+
+def test_scores_of_different_items_are_refused() -> None:
+    """Labels and verdicts of different lengths raise ValueError with both lengths."""
+    with pytest.raises(ValueError, match="not 2 and 1"):
+        prediction_powered_mean([0, 1], [1], REST)
+
+
+@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("wrong", [1.5, -1.0, float("nan")])
+def test_scores_beyond_the_scale_are_refused(which: int, wrong: float) -> None:
+    """A label or verdict outside the scale, or NaN, raises ValueError."""
+    samples = [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    samples[which][0] = wrong
+    with pytest.raises(ValueError, match=r"outside the scale 0 … 1"):
+        prediction_powered_mean(*samples)
+
+
+@pytest.mark.slow
+def test_the_interval_covers_the_truth() -> None:
+    """The interval covers the truth in 94% of 1,000 simulations of 50 labels and a judge who is right in 85%."""
+    rng = np.random.default_rng(0)
+    covered, widths, alone = 0, 0.0, 0.0
+    for _ in range(1000):
+        truth = (rng.random(1050) < 0.6).astype(float)
+        # The judge errs on one wrong item in three and on one right item in forty.
+        judge = np.where(rng.random(1050) < np.where(truth == 1, 0.025, 0.3375), 1 - truth, truth)
+        found = prediction_powered_mean(truth[:50].tolist(), judge[:50].tolist(), judge[50:].tolist())
+        assert found is not None
+        covered += found.low <= 0.6 <= found.high
+        widths += found.high - found.low
+        low, high = wilson_interval(int(truth[:50].sum()), 50)
+        alone += high - low
+    assert covered >= 940
+    assert widths < 0.85 * alone
+
+
+def test_many_labels_between_the_ends_show_their_own_spread() -> None:
+    """From 50 labels that do not all agree, the interval uses Student's quantile (58 degrees of freedom by hand)."""
+    human, judge, rest = [0.2, 0.4, 0.6] * 20, [0.4, 0.4, 0.8] * 20, [0.4, 0.8] * 50
+    found = prediction_powered_mean(human, judge, rest)
+    assert found is not None
+    tuning = 0.75 * 100 / 160
+    residual = np.array(human) - tuning * np.array(judge)
+    spread = (residual.var(ddof=1) / 60 + tuning**2 * np.var(rest, ddof=1) / 100) ** 0.5
+    margin = 2.001717 * (59 / 58) ** 0.5 * spread
+    assert found.value == pytest.approx(0.4 + tuning * (0.6 - 8 / 15), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx((found.value - margin, found.value + margin), abs=1e-6)
+    fewer = prediction_powered_mean(human[:48], judge[:48], rest)
+    assert fewer is not None
+    assert fewer.high - fewer.low > 1.5 * (found.high - found.low)
+    agreeing = prediction_powered_mean(human, human, rest)
+    assert agreeing is not None
+    assert agreeing.high - agreeing.low > 1.3 * (found.high - found.low)

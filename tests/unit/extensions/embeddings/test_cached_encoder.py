@@ -1,0 +1,148 @@
+"""Embeddings cached between runs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder, Tokens, Vectors
+from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE
+
+
+class Counting:
+    """An encoder whose vectors are the text's length and a fixed number, and which records its calls."""
+
+    def __init__(self, fingerprint: str = "one", number: float = 1.0) -> None:
+        self.fingerprint = fingerprint
+        self.number = number
+        self.asked: list[list[str]] = []
+
+    def sentences(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return vectors of length and number."""
+        self.asked.append(list(texts))
+        return [np.array([len(text), self.number], np.float32) for text in texts]
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return one token per text."""
+        return [Tokens(vector[None], np.array([True])) for vector in self.sentences(texts)]
+
+
+def test_a_text_is_encoded_once_for_all_runs(tmp_path) -> None:
+    """Each distinct text is encoded once across runs, and vectors are in the order of the texts."""
+    first, second = Counting(), Counting()
+    texts = ["ccc", "a", "bb", "a"]
+    lengths = [vector[0] for vector in CachedEncoder(first, tmp_path).sentences(texts)]
+    assert lengths == [3, 1, 2, 1]
+    assert [vector[0] for vector in CachedEncoder(second, tmp_path).sentences([*texts, "dddd"])] == [
+        3,
+        1,
+        2,
+        1,
+        4,
+    ]
+    assert (first.asked, second.asked) == ([["a", "bb", "ccc"]], [["dddd"]])
+    assert CachedEncoder(Counting(), tmp_path).sentences([]) == []
+
+
+def test_another_encoder_has_its_own(tmp_path) -> None:
+    """Two encoders in one cache folder have separate vectors for the same text."""
+    first, second = CachedEncoder(Counting("one", 1), tmp_path), CachedEncoder(Counting("two", 2), tmp_path)
+    assert [encoder.sentences(["a"])[0].tolist() for encoder in (first, second, first)] == [
+        [1, 1],
+        [1, 2],
+        [1, 1],
+    ]
+
+
+def test_texts_differ_by_every_character(tmp_path) -> None:
+    """Texts that differ in white space, normalization or lone surrogates have separate cache entries."""
+    model = Counting()
+    CachedEncoder(model, tmp_path).sentences(["a", "a ", "\ud800", "é", "e\u0301", ""])
+    assert len(model.asked[0]) == 6
+
+
+def test_embeddings_computed_before_a_failure_are_cached(tmp_path, monkeypatch) -> None:
+    """Embeddings are cached in chunks, so that a failure loses at most one chunk."""
+    monkeypatch.setattr("pytest_rageval.extensions.embeddings.encoder.CHUNK_SIZE", 2)
+
+    class Failing(Counting):
+        def sentences(self, texts: Sequence[str]) -> list[Vectors]:
+            if "eeeee" in texts:
+                raise KeyboardInterrupt
+            return super().sentences(texts)
+
+    texts = ["a", "bb", "ccc", "dddd", "eeeee"]
+    try:
+        CachedEncoder(Failing(), tmp_path).sentences(texts)
+    except KeyboardInterrupt:
+        model = Counting()
+        CachedEncoder(model, tmp_path).sentences(texts)
+    assert model.asked == [["eeeee"]]
+
+
+def test_a_damaged_file_leads_to_one_more_encoding(tmp_path) -> None:
+    """If the file is damaged while in use, the text is encoded once more and cached again."""
+    model = Counting()
+    encoder = CachedEncoder(model, tmp_path)
+    encoder.sentences(["a"])
+    encoder.close()
+    (tmp_path / EMBEDDINGS_FILE).write_bytes(b"no database" * 100)
+    for _ in range(2):
+        assert encoder.sentences(["a"])[0].tolist() == [1, 1]
+    assert model.asked == [["a"], ["a"]]
+
+
+def test_tokens_are_those_of_the_encoder(tmp_path) -> None:
+    """Token vectors are large and not cached."""
+    model = Counting()
+    for _ in range(2):
+        assert CachedEncoder(model, tmp_path).tokens(["ab"])[0].vectors.tolist() == [[2, 1]]
+    assert len(model.asked) == 2
+
+
+def test_the_fingerprint_of_a_folder_is_that_of_its_files(tmp_path) -> None:
+    """The fingerprint depends on names and contents of the model's files, not on the folder's location."""
+
+    def fingerprint(name: str, **files: str) -> str:
+        folder = tmp_path / name / "model"
+        for file, text in files.items():
+            (folder / file).mkdir(parents=True)
+            (folder / file / "part").write_text(text)
+        return SentenceEncoder(str(folder)).fingerprint
+
+    original = fingerprint("one", weights="w", config="c")
+    assert fingerprint("two", config="c", weights="w") == original
+    changed = [
+        fingerprint("three", weights="w2", config="c"),
+        fingerprint("four", weights2="w", config="c"),
+        fingerprint("five", weights="w", config="c", more=""),
+        SentenceEncoder("org/name").fingerprint,
+    ]
+    assert len({original, *changed}) == 5
+
+
+class Apart(Counting):
+    """An encoder with separate vectors for questions and passages."""
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return vectors of length and 2."""
+        return [np.array([len(text), 2.0], np.float32) for text in texts]
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return vectors of length and 3."""
+        return [np.array([len(text), 3.0], np.float32) for text in texts]
+
+
+def test_questions_passages_and_sentences_are_delimited(tmp_path) -> None:
+    """The same text as sentence, question and passage has separate cache entries.
+
+    An encoder without separate methods encodes the text once.
+    """
+    for encoder in (CachedEncoder(Apart(), tmp_path), CachedEncoder(Apart(), tmp_path)):
+        vectors = [
+            encode(["a"])[0].tolist() for encode in (encoder.sentences, encoder.queries, encoder.passages)
+        ]
+        assert vectors == [[1, 1], [1, 2], [1, 3]]
+    plain = Counting("two")
+    encoder = CachedEncoder(plain, tmp_path)
+    assert encoder.queries(["a"])[0].tolist() == encoder.passages(["a"])[0].tolist() == [1, 1]
+    assert plain.asked == [["a"]]

@@ -1,0 +1,66 @@
+"""Retrieval from pools, one per query."""
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.extensions.embeddings.dense import PooledRetriever
+from pytest_rageval.retrievers.bm25 import BM25Retriever
+
+POOLS = {"cats?": ["a dog ran", "a cat sat", "cats and dogs"], "dogs?": ["a bird sang"], "none?": []}
+
+
+def test_each_query_searches_its_own_pool() -> None:
+    """A query searches its own pool only, even if passages of another pool match better."""
+    search = PooledRetriever(POOLS, BM25Retriever)
+    assert [document.text for document in search("cats?", 2)] == ["cats and dogs", "a dog ran"]
+    assert [document.text for document in search("dogs?", 2)] == ["a bird sang"]
+
+
+def test_a_retriever_is_made_when_its_pool_is_first_searched() -> None:
+    """The retriever of a pool is created once, at the first search; for an empty pool none is created."""
+    indexed: list[Sequence[object]] = []
+
+    def make(documents: Sequence[object]) -> BM25Retriever:
+        indexed.append(documents)
+        return BM25Retriever(documents)
+
+    search = PooledRetriever(POOLS, make)
+    assert not indexed
+    assert [len(search(query, 5)) for query in ("dogs?", "none?", "dogs?")] == [1, 0, 1]
+    assert indexed == [["a bird sang"]]
+
+
+def test_an_async_retriever_of_a_pool_is_awaited() -> None:
+    """If the retriever of a pool is async, its awaitable is returned unchanged."""
+
+    async def last(query: str, k: int) -> list[str]:
+        return [f"{query} {k}"]
+
+    awaitable = PooledRetriever(POOLS, lambda _: last)("cats?", 4)
+    assert inspect.isawaitable(awaitable)
+    assert asyncio.run(awaitable) == ["cats? 4"]
+
+
+def test_a_query_without_a_pool_is_an_error() -> None:
+    """A query without a pool is an error that names the query and the remedy."""
+    search = PooledRetriever(POOLS, BM25Retriever)
+    with pytest.raises(
+        InputError, match=r"(?s)no pool of passages for the query 'Cats\?', among 3.*exactly its text"
+    ):
+        search("Cats?", 1)
+
+
+def test_a_single_pool_is_counted_as_one() -> None:
+    """The message of this error has a singular noun for one pool."""
+    with pytest.raises(InputError, match=r"among 1 pool\."):
+        PooledRetriever({"cats?": ["a cat sat"]}, BM25Retriever)("Cats?", 1)
+
+
+def test_a_pool_that_is_no_list_is_an_error() -> None:
+    """A pool that is a text is an error: its characters would be searched as passages."""
+    with pytest.raises(InputError, match="Passages are given as a list, found str: 'a cat sat'"):
+        PooledRetriever({"cats?": "a cat sat"}, BM25Retriever)("cats?", 1)

@@ -1,0 +1,75 @@
+"""Caching embeddings in a reply store."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_rageval.core.errors import InputError, StoreError
+from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
+from pytest_rageval.extensions.embeddings.shared_embeddings import SharedEmbeddings
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry, ReplyStore
+from pytest_rageval.models.stores.sqlite import SqliteStore
+
+
+class Encoder:
+    """An encoder that records the texts that it encodes."""
+
+    fingerprint = "e"
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+
+    def sentences(self, texts: list[str]) -> list[np.ndarray]:
+        """Return a vector with the length of each text."""
+        self.encoded += texts
+        return [np.array([len(text), 0.1], np.float32) for text in texts]
+
+    tokens = sentences
+
+
+def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
+    """A second process reads exactly the same vectors from the store without encoding."""
+    first, second = Encoder(), Encoder()
+    for encoder in (first, second):
+        cached = CachedEncoder(encoder, SharedEmbeddings(lambda: SqliteStore(tmp_path)))  # type: ignore[arg-type]
+        vectors = cached.sentences(["aa", "b"])
+        assert [vector.dtype for vector in vectors] == [np.float32] * 2
+        assert [vector.tolist() for vector in vectors] == [
+            [2.0, float(np.float32(0.1))],
+            [1.0, float(np.float32(0.1))],
+        ]
+        cached.close()
+    assert (first.encoded, second.encoded) == (["b", "aa"], [])
+
+
+@pytest.mark.parametrize("text", ["no base64!", "AAA=", "YWI="])
+def test_an_invalid_vector_counts_as_missing(tmp_path: Path, text: str) -> None:
+    """A stored value that is no valid vector counts as missing."""
+    store = SqliteStore(tmp_path)
+    store.keep([Entry("a", Reply(text))])
+    store.close()
+    shared = SharedEmbeddings(lambda: SqliteStore(tmp_path))
+    assert shared.get_many(["a"]) == {}
+    shared.close()
+
+
+def test_an_unusable_store_costs_only_time() -> None:
+    """A store that fails to open is tried once and then ignored; a missing package raises InputError."""
+    attempts = []
+
+    def fail() -> ReplyStore:
+        attempts.append(1)
+        raise StoreError("away")
+
+    shared = SharedEmbeddings(fail)
+    shared.put_many({"a": np.ones(2, np.float32)})
+    assert shared.get_many(["a"]) == {}
+    assert attempts == [1]
+
+    def missing() -> ReplyStore:
+        raise InputError("install it")
+
+    with pytest.raises(InputError):
+        SharedEmbeddings(missing).get_many(["a"])

@@ -1,0 +1,204 @@
+"""`rageval history` and `rageval badge`: the runs of a history on the terminal, as JSON, as a page and as a badge."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.extensions.history.history import append_run
+from tests.unit.reports.runs import NODEID, line, score
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    """Write a history of three unsorted runs: one score drops, and one score is only in the first run."""
+    path = tmp_path / "history.jsonl"
+    append_run(path, line(2, {"recall@3": score(0.5, "fail", baseline=0.9)}, stopped=True))
+    append_run(path, line(0, {"recall@3": score(0.9), "mrr": score(0.7, None)}))
+    append_run(path, line(1, {"recall@3": score(0.95)}))
+    return str(path)
+
+
+def test_a_table_has_a_line_for_each_score(history: str, capsys: Capture) -> None:
+    """The table has one line for each score; its runs are sorted by time."""
+    assert main(["history", history]) == 0
+    assert capsys.readouterr().out == (
+        "3 runs from 2026-11-01 09:00 to 2026-11-01 11:00, the last of 2000000\n"
+        "\n"
+        "test_r.py::test_found\n"
+        "  score     lowest  highest  baseline  before   last  runs  verdict  trend\n"
+        "  mrr        0.700    0.700         -       -  0.700     1  -        ▅\n"
+        "  recall@3   0.500    0.950     0.900   0.950  0.500     3  fail     ▇█▁\n"
+        "  note: not in the last run: mrr\n"
+        "\n"
+        "note: 1 run ended early, and may lack tests\n"
+    )
+
+
+def test_the_value_before_is_the_last_one_that_is_known(tmp_path: Path, capsys: Capture) -> None:
+    """The "before" column has the last known value: a run without a value is only a gap in the trend."""
+    path = tmp_path / "h.jsonl"
+    for number, mean in enumerate([0.25, None, 0.5]):
+        append_run(path, line(number, {"s": score(mean)}))
+    assert main(["history", str(path)]) == 0
+    assert "  s       0.250    0.500         -   0.250  0.500     3  pass" in capsys.readouterr().out
+
+
+def test_fewer_runs_and_scores(history: str, capsys: Capture) -> None:
+    """`--score`, `--test` and `--last` select scores and runs; an unknown score has a suggestion."""
+    assert main(["history", history, "--score", "recall@3", "--test", "found", "--last", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "2 runs" in out
+    assert "mrr" not in out
+    assert main(["history", history, "--score", "recal@3"]) == 2
+    assert "Did you mean recall@3?" in capsys.readouterr().err
+
+
+def test_the_same_as_json(history: str, capsys: Capture) -> None:
+    """`--json` prints the lines of the file, sorted by time and filtered."""
+    assert main(["history", history, "--json", "--score", "mrr"]) == 0
+    [run] = json.loads(capsys.readouterr().out)
+    assert run == line(0, {"mrr": score(0.7, None)})
+
+
+def test_the_page_is_written(history: str, tmp_path: Path, capsys: Capture) -> None:
+    """`--html` writes the page besides printing the table, and creates its folder."""
+    page = tmp_path / "out" / "trend.html"
+    assert main(["history", history, "--html", str(page)]) == 0
+    assert "history of 3 runs" in page.read_text(encoding="utf-8")
+    assert capsys.readouterr().out.endswith(f"wrote {page}\n")
+
+
+def test_a_change_of_the_eval_set_is_a_note(tmp_path: Path, capsys: Capture) -> None:
+    """If the eval set changed, one note says so, whatever the number of scores."""
+    changed = line(1, {"a": score(0.5), "b": score(0.5)})
+    changed["tests"][NODEID]["evalset"] = "e2"
+    for run in (line(0, {"a": score(0.5), "b": score(0.5)}), changed):
+        append_run(tmp_path / "h.jsonl", run)
+    main(["history", str(tmp_path / "h.jsonl")])
+    note = "note: the eval set changed in 1000000: means before it are of other questions\n"
+    assert capsys.readouterr().out.count(note) == 1
+
+
+def test_an_empty_history_has_no_runs(tmp_path: Path, capsys: Capture) -> None:
+    """An empty history prints a message; the error for a damaged history names the line."""
+    path = tmp_path / "h.jsonl"
+    path.touch()
+    assert main(["history", str(path)]) == 0
+    assert capsys.readouterr().out == "The history has no runs.\n"
+    path.write_text(f"{json.dumps(line(0))}\n{{\n", encoding="utf-8")
+    assert main(["history", str(path)]) == 2
+    assert f"{path}, line 2: it is not JSON" in capsys.readouterr().err
+
+
+def test_texts_of_the_file_cannot_steer_the_terminal(tmp_path: Path, capsys: Capture) -> None:
+    """Names of tests and scores cannot send control characters or CI commands to the terminal."""
+    path = tmp_path / "h.jsonl"
+    append_run(path, line(0, tests={"t\x1b[2J": {"outcome": "passed", "scores": {"s\n::a::b": score(1.0)}}}))
+    main(["history", str(path)])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\n::" not in out
+
+
+# The schema of shields.io: services/endpoint-common.js of badges/shields rejects all other keys.
+BADGE = {
+    "type": "object",
+    "properties": {
+        "schemaVersion": {"const": 1},
+        "label": {"type": "string"},
+        "message": {"type": "string", "minLength": 1},
+        "color": {"type": "string"},
+    },
+    "required": ["schemaVersion", "label", "message"],
+    "additionalProperties": False,
+}
+
+
+def badge(source: Path, *arguments: str) -> dict[str, Any]:
+    """Write the badge of a file, check it against the schema, and return it."""
+    from jsonschema import Draft202012Validator
+
+    out = source.parent / "badges" / "badge.json"
+    assert main(["badge", str(source), "--output", str(out), *arguments]) == 0
+    written: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    Draft202012Validator(BADGE).validate(written)
+    return written
+
+
+def report(path: Path, *scores: dict[str, Any], **more: Any) -> Path:
+    """Write a JSON report with one test, and return its path."""
+    defaults = {"where": {}, "ci95": None, "n": 1, "unscored": 0, "baseline": None, "examples": []}
+    test = {"nodeid": NODEID, "outcome": more.pop("outcome", "passed"), "evalset": None}
+    document = {
+        "schema": 1,
+        "started": "2026-11-01T09:00:00+00:00",
+        "package": "0.1.0",
+        "duration_s": 1.0,
+        "stopped": False,
+        "llm": dict.fromkeys(("live", "tokens_in", "tokens_out", "cost_usd"), 0),
+        "tests": [{**test, "scores": [{**defaults, **fields} for fields in scores]}],
+        **more,
+    }
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "more", "message", "color"),
+    [
+        (["pass", "pass", None], {}, "2 scores passed", "brightgreen"),
+        (["pass", "fail", "error"], {"outcome": "failed"}, "2 of 3 scores failed", "red"),
+        (["pass", "inconclusive"], {}, "1 of 2 scores inconclusive", "yellow"),
+        (["pass"], {"outcome": "failed"}, "1 test failed", "red"),
+        (["pass"], {"stopped": True}, "stopped early", "lightgrey"),
+        (["fail"], {"outcome": "xfailed"}, "1 score failed as expected", "blue"),
+        ([None, None], {}, "2 scored", "blue"),
+    ],
+)
+def test_the_badge_of_a_report_says_how_it_ended(
+    tmp_path: Path, verdicts: list[str | None], more: dict[str, Any], message: str, color: str
+) -> None:
+    """The message of the badge counts the scores or tests with the worst verdict, which selects the colour."""
+    scores = [{"spec": f"s{n}", "mean": 0.5, "verdict": verdict} for n, verdict in enumerate(verdicts)]
+    written = badge(report(tmp_path / "r.json", *scores, **more))
+    assert written == {"schemaVersion": 1, "label": "rageval", "message": message, "color": color}
+
+
+def test_the_badge_of_a_history_is_that_of_its_last_run(history: str, capsys: Capture) -> None:
+    """The badge of a history shows its latest run; `--score` shows a mean, and `--label` replaces the label."""
+    written = badge(Path(history), "--score", "recall")
+    assert written == {"schemaVersion": 1, "label": "recall@3", "message": "0.500", "color": "red"}
+    assert capsys.readouterr().out == "recall@3: 0.500 (red)\n"
+    assert badge(Path(history), "--score", "recall@3", "--label", "")["label"] == ""
+    assert badge(Path(history))["message"] == "1 of 1 score failed"
+
+
+def test_a_badge_has_one_score(tmp_path: Path, capsys: Capture) -> None:
+    """If several tests have the score, `badge` lists them, and `--test` selects one."""
+    path = tmp_path / "h.jsonl"
+    tests = {name: {"outcome": "passed", "scores": {"s": score(0.5)}} for name in ("t1", "t2")}
+    append_run(path, line(0, tests=tests))
+    assert main(["badge", str(path), "--output", str(tmp_path / "b.json"), "--score", "s"]) == 2
+    assert "--test; these have it:\n  t1 s\n  t2 s" in capsys.readouterr().err
+    assert badge(path, "--score", "s", "--test", "t2")["message"] == "0.500"
+
+
+def test_what_has_no_scores_has_no_badge(tmp_path: Path, capsys: Capture) -> None:
+    """A file without scores, or that is neither a report nor a history, is an error and writes no badge."""
+    empty, broken, other = tmp_path / "e.jsonl", report(tmp_path / "r.json"), tmp_path / "o.json"
+    empty.touch()
+    other.write_text('{"schema": 1, "tests": [{}]}', encoding="utf-8")
+    for path, message in (
+        (empty, "has no scores"),
+        (broken, "has no scores"),
+        (other, "is not a JSON report"),
+        (tmp_path / "missing", "No such file"),
+    ):
+        assert main(["badge", str(path), "--output", str(tmp_path / "b.json")]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "b.json").exists()

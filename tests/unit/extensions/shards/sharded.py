@@ -1,0 +1,120 @@
+"""Helpers that evaluate a test in shards without pytest, create the reports of the shards, and merge them."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_rageval.core.options import Settings
+from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
+from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.models.usage import Usage
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.record import shard_entry
+from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import EvaluatedTest
+from tests.unit.run.marked import NODEID, Mark, components, marked
+
+Ran = tuple[list[str], EvaluatedTest]
+
+
+def evaluated_in(
+    settings: Settings,
+    root: Path,
+    marks: Sequence[Mark],
+    parts: Components,
+    *,
+    explain: bool = False,
+    **words: Any,
+) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Evaluate a test in a new session; return its problems, its failures and its results."""
+    session = Session(settings, **words)
+    sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
+    test = EvaluatedTest(session, parts, marked(root, marks), sharing_alpha=sharing, limit=10)
+    problems = test.evaluate_markers()
+    evaluation = problems, test.failures(), test.results(describe=True, explain=explain)
+    session.close()
+    return evaluation
+
+
+def outcome_of(problems: Sequence[str], failures: Sequence[str]) -> dict[str, str]:
+    """Return the outcome and the message of a test, as the plugin reports it."""
+    if problems:
+        return {"outcome": "error", "message": "\n\n".join([*dict.fromkeys(problems), *failures])}
+    return {"outcome": "failed", "message": "\n\n".join(failures)} if failures else {"outcome": "passed"}
+
+
+def without_updates(message: str) -> str:
+    """Return the failure message without the command that accepts the drop, which differs between runs and merges."""
+    return re.sub(r"accept this drop.*(\n  .*)?$", "accept this drop", message, flags=re.MULTILINE)
+
+
+def shard_of(  # noqa: PLR0913 - what a shard is made of
+    settings: Settings,
+    root: Path,
+    marks: Sequence[Mark],
+    parts: Components,
+    *,
+    path: str = "",
+    registry: Any = None,
+    **changes: Any,
+) -> Shard:
+    """Return the report of the run of a shard; `changes` replaces keys of its entry `shard`."""
+    problems, failures, results = evaluated_in(settings, root, marks, parts, registry=registry)
+    entry = shard_entry(
+        settings,
+        collected=[NODEID],
+        ran=[NODEID],
+        left_out=[],
+        claims=[""],
+        calibration=None,
+        baseline=settings.baseline.name,
+        usage=Usage().to_dict(),
+        recorded={},
+    )
+    document = {
+        "schema": 1,
+        "package": "1",
+        "started": "2026-01-01T00:00:00+00:00",
+        "duration_s": 1.0,
+        "settings": settings.report_entry(),
+        "stopped": False,
+        "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],
+        "shard": entry | changes,
+    }
+    name = f"{settings.shard_index}-{settings.shard_count}.json"
+    return Shard(path or name, json.loads(json.dumps(document)))
+
+
+def shards_of(
+    settings: Settings,
+    root: Path,
+    marks: Sequence[Mark],
+    number: int,
+    parts: Callable[[], Components] = components,
+) -> list[Shard]:
+    """Return the reports of all shards."""
+    return [
+        shard_of(replace(settings, shard=(index, number)), root, marks, parts())
+        for index in range(1, number + 1)
+    ]
+
+
+def evaluate_merged(
+    shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False
+) -> MergedTestResult:
+    """Merge the shards; return the result of the single test."""
+    run = MergedRun(shards)
+    (test,) = run.tests
+    return run.evaluate(test, settings, root, {}, explain=explain)
+
+
+def write_baseline(
+    settings: Settings, root: Path, marks: Sequence[Mark], parts: Components
+) -> Mapping[str, Any]:
+    """Evaluate a test with an update of the baseline; return the test's entry in the baseline."""
+    _, _, results = evaluated_in(replace(settings, update_baseline=True), root, marks, parts)
+    Baseline({NODEID: results["baseline"]}).write(settings.baseline)
+    return results["baseline"]

@@ -1,0 +1,217 @@
+"""`rageval merge`: its options, its files and its exit status."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.core.options import Settings
+from pytest_rageval.extensions.history.history import read_history
+from tests.unit.extensions.shards.sharded import shards_of, write_baseline
+from tests.unit.run.marked import EVALS, NODEID, components, threshold
+
+
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Return a function that writes the reports of two shards of 20 questions, some of which the retriever loses."""
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(cache_dir=tmp_path / "cache", baseline=tmp_path / "rageval_baseline.json")
+
+    def write(*lost: int, sample: float = 1.0) -> list[str]:
+        marks = [EVALS, threshold(max_drop=0.02)]
+        if not settings.baseline.exists():
+            write_baseline(settings, tmp_path, marks, components())
+        reports = shards_of(replace(settings, sample=sample), tmp_path, marks, 2, lambda: components(*lost))
+        for shard in reports:
+            Path(shard.path).write_text(json.dumps(shard.document), encoding="utf-8")
+        return [shard.path for shard in reports]
+
+    return write
+
+
+def merge(*arguments: str) -> int:
+    """Run `rageval merge` and return its exit status."""
+    return main(["merge", *arguments])
+
+
+def test_what_passes_ends_with_0_and_a_drop_with_1(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`merge` exits with 0 if all thresholds pass and with 1 for a drop; it prints the table and writes the reports."""
+    assert merge(*shards()) == 0
+    assert "rageval: 1 of 1 threshold passed" in capsys.readouterr().out
+    assert merge(*shards(0, 1, 2, 3, 4, 5, 6), "--report", "out/rageval.md", "--report", "out.html") == 1
+    printed = capsys.readouterr().out
+    assert "rageval: 1 of 1 threshold failed" in printed
+    assert "7 of 20 questions got worse" in printed
+    assert NODEID in Path("out/rageval.md").read_text(encoding="utf-8")
+    assert NODEID in Path("out.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--report", "a.pdf"], "--report is 'a.pdf': expected a file name that ends in .html, .json, .md"),
+        (["--update-baseline=yes"], "--update-baseline is 'yes': expected nothing, or force"),
+        (["--pin-baseline"], "--pin-baseline pins what --update-baseline writes: add that"),
+        (["--drop-unused"], "--drop-unused drops replies from a cassette: name it"),
+        (["nothing.json"], "nothing.json cannot be read"),
+    ],
+)
+def test_what_cannot_be_used_ends_with_2(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    """Arguments that cannot be used exit with status 2 and a message that names the valid values."""
+    assert merge(*shards(), *arguments) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_merge_accepts_a_drop_and_records_a_gain(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The terminal and the report print the full command that updates the baseline, and that command works."""
+    lost = range(7)
+    assert merge(*shards(*lost), "--report", "rageval.md") == 1
+    command = "rageval merge 1-2.json 2-2.json --update-baseline"
+    assert f"accept this drop and all other changes: {command}" in capsys.readouterr().out
+    assert f"Accept the drop and all other changes with `{command}`" in Path("rageval.md").read_text(
+        encoding="utf-8"
+    )
+    assert main(command.split()[1:]) == 0
+    capsys.readouterr()
+    for name in shards():
+        Path(name).rename(f"shard{name[0]}.json")
+    assert (
+        merge("shard1.json", "shard2.json", "--report", "shard-all.md", "--baseline", "rageval_baseline.json")
+        == 0
+    )
+    command = "rageval merge shard*.json --baseline rageval_baseline.json --update-baseline"
+    assert (
+        f"{NODEID}: recall@1 gained 0.350, which is significant; lock it in: {command}"
+        in capsys.readouterr().out
+    )
+    Path("shard10.json").touch()
+    assert merge("shard1.json", "shard2.json") == 0
+    assert "lock it in: rageval merge shard1.json shard2.json --update-baseline" in capsys.readouterr().out
+
+
+def test_a_drop_below_a_bound_needs_new_reports(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If a score is below `min`, the message says to rerun the shards: the reports contain the bounds."""
+    names = shards(*range(7))
+    for name in names:
+        text = Path(name).read_text(encoding="utf-8")
+        Path(name).write_text(
+            text.replace('"max_drop": 0.02}', '"max_drop": 0.02, "min": 0.9}'), encoding="utf-8"
+        )
+    assert merge(*names) == 1
+    assert "change min or max in the test, run the shards again, then\n  " in capsys.readouterr().out
+
+
+def test_options_may_be_named_as_in_tests(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`merge` accepts the pytest names of its options, which messages use."""
+    assert merge(*shards(0, 1, 2, 3), "--rageval-report=out.md", "--rageval-history=h.jsonl") == 1
+    assert Path("out.md").exists()
+    assert Path("h.jsonl").exists()
+    assert merge("1-2.json", "2-2.json", "--rageval-update-baseline=force") == 0
+    assert "1.000 → 0.800" in capsys.readouterr().out
+
+
+def test_the_joined_run_is_a_line_of_the_history(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--history` adds the merged run to the history, and the reports chart that history."""
+    history, report = Path("evals/history.jsonl"), Path("out.json")
+    for lost in ((), (0, 1, 2, 3)):
+        merge(*shards(*lost), "--history", str(history), "--report", str(report))
+        assert f"history: {history}" in capsys.readouterr().out
+    means = [[point.mean for point in run.points.values()] for run in read_history(history)]
+    assert means == [[1.0], [0.8]]
+    written = json.loads(report.read_text(encoding="utf-8"))["history"]
+    assert written == [run.line for run in read_history(history)]
+
+
+def test_a_sample_is_no_line_of_the_history(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run on a sample of the questions is not added to the history, and the output says so."""
+    assert merge(*shards(sample=0.5), "--history", "history.jsonl") == 0
+    assert "a part of the questions" in capsys.readouterr().out
+    assert not Path("history.jsonl").exists()
+
+
+def test_a_history_that_cannot_be_written_ends_with_2(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If the history cannot be written, `merge` writes no report and exits with 2, so it can be run again."""
+    Path("folder").mkdir()
+    assert merge(*shards(), "--history", "folder", "--report", "out.md") == 2
+    assert "The history folder cannot be written: " in capsys.readouterr().err
+    assert not Path("out.md").exists()
+
+
+def test_a_damaged_history_gets_the_run(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run is added to a damaged history, but the reports have no chart."""
+    Path("history.jsonl").write_text("<<<<<<< ours\n", encoding="utf-8")
+    assert merge(*shards(), "--history", "history.jsonl", "--report", "out.json") == 0
+    assert "history.jsonl, line 1" in capsys.readouterr().err
+    assert len(Path("history.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+    assert "history" not in json.loads(Path("out.json").read_text(encoding="utf-8"))
+
+
+def test_a_baseline_that_was_named_has_to_be_there(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If the file of `--baseline` is missing, each test that compares with it has an error, as in a run."""
+    assert merge(*shards(), "--baseline", "nowhere.json") == 1
+    printed = capsys.readouterr().out
+    assert "nowhere.json cannot be read: there is no such file" in printed
+    assert "rageval: 1 of 1 threshold in error" in printed
+
+
+def test_an_update_is_refused_on_a_build_server(
+    shards: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a build server, `--update-baseline` is refused, as in a run; `--update-baseline=force` is allowed."""
+    monkeypatch.setenv("CI", "true")
+    names = shards(0, 1, 2, 3)
+    before = Path("rageval_baseline.json").read_bytes()
+    assert merge(*names, "--update-baseline") == 2
+    assert "is refused under CI=true" in capsys.readouterr().err
+    assert Path("rageval_baseline.json").read_bytes() == before
+    assert merge(*names, "--update-baseline=force", "--pin-baseline") == 0
+    printed = capsys.readouterr().out
+    assert "1.000 → 0.800" in printed
+    assert "as the anchor of max_total_drop" in printed
+    assert json.loads(Path("rageval_baseline.json").read_text(encoding="utf-8"))["anchors"].keys() == {NODEID}
+
+
+def test_a_sample_updates_nothing(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shards of a sample are compared over the sampled questions, but cannot update the baseline."""
+    names = shards(sample=0.5)
+    assert merge(*names) == 0
+    assert " of 20, sample 0.5)" in capsys.readouterr().out
+    assert merge(*names, "--update-baseline") == 2
+    assert "these shards have a sample of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"schema": 1}', '{"schema": 2, "tests": []}'])
+def test_a_file_that_is_no_report_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """If a file is not a report, the error names the file."""
+    path = tmp_path / "odd.json"
+    path.write_text(text, encoding="utf-8")
+    assert merge(str(path)) == 2
+    assert "odd.json" in capsys.readouterr().err

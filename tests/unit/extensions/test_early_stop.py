@@ -1,0 +1,437 @@
+"""Early stopping: questions are evaluated in random order until the verdict on a drop is clear."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.core.data import EvalSet, Example, Ranking
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.outcome import Evidence, Outcome, Spec
+from pytest_rageval.extensions.early_stop import DropMonitor, MonitoredThreshold
+from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.gate.comparison import BaselineScore
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.registry import Registry
+from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import EvaluatedTest
+from pytest_rageval.scores.definition import ScoreDef
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from tests.unit.run.marked import NODEID, Judge, Mark, marked, threshold
+
+pytestmark = pytest.mark.slow
+
+N = 200
+EVALSET = EvalSet("evals", tuple(Example(f"q{i}", f"question {i}", answers=("right",)) for i in range(N)))
+GATE = threshold("answer.em@1", max_drop=0.02)
+
+
+@dataclass
+class Rag:
+    """A retriever whose passages differ for changed questions, and a generator with wrong answers for some of them.
+
+    Attributes:
+        changed: numbers of the questions with another passage than in the baseline.
+        wrong: numbers of the changed questions whose answer is wrong now.
+        silent: numbers of the changed questions without an answer.
+        failing: numbers of the questions at which the retriever fails.
+        asked: questions that the generator was called with.
+        fingerprint: the generator's fingerprint; None if its code may have changed without notice.
+    """
+
+    changed: range = range(0)
+    wrong: range = range(0)
+    silent: range = range(0)
+    failing: range = range(0)
+    labels: str = "id"
+    fingerprint: str | None = "generator 1"
+    asked: list[str] = field(default_factory=list)
+
+    def search(self, query: str, _k: int) -> list[dict[str, str]]:
+        """Return one document."""
+        if number(query) in self.failing:
+            raise ConnectionError("no index")
+        name = f"d{number(query)}{'-new' if number(query) in self.changed else ''}"
+        long = "the beginning of a text that is the same in all " * 3
+        return [{"id": name, "text": name} if self.labels == "id" else {"text": f"{long}{name}"}]
+
+    def generate(self, question: str, _passages: object) -> str:
+        """Return one answer."""
+        self.asked.append(question)
+        if number(question) in self.silent:
+            return ""
+        return "wrong" if number(question) in self.wrong else "right"
+
+    @property
+    def components(self) -> Components:
+        """The components that the fixtures of a test would provide."""
+
+        def generate(question: str, passages: object) -> str:
+            return self.generate(question, passages)
+
+        judge = Judge()
+        if self.fingerprint is not None:
+            generate.fingerprint = self.fingerprint  # type: ignore[attr-defined]
+            judge.fingerprint = "judge 1"  # type: ignore[attr-defined]
+        return Components(self.search, generate, judge)
+
+
+def number(question: str) -> int:
+    return int(question.split()[1])
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        cache_dir=tmp_path / "cache",
+        baseline=tmp_path / "rageval_baseline.json",
+        concurrency=4,
+        early_stop=True,
+    )
+
+
+@dataclass
+class Run:
+    """The result of running a test."""
+
+    test: EvaluatedTest
+    problems: list[str]
+    rag: Rag
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """Entries of the scores in the report."""
+        return list(self.test.results()["scores"])
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The only entry."""
+        [entry] = self.entries
+        return entry
+
+
+def _run(settings: Settings, rag: Rag, *marks: Mark, evalset: EvalSet = EVALSET, registry: Any = None) -> Run:
+    session = Session(settings, registry=registry)
+    given = [Mark("rageval_evalset", (evalset,)), *(marks or [GATE])]
+    test = EvaluatedTest(
+        session, rag.components, marked(settings.baseline.parent, given), sharing_alpha=[NODEID], limit=10
+    )
+    problems = test.evaluate_markers()
+    if settings.update_baseline:
+        Baseline({NODEID: test.results()["baseline"]}).write(settings.baseline)
+    session.close()
+    return Run(test, problems, rag)
+
+
+@pytest.fixture
+def good(settings: Settings) -> Iterator[Settings]:
+    """Settings with a baseline in which every answer is right; an update evaluates all questions."""
+    run = _run(replace(settings, update_baseline=True), Rag())
+    assert len(run.rag.asked) == N
+    return settings
+
+
+def test_without_a_change_nothing_is_asked(good: Settings) -> None:
+    """If nothing changed, no answer is requested, and the mean is computed from the baseline's scores."""
+    run = _run(good, Rag())
+    assert (run.problems, run.rag.asked) == ([], [])
+    assert (run.entry["mean"], run.entry["verdict"]) == (1.0, "pass")
+    assert run.entry["early_stop"] == {
+        "asked": 0,
+        "changed": 0,
+        "unchanged": N,
+        "not_asked": 0,
+        "drop": 0.0,
+        "verdict": None,
+    }
+    assert run.entry["baseline"]["drop"] == 0
+
+
+def test_as_few_changes_as_may_be_lost_cost_nothing(good: Settings) -> None:
+    """If only four of 200 questions changed, the allowed 2%, no answer is requested and the mean is None."""
+    run = _run(good, Rag(changed=range(4), wrong=range(4)))
+    assert run.rag.asked == []
+    assert (run.entry["mean"], run.entry["ci95"], run.entry["baseline"]) == (None, None, None)
+    assert run.entry["verdict"] == "pass"
+    assert run.entry["reason"] == (
+        "stopped early: 0 of 4 changed questions evaluated (196 unchanged): "
+        "the remaining questions cannot raise the drop above the allowed 0.02"
+    )
+    assert (run.entry["early_stop"]["not_asked"], run.entry["early_stop"]["drop"]) == (4, None)
+    states = [example.get("early_stop") for example in run.entry["examples"]]
+    assert states == ["not asked"] * 4 + ["unchanged"] * (N - 4)
+    assert [example["score"] for example in run.entry["examples"]] == [None] * 4 + [1.0] * (N - 4)
+
+
+def test_a_clear_drop_is_red_after_few_questions(good: Settings) -> None:
+    """A large drop fails after few questions, and the failure lists the worse ones among them."""
+    run = _run(good, Rag(changed=range(N), wrong=range(100)))
+    early = run.entry["early_stop"]
+    assert early["verdict"] == run.entry["verdict"] == "fail"
+    assert early["asked"] == len(run.rag.asked) < N / 4
+    assert early["not_asked"] == N - early["asked"]
+    assert early["drop"] == pytest.approx(0.5, abs=0.3)
+    failure, accept = run.test.failures()
+    lost = sum(example["score"] == 0 for example in run.entry["examples"])
+    assert f"{lost} of {early['asked']} questions got worse, 0 better" in failure
+    assert "a drop is significant (level 0.025)" in failure.replace("\n  ", " ")
+    assert "95% interval" not in failure
+    assert accept.startswith("accept this drop: pytest --rageval-update-baseline ")
+
+
+def test_changes_without_a_loss_pass_before_all_questions_are_evaluated(good: Settings) -> None:
+    run = _run(good, Rag(changed=range(100)))
+    assert run.entry["verdict"] == "pass"
+    assert len(run.rag.asked) == run.entry["early_stop"]["asked"] < 100
+    assert "a drop above the allowed 0.02 is excluded (level 0.05)" in run.entry["reason"]
+
+
+def test_a_drop_beyond_what_is_allowed_can_be_asked_for(good: Settings) -> None:
+    """With burden="beyond", unchanged questions count as evidence too."""
+    beyond = threshold("answer.em@1", max_drop=0.02, burden="beyond")
+    run = _run(good, Rag(changed=range(150), wrong=range(100)), beyond)
+    assert run.entry["early_stop"]["verdict"] == "fail"
+    assert len(run.rag.asked) < 75
+    assert "a drop of more than 0.02 is significant (level 0.025)" in run.entry["reason"]
+
+
+def test_what_is_not_clear_is_asked_in_full_and_tested_at_the_other_half(good: Settings) -> None:
+    """A drop slightly above max_drop is evaluated in full and tested at the remaining half of the level."""
+    run = _run(good, Rag(changed=range(12), wrong=range(5)))
+    early = run.entry["early_stop"]
+    assert (early["asked"], early["verdict"], early["not_asked"]) == (12, None, 0)
+    assert (run.entry["verdict"], run.entry["mean"]) == ("fail", 0.975)
+    assert run.entry["baseline"]["alpha"] == pytest.approx(0.025)
+    assert run.entry["baseline"]["drop"] == pytest.approx(0.025)
+
+
+def test_the_order_depends_on_seed_and_rankings(good: Settings) -> None:
+    """The same seed and retriever give the same questions; another seed or retriever gives others."""
+    bad = {"changed": range(N), "wrong": range(100)}
+    first, again = (_run(good, Rag(**bad)).rag.asked for _ in range(2))
+    assert sorted(first) == sorted(again)
+    other_seed = _run(replace(good, seed=1), Rag(**bad)).rag.asked
+    other_retriever = _run(good, Rag(changed=range(1, N), wrong=range(1, 100))).rag.asked
+    assert set(other_seed) != set(first)
+    assert set(other_retriever) != set(first)
+
+
+def test_a_generator_without_a_fingerprint_counts_as_changed(good: Settings) -> None:
+    """Without a fingerprint, the generator's code may have changed, so no stored score is reused."""
+    unseen = replace(good, baseline=good.baseline.with_name("unseen.json"))
+    _run(replace(unseen, update_baseline=True), Rag(fingerprint=None))
+    run = _run(unseen, Rag(fingerprint=None))
+    assert (run.entry["verdict"], run.entry["early_stop"]["unchanged"]) == ("pass", 0)
+    assert 0 < len(run.rag.asked) < N
+    [warning] = run.test.results()["warnings"]
+    assert (
+        "a change of your own generator and judge cannot be detected. Give it an attribute fingerprint"
+        in warning
+    )
+    assert "warnings" not in _run(good, Rag()).test.results()
+
+
+class Pool(Rag):
+    """A retriever whose second passage becomes relevant for changed questions; the answer cites the first passage."""
+
+    def search(self, query: str, k: int) -> list[dict[str, str]]:
+        """Return two documents."""
+        second = "right" if number(query) in self.changed else "of no use"
+        return [{"id": "first", "text": "right"}, {"id": f"second {second}", "text": second}][:k]
+
+    def generate(self, question: str, _passages: object) -> str:
+        """Return an answer with a citation of the first passage."""
+        return f"{super().generate(question, _passages)} [1]"
+
+
+def test_passages_beyond_the_prompt_count_where_labels_make_them_relevant(settings: Settings) -> None:
+    """With an unchanged prompt, a newly relevant passage below it makes the score drop and the test fail."""
+    gate = threshold("rel.citation@1", max_drop=0.02, relevant="contains@2")
+    _run(replace(settings, update_baseline=True), Pool(), gate)
+    run = _run(settings, Pool(changed=range(N)), gate)
+    assert run.entry["verdict"] == "fail"
+    assert 0 < len(run.rag.asked) < N
+
+
+def test_passages_whose_name_is_cut_are_not_taken_for_unchanged(good: Settings) -> None:
+    """Without ids, the baseline stores truncated texts, so no question counts as unchanged."""
+    unnamed = replace(good, baseline=good.baseline.with_name("unnamed.json"))
+    _run(replace(unnamed, update_baseline=True), Rag(labels="text"))
+    run = _run(unnamed, Rag(labels="text", changed=range(N), wrong=range(N)))
+    assert (run.entry["verdict"], run.entry["early_stop"]["unchanged"]) == ("fail", 0)
+
+
+def test_questions_at_which_the_retriever_fails_are_lost(good: Settings) -> None:
+    """Retriever failures count as losses without a generator call; more than max_unscored are an error."""
+    few = _run(good, Rag(failing=range(90, 94)))
+    assert (few.rag.asked, few.entry["verdict"]) == ([], "pass")
+    some = _run(good, Rag(failing=range(90, 99)))
+    assert (some.rag.asked, some.entry["verdict"]) == ([], "fail")
+    assert some.entry["baseline"]["failed"] == [f"q{i}" for i in range(90, 99)]
+    many = _run(good, Rag(failing=range(50)))
+    assert "ConnectionError" in many.problems[0]
+    assert many.rag.asked == []
+
+
+def test_questions_without_an_answer_are_no_verdict(good: Settings) -> None:
+    """If too many answers are empty, all questions are evaluated, and the test ends with the error of a full run."""
+    run = _run(good, Rag(changed=range(N), silent=range(100)))
+    assert len(set(run.rag.asked)) == N
+    assert "100 of 200 examples have no score" in run.problems[0]
+
+
+def test_new_questions_are_evaluated_only_if_all_are(good: Settings) -> None:
+    """New questions cannot be compared; if the verdict is clear without them, they give a warning."""
+    more = EvalSet(
+        "evals", (*EVALSET.examples, *(Example(f"n{i}", f"new {900 + i}", ("right",)) for i in range(9)))
+    )
+    assert len(_run(good, Rag(), evalset=more).rag.asked) == 9
+    run = _run(good, Rag(changed=range(4)), evalset=more)
+    assert run.rag.asked == []
+    assert run.entry["early_stop"]["not_asked"] == 13
+    [warning] = run.entry["warnings"]
+    assert warning.startswith(
+        "a drop among 9 of 209 examples would not be seen; 9 have no score in the baseline"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"min": 0.1},
+        {"max": 1.0},
+        {"max_lost": 200},
+        {"strict": True, "max_drop": 0.3},
+        {"where": {"topic": "a"}},
+        {"by": "topic"},
+        {"cluster": "group"},
+    ],
+)
+def test_other_bounds_need_all_questions(good: Settings, words: dict[str, Any]) -> None:
+    tagged = EvalSet(
+        "evals",
+        tuple(
+            replace(example, tags={"topic": "a", "group": f"g{place % 40}"})
+            for place, example in enumerate(EVALSET.examples)
+        ),
+    )
+    run = _run(
+        good,
+        Rag(changed=range(2)),
+        threshold(**({"spec": "answer.em@1", "max_drop": 0.02} | words)),
+        evalset=tagged,
+    )
+    assert run.problems == []
+    assert len(run.rag.asked) == N
+    assert "early_stop" not in run.entry
+
+
+@pytest.mark.parametrize(
+    "change", [{"early_stop": False}, {"replay": True}, {"repeat": 2}, {"update_baseline": True}]
+)
+def test_other_runs_need_all_questions(good: Settings, change: dict[str, Any]) -> None:
+    run = _run(replace(good, **change), Rag(changed=range(2)))
+    assert len(set(run.rag.asked)) == N
+    assert "early_stop" not in run.entry
+
+
+def test_two_thresholds_on_one_score_need_all_questions(good: Settings) -> None:
+    run = _run(good, Rag(changed=range(2)), GATE, threshold("answer.em@1", min=0.1))
+    assert len(run.rag.asked) == N
+
+
+def test_a_comparator_of_a_plugin_counts_as_changed(good: Settings) -> None:
+    """A plugin's comparator or measure has only a name, no fingerprint, so all questions count as changed."""
+    registry = Registry()
+    registry.add_comparator("mine", Judge())  # type: ignore[arg-type]
+    registry.add_answer_measure("length", lambda answer, _: float(len(answer) > 3))
+    for gate in (
+        threshold("answer.correct@1", max_drop=0.02, comparator="mine or em"),
+        threshold("answer.length@1", max_drop=0.02),
+    ):
+        _run(replace(good, update_baseline=True), Rag(), gate, registry=registry)
+        assert _run(good, Rag(), gate, registry=registry).entry["early_stop"]["unchanged"] == 0
+
+
+def test_a_score_of_a_plugin_is_evaluated_in_full(good: Settings) -> None:
+    """A plugin's score is evaluated in full, since its examples may depend on each other."""
+
+    async def together(run: Any, examples: Any, _resolved: Any) -> list[Outcome]:
+        batches.append(len(examples))
+        return [
+            Outcome(example, 1.0, evidence=Evidence(await run.ranking(example.question, 1)))
+            for example in examples
+        ]
+
+    batches: list[int] = []
+    registry = Registry()
+    registry.add_score("together", together, asks=["generate"], scale=(0, 1))
+    gate = threshold("together@1", max_drop=0.02)
+    _run(replace(good, update_baseline=True), Rag(), gate, registry=registry)
+    _run(good, Rag(changed=range(9)), gate, registry=registry)
+    assert batches == [N, N]
+
+
+def test_each_watched_threshold_has_its_own_share_of_the_level(good: Settings) -> None:
+    """Thresholds that are monitored share the level with a score that needs no model.
+
+    Thresholds that are decided by their rankings take no share.
+    """
+    gates = [threshold(name, max_drop=0.02) for name in ("answer.em@1", "answer.f1@1", "answer.abstained@1")]
+    recall = threshold("contains.hit@1", max_drop=0.02)
+    _run(replace(good, update_baseline=True), Rag(), *gates, recall)
+    clear = _run(good, Rag(), *gates, recall).entries
+    assert clear[-1]["baseline"]["alpha"] == pytest.approx(0.05)
+    unclear = _run(good, Rag(changed=range(12), wrong=range(5)), *gates, recall).entries
+    levels = [entry["baseline"] and round(entry["baseline"]["alpha"], 6) for entry in unclear]
+    assert levels[:2] == [0.05 / 4 / 2] * 2
+    assert levels[3] == 0.05 / 4
+
+
+def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
+    """The order is random: with as many gains as losses, at most alpha/2 of 400 runs stop with a failure.
+
+    The tolerance is 3 standard errors of 0.8%.
+    """
+    examples = EVALSET.examples[:80]
+    before = BaselineScore(
+        {example.id: example.digest for example in examples},
+        {},
+        {example.id: {"score": 0.5} for example in examples},
+    )
+
+    async def half(_run: Any, batch: Any, _resolved: Any) -> list[Outcome]:
+        return [Outcome(each, float(number(each.question) >= 40)) for each in batch]
+
+    async def fails(seed: int) -> bool:
+        pipeline = Pipeline(Retriever(), None, None, seed=seed)  # type: ignore[arg-type]
+        resolved = ResolvedScore(Spec.parse("half@1"), 1)
+        monitored = MonitoredThreshold(Threshold("half@1", max_drop=0.0), before, 0.0)
+        monitor = DropMonitor(pipeline, resolved, ScoreDef("half", half), monitored)
+        await monitor.retrieve(examples, trust_rankings=True)
+        _, early = await monitor.evaluate(shares=1, batch_size=4, max_unscored=0.05)
+        return early.verdict == "fail"
+
+    async def runs() -> int:
+        return sum([await fails(seed) for seed in range(400)])
+
+    assert asyncio.run(runs()) <= 400 * (0.025 + 3 * 0.0078)
+
+
+class Retriever:
+    """A retriever that finds nothing."""
+
+    takes: frozenset[str] = frozenset()
+    replays = False
+
+    def key(self, asked: Example) -> tuple[str, str]:
+        """Return the key of the question."""
+        return asked.question, ""
+
+    async def retrieve(self, asked: Example, k: int, **_: object) -> Ranking:
+        """Return an empty ranking."""
+        return Ranking.of(asked.question, (), k)

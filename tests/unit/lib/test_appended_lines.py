@@ -1,0 +1,71 @@
+"""Appending a line writes all of it or nothing, and keeps the existing content."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.lib.files import SpecialFileError, append_line
+
+
+def test_a_missing_file_is_made_and_lines_follow_each_other(tmp_path: Path) -> None:
+    """A missing file is created, and each line ends with a newline."""
+    path = tmp_path / "history.jsonl"
+    append_line(path, b"one")
+    append_line(path, b"two")
+    assert path.read_bytes() == b"one\ntwo\n"
+
+
+def test_after_a_cut_line_the_new_one_begins_a_line(tmp_path: Path) -> None:
+    """If the last line has no newline, as after a killed write, the new line starts on a line of its own."""
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b"one\ntw")
+    append_line(path, b"three")
+    assert path.read_bytes() == b"one\ntw\nthree\n"
+
+
+@pytest.mark.parametrize("when", ["write", "part", "fsync"])
+def test_a_full_disk_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """On a full disk the file is unchanged, also if part of the line was written or fsync fails."""
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b"one\n")
+    real = os.write
+
+    def failing(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if when == "part":
+        monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, content[:2]))
+    else:
+        monkeypatch.setattr(os, when, failing)
+    with pytest.raises(OSError, match="No space left"):
+        append_line(path, b"two")
+    assert path.read_bytes() == b"one\n"
+
+
+def test_a_line_of_another_process_is_not_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If another process appended after a partial line, the partial line stays, as a damaged line."""
+    path = tmp_path / "history.jsonl"
+    real = os.write
+
+    def cut(descriptor: int, content: bytes) -> int:
+        written = real(descriptor, content[:2])
+        with path.open("ab") as other:
+            other.write(b"\nother\n")
+        return written
+
+    monkeypatch.setattr(os, "write", cut)
+    with pytest.raises(OSError, match="No space left"):
+        append_line(path, b"two")
+    assert path.read_bytes() == b"tw\nother\n"
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    """A named pipe raises SpecialFileError, since writing could block forever."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(SpecialFileError, match="named pipe"):
+        append_line(path, b"one")

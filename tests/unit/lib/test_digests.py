@@ -1,0 +1,52 @@
+"""The digest that identifies contents."""
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from pytest_rageval.lib.digests import digest, digest_of_all
+
+
+def test_a_digest_is_sha256_of_the_canonical_json() -> None:
+    """The digest is the SHA-256 of JSON with sorted keys and no spaces."""
+    assert digest({"b": [1, None], "a": "é"}) == hashlib.sha256('{"a":"é","b":[1,null]}'.encode()).hexdigest()
+
+
+def test_the_order_of_keys_does_not_matter() -> None:
+    """Objects with the same members in another order have the same digest, at every depth."""
+    assert digest({"a": 1, "b": {"c": 2, "d": 3}}) == digest({"b": {"d": 3, "c": 2}, "a": 1})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [([1, 2], [2, 1]), ("1", 1), (None, ""), ({}, []), (["a", "b"], ["ab"]), ("a", "A"), (True, 1)],
+)
+def test_different_values_have_different_digests(one: Any, other: Any) -> None:
+    """The order of lists, types and letter case change the digest."""
+    assert digest(one) != digest(other)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]])
+def test_what_json_has_no_number_for_is_refused(value: Any) -> None:
+    """NaN and infinities raise ValueError."""
+    with pytest.raises(ValueError, match="Out of range"):
+        digest(value)
+
+
+def test_what_json_cannot_express_is_refused() -> None:
+    """A value that JSON cannot represent, such as a set, raises TypeError."""
+    with pytest.raises(TypeError):
+        digest({1, 2})
+
+
+def test_a_lone_surrogate_has_a_digest() -> None:
+    """Strings with different lone surrogates have different digests."""
+    assert digest("\ud800") != digest("\ud801")
+
+
+def test_the_digest_of_all_is_of_their_lines() -> None:
+    """The digest of several values hashes one line of canonical JSON per value, so order and boundaries count."""
+    canonical = b'{"a":1,"b":2}\n"c\\nd"\n'
+    assert digest_of_all([{"b": 2, "a": 1}, "c\nd"]) == hashlib.sha256(canonical).hexdigest()
+    assert digest_of_all(iter([1, 2])) != digest_of_all([12]) != digest_of_all([2, 1])

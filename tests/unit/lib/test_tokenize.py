@@ -1,0 +1,33 @@
+"""Unicode normal forms, and the handling of long sequences of combining marks."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_rageval.lib.tokenize import MAX_MARKS, normal_form
+
+FORMS = ("NFC", "NFD", "NFKC")
+
+
+@given(text=st.text(max_size=MAX_MARKS))
+def test_a_text_without_such_rows_is_in_the_form_that_unicode_says(text: str) -> None:
+    """A text without long sequences of marks gets the standard normal form."""
+    for form in FORMS:
+        assert normal_form(form, text) == unicodedata.normalize(form, text)
+
+
+@pytest.mark.parametrize("mark", ["\u0301", "\u0323", "\uff9e"])
+def test_a_row_of_marks_is_parted(mark: str) -> None:
+    """A longer sequence of marks than languages use is split by an invisible character."""
+    few, many = f"e{mark * MAX_MARKS}x", f"e{mark * (MAX_MARKS + 1)}x"
+    assert normal_form("NFD", few) == unicodedata.normalize("NFD", few)
+    assert normal_form("NFKC", many).count("\u034f") == 1
+    assert normal_form("NFKC", normal_form("NFKC", many)) == normal_form("NFKC", many)
+
+
+def test_what_is_no_mark_is_not_parted() -> None:
+    """Long sequences of other characters, such as dashes or emoji, are not split."""
+    for text in ("\u2014" * 100, "😀" * 100, "。" * 100):
+        assert normal_form("NFC", text) == text

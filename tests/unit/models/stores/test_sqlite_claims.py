@@ -1,0 +1,314 @@
+"""Claims in SQLite: which process requests which reply."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.core.errors import StoreError
+from pytest_rageval.models.stores import interface
+from pytest_rageval.models.stores import sqlite_claims as module
+from pytest_rageval.models.stores.sqlite_claims import Claims
+from pytest_rageval.models.stores.sqlite_file import Database
+
+Open = Callable[..., Database]
+
+
+@pytest.fixture
+def owner(databases: Open):
+    """Yield a function that makes owners of claims, each with its own connection; they are closed at the end."""
+    owners: list[Claims] = []
+
+    def make() -> Claims:
+        owners.append(Claims(databases()))
+        return owners[-1]
+
+    yield make
+    for each in owners:
+        each.close()
+
+
+Owner = Callable[[], Claims]
+
+
+def _claim(owner: Claims, *keys: str) -> set[str]:
+    with owner._database.transaction():
+        return owner.claim(keys)
+
+
+def _soon(condition: Callable[[], bool]) -> bool:
+    """Return whether a condition becomes true within 60 seconds, which only limits the wait of a failing test."""
+    until = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _mark(owner: Claims, key: str) -> float:
+    """Return the last heartbeat that the owner of a claim wrote."""
+    ((mark,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
+    return mark
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renew claims every 0.02 s."""
+    monkeypatch.setattr(interface, "RENEWAL_S", 0.02)
+
+
+@pytest.fixture
+def dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let owners renew no claims, as if their processes had been killed."""
+    monkeypatch.setattr(Claims, "_start_renewing", lambda _: None)
+
+
+class Clock:
+    """A replacement for the module `time`: its time advances when a test sets `now`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """Return the simulated time in seconds."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock of all processes of this machine."""
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def _look(owner: Claims, clock: Clock, seconds: float) -> None:
+    """Let an owner read the claims of the others ten times per second of simulated time."""
+    for _ in range(round(seconds * 10)):
+        clock.now += 0.1
+        owner.held(["a"])
+
+
+def test_a_key_has_one_owner(owner: Owner) -> None:
+    """Of two processes that claim a key, only the first gets it; the second gets the other keys."""
+    one, other = owner(), owner()
+    assert _claim(one, "a", "b") == {"a", "b"}
+    assert _claim(other, "b", "c") == {"c"}
+    assert one.held(["a", "b", "c", "d"]) == other.held(["a", "b", "c", "d"]) == {"a", "b", "c"}
+
+
+def test_an_owner_may_claim_again(owner: Owner) -> None:
+    """A process that claims a key again still has the claim."""
+    one = owner()
+    assert _claim(one, "a") == _claim(one, "a") == {"a"}
+    assert _claim(one) == set()
+
+
+def test_what_is_released_can_be_claimed(owner: Owner) -> None:
+    """After a release, another process can claim the key; the other claims stay."""
+    one, other = owner(), owner()
+    _claim(one, "a", "b")
+    one.release(["a", "unknown"])
+    assert other.held(["a", "b"]) == {"b"}
+    assert _claim(other, "a", "b") == {"a"}
+
+
+def test_only_its_owner_releases_a_claim(owner: Owner) -> None:
+    """A release by another process does not end a claim."""
+    one, other = owner(), owner()
+    _claim(one, "a")
+    other.release(["a"])
+    assert _claim(other, "a") == set()
+
+
+def test_a_closed_owner_has_none(owner: Owner) -> None:
+    """Closing ends the claims of this process only."""
+    one, other = owner(), owner()
+    _claim(one, "a")
+    _claim(other, "b")
+    one.close()
+    assert other.held(["a", "b"]) == {"b"}
+
+
+def test_an_undone_claim_is_none(owner: Owner) -> None:
+    """A claim in a transaction that is rolled back does not exist."""
+    one, other = owner(), owner()
+
+    def fail() -> None:
+        with one._database.transaction():
+            assert one.claim(["a"]) == {"a"}
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail()
+    assert _claim(other, "a") == {"a"}
+
+
+@pytest.mark.usefixtures("often")
+def test_a_claim_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
+    """Claims are renewed by a separate thread, while the thread that claimed them does other work."""
+    one = owner()
+    _claim(one, "a")
+    for _ in range(3):
+        before = _mark(one, "a")
+        assert _soon(lambda before=before: _mark(one, "a") > before)
+
+
+@pytest.mark.usefixtures("often")
+def test_renewing_continues_after_an_error(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an error, such as too many open files, claims are renewed again."""
+    failures = []
+
+    def scarce(folder: Path) -> Database:
+        if len(failures) < 3:
+            failures.append(1)
+            raise StoreError("too many open files")
+        return Database(folder)
+
+    one = owner()
+    monkeypatch.setattr(module, "Database", scarce)
+    _claim(one, "a")
+    before = _mark(one, "a")
+    assert _soon(lambda: _mark(one, "a") > before)
+    assert len(failures) == 3
+    one.close()
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
+    """All claims of a dead owner expire after `CLAIM_TTL_S`, not earlier; then one other process gets each."""
+    killed, one, other = owner(), owner(), owner()
+    assert _claim(killed, "a", "b") == {"a", "b"}
+    one.held(["a"])
+    _look(one, clock, module.CLAIM_TTL_S - 0.1)
+    assert _claim(one, "a") == set()
+    assert one.held(["a"]) == {"a"}
+    assert one.others_active()
+    _look(one, clock, 0.2)
+    assert one.held(["a", "b"]) == set()
+    assert not one.others_active()
+    assert _claim(one, "a") == {"a"}
+    assert _claim(other, "a", "b") == {"b"}
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("left", [-1e300, -1.0, 0.0, 1.0, 1e18, 1e300, 1763790000.0 + 86_400])
+def test_a_claim_lasts_equally_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
+    """The value of a heartbeat does not change when a claim expires, since it is never compared with a clock.
+
+    It may come from a clock a day ahead, from before a restart of the machine, or from an earlier version.
+    """
+    one = owner()
+    one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
+    one.held(["a"])
+    _look(one, clock, module.CLAIM_TTL_S - 0.1)
+    assert _claim(one, "a") == set()
+    _look(one, clock, 0.2)
+    assert _claim(one, "a") == {"a"}
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("kind", ["NULL", "x'ff'", "CAST(x'ff' AS TEXT)", "'[]'", "7"])
+def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, kind: str) -> None:
+    """A claim whose owner or heartbeat is an invalid value expires like any other claim."""
+    one = owner()
+    value = "''" if kind == "NULL" else kind
+    one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
+    one.held(["a"])
+    _look(one, clock, module.CLAIM_TTL_S + 0.1)
+    assert one.held(["a"]) == set()
+    assert _claim(one, "a") == {"a"}
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("shift", [86_400.0, 20.0, -20.0, -86_400.0])
+def test_a_claim_owner_with_a_different_clock_counts_as_alive(
+    owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch, shift: float
+) -> None:
+    """An owner whose clock differs counts as alive as long as its heartbeat changes."""
+    elsewhere, one = owner(), owner()
+    _claim(elsewhere, "a")
+    for second in range(30):
+        monkeypatch.setattr(module, "_new_heartbeat", lambda: clock.now + shift)
+        elsewhere._database.execute("UPDATE leases SET expires = ?", (module._new_heartbeat(),))
+        _look(one, clock, 1.0)
+        assert one.held(["a"]) == {"a"}, second
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, clock: Clock) -> None:
+    """The time for which a process was suspended does not count, since the other processes were suspended, too."""
+    other, one = owner(), owner()
+    _claim(other, "a")
+    _look(one, clock, 1.0)
+    clock.now += 3600.0
+    assert one.held(["a"]) == {"a"}
+    _look(one, clock, 2.0)
+    assert one.held(["a"]) == {"a"}
+    _look(one, clock, module.CLAIM_TTL_S)
+    assert one.held(["a"]) == set()
+
+
+@pytest.mark.usefixtures("dead")
+def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
+    """An owner that was suspended sees which of its claims were taken over; its later claims are its own."""
+    stopped, one = owner(), owner()
+    _claim(stopped, "a", "b")
+    one.held(["a"])
+    _look(one, clock, module.CLAIM_TTL_S + 0.1)
+    _claim(one, "a")
+    assert stopped.own(["a", "b"]) == set()
+    assert _claim(stopped, "a", "b", "c") == {"b", "c"}
+    assert one.own(["a", "b", "c"]) == {"a"}
+
+
+@pytest.mark.usefixtures("often")
+def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) -> None:
+    """A claim that was taken over is not renewed by its former owner."""
+    one, other = owner(), owner()
+    _claim(one, "a", "b")
+    _claim(other, "c")
+    with other._database.transaction():
+        # As if the claim had expired. In the same transaction as the new claim, so that it is not renewed in between.
+        other._database.execute("DELETE FROM leases WHERE key = 'a'")
+        assert other.claim(["a"]) == {"a"}
+    other._closed.set()
+    assert other._renewal_thread is not None
+    other._renewal_thread.join(60)
+    left = _mark(one, "a")
+    # One statement renews all claims of an owner: after two renewals of "b", "a" would have been renewed, too.
+    for _ in range(2):
+        before = _mark(one, "b")
+        assert _soon(lambda before=before: _mark(one, "b") > before)
+    assert _mark(one, "a") == left
+
+
+def test_without_claims_no_thread_is_started(owner: Owner) -> None:
+    """A process without claims starts no thread for renewals."""
+    one = owner()
+    _claim(one)
+    assert one._renewal_thread is None
+    _claim(one, "a")
+    assert one._renewal_thread is not None
+    one.close()
+    assert not one._renewal_thread.is_alive()
+
+
+def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
+    """Closing raises no error if the file cannot be used: requests have raised it, and claims expire."""
+    one = owner()
+    _claim(one, "a")
+    one._database.execute("ALTER TABLE leases RENAME TO gone")
+    one.close()
+
+
+def test_an_unusable_file_is_a_store_error(owner: Owner) -> None:
+    """If the table of claims cannot be used, StoreError is raised instead of an error of SQLite."""
+    one = owner()
+    one._database.execute("ALTER TABLE leases RENAME TO gone")
+    for use in (one.claim, one.held, one.release):
+        with pytest.raises(StoreError):
+            use(["a"])
+    one._database.execute("ALTER TABLE gone RENAME TO leases")

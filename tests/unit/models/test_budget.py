@@ -1,0 +1,601 @@
+"""The budget of a run: calls and cost, counted for all of its processes."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from pytest_rageval.core.errors import BudgetError, ServerError, StoreError
+from pytest_rageval.models import budget as module
+from pytest_rageval.models.budget import SETTLING_S, Budget, Limits, max_output_tokens, prompt_tokens
+from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.stores.interface import Spending
+from pytest_rageval.models.stores.sqlite import SPENDING_KEPT_S, spend
+from pytest_rageval.models.stores.sqlite_file import Database
+from pytest_rageval.models.usage import Price, Prices
+
+Open = Callable[..., Database]
+Start = Callable[..., subprocess.Popen[str]]
+
+ASKED = Request("http://u/v1", "m", ({"role": "user", "content": "Why?"},), {"max_tokens": 100})
+PRICES = Prices(
+    {("", "m"): Price(1.0, 10_000.0), ("", "capped"): Price(1.0, 10_000.0, 50), ("", "free"): Price(0, 0)}
+)
+PATIENCE = 60.0
+REPLY = Reply("x", tokens_in=10, tokens_out=10)
+MOST = PRICES.get("", "m").cost(prompt_tokens(ASKED.messages), 100)  # type: ignore[union-attr]
+COST = PRICES.get("", "m").cost(10, 10)  # type: ignore[union-attr]
+
+DIES_IN_A_CALL = """
+import asyncio, os, sys
+from pathlib import Path
+from pytest_rageval.models.budget import Budget, Limits
+from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.usage import Prices
+from pytest_rageval.models.messages import Request
+
+async def die():
+    cache = Cache(Path(sys.argv[1]), None)
+    async with Budget(Limits(max_calls=2), Prices(), "r").reserve(cache, Request("http://u/v1", "m", ())):
+        os._exit(3)
+
+asyncio.run(die())
+"""
+
+
+class Spent(NamedTuple):
+    """The totals of a run in the table `spending`."""
+
+    calls: int = 0
+    cost: float = 0.0
+    open_calls: int = 0
+    open_cost: float = 0.0
+
+
+@dataclass
+class Ledger:
+    """A ledger in a database, without a thread for the store."""
+
+    database: Database
+    active: Callable[[], bool] = lambda: True
+
+    async def spend(self, account: str, change: Spending, **limits: float) -> Spending | None:
+        """Change an account at once."""
+        return spend(self.database, account, change, **limits)
+
+    async def others_active(self) -> bool:
+        """Return what the test sets."""
+        return self.active()
+
+
+class Clock:
+    """A replacement for the module `time`: a test sets `now`, and each reading adds `tick`."""
+
+    now = 0.0
+    tick = 0.0
+    time = staticmethod(time.time)
+
+    def monotonic(self) -> float:
+        """Return the simulated time in seconds."""
+        self.now += self.tick
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try a waiting reservation again in every iteration of the event loop."""
+    monkeypatch.setattr(module, "POLL_S", 0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock that the budget reads."""
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+def _spent(database: Database, run: str = "r") -> Spent:
+    sql = "SELECT calls, cost, open_calls, open_cost FROM spending WHERE run = ?"
+    rows = database.rows(sql, (run,))
+    return Spent(*rows[0]) if rows else Spent()
+
+
+def _budget(run: str = "r", *, patience_s: float = PATIENCE, **limits: Any) -> Budget:
+    return Budget(Limits(**limits), PRICES, run, patience_s=patience_s)
+
+
+async def _buy(
+    budget: Budget,
+    database: Database | Ledger,
+    request: Request = ASKED,
+    *,
+    reply: Reply | None = REPLY,
+    billed: bool = False,
+) -> Spent:
+    """Make one call; return the totals while the call is in flight."""
+    ledger = database if isinstance(database, Ledger) else Ledger(database)
+    async with budget.reserve(ledger, request) as purchase:
+        during = _spent(ledger.database)
+        await asyncio.sleep(0)
+        purchase.reply, purchase.billed = reply, billed
+    return during
+
+
+async def _wait_a_little() -> None:
+    """Let every waiting reservation be tried again a few times."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_calls_are_counted_to_the_last(database: Database) -> None:
+    """Of 50 concurrent calls with a limit of 7, exactly 7 are made, and the other 43 raise BudgetError."""
+    budget = _budget(max_calls=7)
+
+    async def all_of_them() -> list[Any]:
+        return await asyncio.gather(*(_buy(budget, database) for _ in range(50)), return_exceptions=True)
+
+    outcomes = _run(all_of_them())
+    errors = [outcome for outcome in outcomes if not isinstance(outcome, Spent)]
+    assert len(errors) == 43
+    assert {type(error) for error in errors} == {BudgetError}
+    assert str(errors[0]).startswith("--rageval-max-calls=7 is reached: 7 calls were made.\n")
+    assert max(outcome.open_calls for outcome in outcomes if isinstance(outcome, Spent)) == 7
+    assert _spent(database) == pytest.approx(Spent(calls=7, cost=7 * COST))
+
+
+def test_no_calls_are_a_budget_too(database: Database) -> None:
+    """A limit of zero calls or zero USD allows no call; it does not mean that there is no limit."""
+    with pytest.raises(BudgetError, match="--rageval-max-calls=0 is reached"):
+        _run(_buy(_budget(max_calls=0), database))
+    with pytest.raises(BudgetError, match="--rageval-max-cost=0 is reached"):
+        _run(_buy(_budget("other", max_cost=0.0), database))
+
+
+def test_what_costs_nothing_needs_no_money(database: Database) -> None:
+    """With a cost limit of zero, a free model and the embedded model can be called."""
+    free = Request("http://u/v1", "free", ASKED.messages, ASKED.parameters)
+    assert _run(_buy(_budget(max_cost=0.0), database, free)) == Spent(open_calls=1)
+    embedded = Request("embedded:threads=1", "g", ASKED.messages, ASKED.parameters)
+    assert _run(_buy(_budget(max_cost=0.0), database, embedded)) == Spent(calls=1, open_calls=1)
+    assert _spent(database) == Spent(calls=2)
+
+
+def test_the_most_that_a_call_can_cost_is_set_aside(database: Database) -> None:
+    """A call in flight reserves its highest possible cost; after its reply, the real cost is counted instead."""
+    budget = _budget(max_cost=10.0)
+    assert _run(_buy(budget, database)) == Spent(open_calls=1, open_cost=MOST)
+    assert _spent(database) == Spent(calls=1, cost=COST)
+    assert budget.cost(ASKED, REPLY) == COST
+    during = _run(_buy(budget, database))
+    assert during == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
+    assert _spent(database) == Spent(calls=2, cost=2 * COST)
+
+
+def test_the_cost_is_never_passed(database: Database) -> None:
+    """The cost of 60 concurrent calls stays within the limit, whatever each reply really costs."""
+    limit = 5 * MOST
+    budget = _budget(max_cost=limit)
+    replies = [Reply("x", tokens_in=5, tokens_out=(number * 37) % 101) for number in range(60)]
+
+    async def all_of_them() -> list[Any]:
+        calls = (_buy(budget, database, reply=reply) for reply in replies)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    outcomes = _run(all_of_them())
+    completed_calls = [outcome for outcome in outcomes if isinstance(outcome, Spent)]
+    spent = sum(
+        budget.cost(ASKED, reply) or 0.0
+        for reply, outcome in zip(replies, outcomes, strict=True)
+        if isinstance(outcome, Spent)
+    )
+    assert max(during.cost + during.open_cost for during in completed_calls) <= limit * (1 + 1e-9)
+    assert spent <= limit * (1 + 1e-9)
+    # The remaining amount is too small for another call.
+    assert spent > limit - MOST
+    # More calls than at the highest cost per call: unused parts of reservations are released.
+    assert len(completed_calls) > 5
+    error = next(outcome for outcome in outcomes if not isinstance(outcome, Spent))
+    assert isinstance(error, BudgetError)
+    assert f"{spent:.4f} USD are spent, and the next call may cost {MOST:.4f}" in str(error)
+    assert _spent(database) == pytest.approx(Spent(calls=len(completed_calls), cost=spent), abs=1e-12)
+
+
+def test_a_call_that_failed_is_given_back(database: Database) -> None:
+    """A failed call counts neither as a call nor as cost."""
+    budget = _budget(max_calls=2, max_cost=1.5 * MOST)
+
+    async def calls() -> None:
+        for _ in range(20):
+            await _buy(budget, database, reply=None)
+        assert _spent(database) == pytest.approx(Spent(), abs=1e-12)
+        await _buy(budget, database)
+
+    _run(calls())
+
+
+def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
+    """An error in a call is raised unchanged, and the reservation of the call is released."""
+
+    async def fails() -> None:
+        async with _budget(max_cost=MOST).reserve(Ledger(database), ASKED):
+            raise ServerError("gone")
+
+    with pytest.raises(ServerError, match="gone"):
+        _run(fails())
+    assert _spent(database) == Spent()
+
+
+def test_a_billed_attempt_counts_as_the_most_it_can_cost(database: Database) -> None:
+    """A billed attempt without a reply counts with its highest possible cost, since its real cost is unknown."""
+    _run(_buy(_budget(max_cost=10.0), database, reply=None, billed=True))
+    assert _spent(database) == Spent(calls=1, cost=MOST)
+
+
+def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
+    """A billed attempt that raises counts as a call: after three of them, a limit of three calls is reached."""
+    budget = _budget(max_calls=3)
+
+    async def slow() -> None:
+        async with budget.reserve(Ledger(database), ASKED) as purchase:
+            purchase.billed = True
+            raise TimeoutError
+
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            _run(slow())
+    with pytest.raises(BudgetError, match="--rageval-max-calls=3 is reached: 3 calls were made"):
+        _run(slow())
+    assert _spent(database) == Spent(calls=3)
+
+
+def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
+    """A billed attempt with a reply counts as one call at the cost of the reply."""
+    _run(_buy(_budget(max_cost=10.0), database, billed=True))
+    assert _spent(database) == Spent(calls=1, cost=COST)
+
+
+@pytest.mark.parametrize(
+    ("reply", "tokens"),
+    [
+        (Reply("x"), (prompt_tokens(ASKED.messages), 100)),
+        (Reply(""), (prompt_tokens(ASKED.messages), 100)),
+        (Reply("x", tokens_in=10), (10, 100)),
+        (Reply("x", tokens_out=10), (prompt_tokens(ASKED.messages), 10)),
+        (Reply("", tokens_in=10), (10, 0)),
+        (Reply("", tokens_in=10, tool_calls="[{}]"), (10, 100)),
+        (Reply("", tokens_in=10, refusal="no"), (10, 100)),
+    ],
+    ids=["nothing", "nothing of nothing", "the prompt", "the reply", "silence", "a call", "a refusal"],
+)
+def test_what_is_not_reported_counts_as_the_most(
+    database: Database, reply: Reply, tokens: tuple[int, int]
+) -> None:
+    """If the server does not report the tokens of the prompt or of the reply, the highest possible number counts."""
+    cost = Price(1.0, 10_000.0).cost(*tokens)
+    _run(_buy(_budget(max_cost=10.0), database, reply=reply))
+    assert _spent(database) == pytest.approx(Spent(calls=1, cost=cost))
+    assert _budget().cost(ASKED, reply) == pytest.approx(cost)
+
+
+def test_what_is_neither_reported_nor_bounded_has_no_cost_that_is_known() -> None:
+    """The cost is None if output tokens are neither reported nor bounded; for a free model it is 0."""
+    unbounded = Request("http://u/v1", "m", ASKED.messages)
+    assert _budget().cost(unbounded, Reply("x", tokens_in=10)) is None
+    assert _budget().cost(Request("embedded", "g", ASKED.messages), Reply("x")) == 0
+
+
+def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the database is locked when a call ends, the call stays reserved and is settled before the next call.
+
+    The caller gets the reply without an error.
+    """
+    budget = _budget(max_calls=2, max_cost=10.0)
+    transaction = Database.transaction
+
+    def locked(_: Database) -> Any:
+        raise StoreError("database is locked")
+
+    async def calls() -> None:
+        async with budget.reserve(Ledger(database), ASKED) as purchase:
+            purchase.reply = REPLY
+            monkeypatch.setattr(Database, "transaction", locked)
+        with pytest.raises(StoreError):
+            await _buy(budget, database)
+        monkeypatch.setattr(Database, "transaction", transaction)
+        assert _spent(database) == Spent(open_calls=1, open_cost=MOST)
+        during = await _buy(budget, database)
+        assert during == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
+        with pytest.raises(BudgetError, match="2 calls were made"):
+            await _buy(budget, database)
+
+    _run(calls())
+    assert _spent(database) == pytest.approx(Spent(calls=2, cost=2 * COST))
+
+
+def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, clock: Clock) -> None:
+    """A process waits for the open call of another process while that process may be alive.
+
+    After that process has died, the wait ends after `SETTLING_S`.
+    """
+    first_database, second_database = databases(), databases()
+    others_active = [True]
+
+    async def calls() -> None:
+        budget = _budget(max_calls=1)
+        async with _budget(max_calls=1).reserve(Ledger(first_database), ASKED):
+            waiting = asyncio.create_task(_buy(budget, Ledger(second_database, lambda: others_active[0])))
+            await _wait_a_little()
+            clock.now += SETTLING_S + 1
+            await _wait_a_little()
+            assert not waiting.done()
+            others_active[0] = False
+            with pytest.raises(BudgetError, match="without an end"):
+                await waiting
+
+    _run(calls())
+
+
+def test_a_clock_change_keeps_the_spending_of_the_run(database: Database, clock: Clock) -> None:
+    """If the wall clock jumps a month ahead during a run, the run's earlier calls still count."""
+    budget = _budget(max_calls=2)
+    _run(_buy(budget, database))
+    clock.time = lambda: time.time() + 30 * 86_400  # type: ignore[method-assign]
+    _run(_buy(budget, database))
+    with pytest.raises(BudgetError, match="2 calls were made"):
+        _run(_buy(budget, database))
+
+
+def test_a_waiter_gets_the_budget_of_a_failed_call(database: Database) -> None:
+    """If one call is left, a second call waits for the first, and is made when the first fails."""
+    budget = _budget(max_calls=1)
+
+    async def calls() -> None:
+        async with budget.reserve(Ledger(database), ASKED):
+            waiting = asyncio.create_task(_buy(budget, database))
+            await _wait_a_little()
+            assert not waiting.done()
+        assert await waiting == Spent(open_calls=1)
+        assert _spent(database) == Spent(calls=1, cost=COST)
+
+    _run(calls())
+
+
+@pytest.mark.parametrize("reply", [REPLY, None], ids=["replied", "billed"])
+def test_waiters_get_an_error_when_the_last_call_has_ended(database: Database, reply: Reply | None) -> None:
+    """When the last allowed call has ended, the waiting calls raise BudgetError instead of waiting forever."""
+    budget = _budget(max_calls=1)
+
+    async def calls() -> None:
+        async with budget.reserve(Ledger(database), ASKED) as purchase:
+            waiting = [asyncio.create_task(_buy(budget, database)) for _ in range(3)]
+            await _wait_a_little()
+            assert not any(task.done() for task in waiting)
+            purchase.reply, purchase.billed = reply, reply is None
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [BudgetError] * 3
+
+    _run(calls())
+
+
+def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
+    """A cancelled call that was waiting for the budget reserves nothing, and the next call is made."""
+    budget = _budget(max_calls=1)
+
+    async def calls() -> None:
+        async with budget.reserve(Ledger(database), ASKED):
+            waiting = asyncio.create_task(_buy(budget, database))
+            await _wait_a_little()
+            waiting.cancel()
+        outcomes = await asyncio.gather(waiting, return_exceptions=True)
+        assert isinstance(outcomes[0], asyncio.CancelledError)
+        assert _spent(database) == Spent()
+        await _buy(budget, database)
+        assert _spent(database) == Spent(calls=1, cost=COST)
+
+    _run(calls())
+
+
+def test_a_cancelled_call_is_given_back(database: Database) -> None:
+    """The reservation of a cancelled call is released."""
+    budget = _budget(max_cost=MOST)
+
+    async def never() -> None:
+        async with budget.reserve(Ledger(database), ASKED):
+            await asyncio.Event().wait()
+
+    async def calls() -> None:
+        call = asyncio.create_task(never())
+        await _wait_a_little()
+        assert _spent(database) == Spent(open_calls=1, open_cost=MOST)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert _spent(database) == Spent()
+
+    _run(calls())
+
+
+def test_two_processes_share_a_run(databases: Open) -> None:
+    """Two processes of one run share a limit of five calls; another run has five calls of its own."""
+    first_database, second_database = databases(), databases()
+
+    async def calls(budget: Budget, database: Database) -> int:
+        made = 0
+        try:
+            while True:
+                await _buy(budget, database)
+                made += 1
+        except BudgetError:
+            return made
+
+    async def both() -> list[int]:
+        return await asyncio.gather(
+            *(calls(_budget(max_calls=5), database) for database in (first_database, second_database))
+        )
+
+    first, second = _run(both())
+    assert first + second == 5
+    assert min(first, second) >= 1
+    assert _spent(first_database) == _spent(second_database) == pytest.approx(Spent(calls=5, cost=5 * COST))
+    assert _run(calls(_budget("another", max_calls=5), second_database)) == 5
+
+
+def test_what_another_process_set_aside_is_waited_for(databases: Open) -> None:
+    """A call waits while the reservation of another process leaves no room, and is made when it is settled."""
+    first_database, second_database = databases(), databases()
+
+    async def calls() -> None:
+        async with _budget(max_cost=1.5 * MOST).reserve(Ledger(first_database), ASKED) as purchase:
+            waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), second_database))
+            await _wait_a_little()
+            assert not waiting.done()
+            purchase.reply = REPLY
+        assert await waiting == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
+        assert _spent(first_database) == Spent(calls=2, cost=2 * COST)
+
+    _run(calls())
+
+
+def test_what_another_process_set_aside_is_not_spent(databases: Open, clock: Clock) -> None:
+    """If the wait for another process times out, the error states only settled calls and cost.
+
+    The waiting call reserves nothing.
+    """
+    first_database, second_database = databases(), databases()
+
+    async def calls() -> None:
+        budget = _budget(max_cost=1.5 * MOST)
+        await _buy(budget, first_database)
+        async with budget.reserve(Ledger(first_database), ASKED):
+            waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), second_database))
+            await _wait_a_little()
+            clock.now += PATIENCE + 1
+            expected = f"without an end: 1 call was made, and {COST:.4f} USD are spent"
+            with pytest.raises(BudgetError, match=expected):
+                await waiting
+            assert _spent(first_database) == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
+
+    _run(calls())
+
+
+def test_a_process_that_settles_a_call_counts_as_alive(databases: Open, clock: Clock) -> None:
+    """Each change of the account by another process restarts the time limit of a waiting process."""
+    first_database, second_database = databases(), databases()
+    budget = _budget(max_calls=2)
+
+    async def calls() -> None:
+        async with budget.reserve(Ledger(first_database), ASKED):
+            async with budget.reserve(Ledger(first_database), ASKED) as purchase:
+                waiting = asyncio.create_task(_buy(_budget(max_calls=2), second_database))
+                await _wait_a_little()
+                clock.now += PATIENCE - 1
+                await _wait_a_little()
+                purchase.reply = REPLY
+            await _wait_a_little()
+            clock.now += PATIENCE - 1
+            await _wait_a_little()
+            assert not waiting.done()
+            clock.now += 2
+            await _wait_a_little()
+            assert isinstance(waiting.exception(), BudgetError)
+
+    _run(calls())
+
+
+def test_a_dead_process_blocks_others_for_a_limited_time(
+    databases: Open, start: Start, tmp_path: Path, clock: Clock
+) -> None:
+    """The open call of a killed process stays counted; of five calls without room, only the first waits for it."""
+    assert start(DIES_IN_A_CALL, tmp_path / "cache").wait(60) == 3
+    database = databases()
+    assert _spent(database) == Spent(open_calls=1)
+    budget = _budget(max_calls=2)
+    _run(_buy(budget, database))
+    clock.now, clock.tick = 0.0, 1.0
+    for _ in range(5):
+        with pytest.raises(BudgetError, match="held by 1 call of other processes, without an end: 1 call"):
+            _run(_buy(budget, database))
+    assert PATIENCE <= clock.now < 1.5 * PATIENCE
+    assert _spent(database) == Spent(calls=1, cost=COST, open_calls=1)
+
+
+def test_an_unknown_price_is_an_error(database: Database) -> None:
+    """With a cost limit, a model without a price raises BudgetError, and the message shows how to set the price."""
+    unknown = Request("http://u/v1", "mystery", ASKED.messages, ASKED.parameters)
+    with pytest.raises(BudgetError, match=r"(?s)No price is known for .*'mystery'.*\[\"mystery\"\]\ninput ="):
+        _run(_buy(_budget(max_cost=1.0), database, unknown))
+    assert _spent(database) == Spent()
+    _run(_buy(_budget(max_calls=2), database, unknown))
+    _run(_buy(_budget(max_calls=2), database, unknown, reply=None, billed=True))
+    assert _spent(database) == Spent(calls=2)
+    assert _budget().cost(unknown, REPLY) is None
+
+
+@pytest.mark.parametrize("parameters", [{}, {"max_tokens": None}, {"max_tokens": -1}])
+def test_a_reply_without_bound_is_an_error(database: Database, parameters: dict[str, Any]) -> None:
+    """With a cost limit, a request without a length limit raises BudgetError; -1 means no limit at some servers."""
+    unbounded = Request("http://u/v1", "m", ASKED.messages, parameters)
+    with pytest.raises(BudgetError, match=r"Nothing bounds the length .*\nSet --rageval-max-tokens"):
+        _run(_buy(_budget(max_cost=1.0), database, unbounded))
+    assert _spent(database) == Spent()
+
+
+def test_the_models_own_bound_is_one(database: Database) -> None:
+    """If only the model bounds its reply, the cost of its longest reply is reserved."""
+    capped = Request("http://u/v1", "capped", ASKED.messages)
+    expected = Price(1.0, 10_000.0).cost(prompt_tokens(ASKED.messages), 50)
+    assert _run(_buy(_budget(max_cost=10.0), database, capped)).open_cost == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "price", "expected"),
+    [
+        ({}, None, None),
+        ({}, Price(1, 1), None),
+        ({}, Price(1, 1, 70), 70),
+        ({"max_tokens": 5}, Price(1, 1, 70), 5),
+        ({"max_completion_tokens": 6}, None, 6),
+        ({"max_tokens": 5, "max_completion_tokens": 6}, None, 5),
+        ({"max_tokens": -1}, Price(1, 1, 70), 70),
+    ],
+)
+def test_what_bounds_a_reply(parameters: dict[str, Any], price: Price | None, expected: int | None) -> None:
+    """A reply is bounded by `max_tokens` or `max_completion_tokens` of the request, or else by the model."""
+    assert max_output_tokens(parameters, price) == expected
+
+
+def test_without_limits_nothing_is_written(database: Database) -> None:
+    """Without limits, a call writes nothing into the table `spending`."""
+    _run(_buy(_budget(), database))
+    _run(_buy(_budget(), database, reply=None, billed=True))
+    assert database.rows("SELECT * FROM spending") == []
+
+
+def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
+    """The totals of runs that began more than `SPENDING_KEPT_S` ago are deleted; those of recent runs stay."""
+    database.execute_many(
+        "INSERT INTO spending (run, calls, cost, began, open_calls, open_cost) VALUES (?, 1, 1, ?, 0, 0)",
+        [("old", time.time() - SPENDING_KEPT_S - 60), ("recent", time.time() - SPENDING_KEPT_S + 3600)],
+    )
+    _run(_buy(_budget(max_calls=1), database))
+    assert {run for (run,) in database.rows("SELECT run FROM spending")} == {"recent", "r"}
+
+
+def test_the_budget_outlives_the_process(databases: Open, tmp_path: Path) -> None:
+    """A process of the run that starts later counts the calls that the first process made."""
+    first = databases()
+    _run(_buy(_budget(max_calls=1), first))
+    first.close()
+    with pytest.raises(BudgetError):
+        _run(_buy(_budget(max_calls=1), databases(tmp_path / "cache")))

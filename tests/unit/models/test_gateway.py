@@ -1,0 +1,885 @@
+"""The gateway: cached replies are returned, and each missing reply is requested once."""
+
+import asyncio
+import sqlite3
+import subprocess
+import tracemalloc
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from pytest_rageval.core.errors import (
+    BudgetError,
+    MissingReplyError,
+    RagevalError,
+    ServerError,
+    StoreError,
+    Unscored,
+)
+from pytest_rageval.models import sender as sender_module
+from pytest_rageval.models.budget import Limits
+from pytest_rageval.models.cassette import read_cassette, write_cassette
+from pytest_rageval.models.gateway import Gateway, GatewaySettings
+from pytest_rageval.models.messages import Reply, Request, request_summary
+from pytest_rageval.models.server import RemoteServer, RequestPolicy, Server
+from pytest_rageval.models.stores import sqlite_claims
+from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.stores.sqlite_file import FILE
+from pytest_rageval.models.usage import Usage
+from tests.unit.models.scripted import Answer, ScriptedServer, completion, error, until
+
+POLICY = RequestPolicy(concurrency=8, timeout_s=30, retries=1)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry without a delay, and renew claims often, so that these tests are fast."""
+    monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
+    monkeypatch.setattr(sqlite_claims, "RENEWAL_S", 0.05)
+
+
+Through = Callable[..., Gateway]
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Callable[..., Gateway]:
+    """Return a function that makes gateways on one cache folder."""
+
+    def make(**options: Any) -> Gateway:
+        return Gateway(
+            GatewaySettings(options.pop("cache_dir", tmp_path / "cache"), **{"policy": POLICY, **options})
+        )
+
+    return make
+
+
+def _request(text: object, **changes: Any) -> Request:
+    return replace(Request("u", "m", ({"role": "user", "content": str(text)},), {"max_tokens": 5}), **changes)
+
+
+def _at(server: ScriptedServer, **options: Any) -> Server:
+    return RemoteServer(server.url, **options)
+
+
+def _run(gateway: Gateway, ask: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to the end, and close the gateway in the same event loop, as a session does."""
+
+    async def main() -> Any:
+        try:
+            return await asyncio.wait_for(ask, 60)
+        finally:
+            await gateway.close()
+
+    return asyncio.run(main())
+
+
+def _asked(gateway: Gateway, server: Server, *requests: Request) -> list[Any]:
+    """Send requests at the same time; return a reply or an exception for each request."""
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(
+            *(gateway.get_reply(server, request) for request in requests), return_exceptions=True
+        )
+
+    return _run(gateway, main())
+
+
+def _echo(body: dict[str, Any]) -> str:
+    return f"to {body['messages'][-1]['content']}"
+
+
+class _TracedRun:
+    """Requests replies from a gateway, and records the SQL statements that its cache executes."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.statements: list[str] = []
+
+    def __call__(self, *requests: Request) -> list[Any]:
+        async def main() -> list[Any]:
+            connection = self.gateway.cache.store.database._connection
+            connection.set_trace_callback(lambda sql: self.statements.append(sql.split()[0]))
+            nowhere = RemoteServer("http://127.0.0.1:9/v1")
+            replies = await asyncio.gather(
+                *(self.gateway.get_reply(nowhere, request) for request in requests)
+            )
+            connection.set_trace_callback(None)
+            return replies
+
+        return _run(self.gateway, main())
+
+
+def test_a_reply_is_paid_once(gateway: Through) -> None:
+    """A second run returns the cached reply without a server."""
+    with ScriptedServer(_echo) as server:
+        first, second = gateway(), gateway()
+        assert [reply.text for reply in _asked(first, _at(server), _request("a"))] == ["to a"]
+    assert [reply.text for reply in _asked(second, _at(server), _request("a"))] == ["to a"]
+    assert len(server.requests) == 1
+    assert first.usage == Usage(requests=1, live=1, tokens_in=10, tokens_out=2, unpriced=1)
+    assert second.usage == Usage(requests=1, cached=1)
+
+
+def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
+    """Reasoning in tags is counted in every run; reasoning in a field of its own is counted when the reply arrives."""
+    remark = "m reasons before it answers: its reasoning is not read"
+    inside = Answer(body=completion("<think>Why?</think>fine"))
+    apart = Answer(body=completion(message={"reasoning_content": "Why?"}))
+    requests = [_request(text) for text in "abc"]
+    with ScriptedServer(inside, apart, "fine") as server:
+        new_gateway, again = gateway(policy=replace(POLICY, concurrency=1)), gateway()
+        assert [reply.answer for reply in _asked(new_gateway, _at(server), *requests)] == ["fine"] * 3
+    assert new_gateway.usage.remarks[remark] == 2
+    _asked(again, _at(server), *requests)
+    assert again.usage.remarks == {remark: 1}
+
+
+def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
+    """20 callers of the same request share one request, also if they call while it is in flight."""
+    new_gateway = gateway()
+
+    async def main() -> list[Reply]:
+        tasks = [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(10)]
+        await until(lambda: server.requests)
+        tasks += [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(10)]
+        await asyncio.sleep(0)
+        server.together = 1
+        return await asyncio.gather(*tasks)
+
+    with ScriptedServer() as server:
+        server.together = 2  # the server waits, so that the first request stays in flight
+        replies = _run(new_gateway, main())
+    assert len(server.requests) == 1
+    assert len(replies) == 20
+    assert len(set(map(id, replies))) == 1
+    assert new_gateway.usage.requests == new_gateway.usage.live == 1
+
+
+def test_a_thousand_requests_of_one_turn_are_one_look_up(gateway: Through) -> None:
+    """1000 requests in one iteration of the event loop are one look-up with one SELECT."""
+    requests = [_request(number) for number in range(1000)]
+
+    async def keep(new_gateway: Gateway) -> None:
+        await asyncio.gather(
+            *(new_gateway.cache.keep(Entry(r.key, Reply(str(n)))) for n, r in enumerate(requests))
+        )
+
+    filling, reading = gateway(), gateway()
+    _run(filling, keep(filling))
+    traced = _TracedRun(reading)
+    replies = traced(*requests)
+    assert [reply.text for reply in replies] == [str(number) for number in range(1000)]
+    assert traced.statements == ["SELECT"]
+    assert reading.usage == Usage(requests=1000, cached=1000)
+
+
+def _filled(made: Gateway, *replies: tuple[Request, Reply]) -> None:
+    async def keep() -> None:
+        await asyncio.gather(*(made.cache.keep(Entry(request.key, reply)) for request, reply in replies))
+
+    _run(made, keep())
+
+
+def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
+    """All samples of a request are read with one statement; usage and remarks are those of separate requests."""
+    samples = [(_request("a", sample=n), Reply(f"a{n}", "v", "length")) for n in range(3)]
+    _filled(gateway(), *samples)
+    at_once, separate = gateway(), gateway()
+    statements: list[str] = []
+    at_once.cache.store.database._connection.set_trace_callback(statements.append)
+    assert at_once.get_replies_nowait(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
+    assert len(statements) == 1
+    at_once.cache.close()
+    assert _asked(separate, RemoteServer("http://u"), *(request for request, _ in samples)) == [
+        r for _, r in samples
+    ]
+    assert at_once.usage == separate.usage == Usage(requests=3, cached=3, cut=3)
+    assert at_once.served == separate.served == {("m", "u"): {"v"}}
+
+
+def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -> None:
+    """A cached reply counts once in a run, also if several samples or calls return it; the next run counts it again."""
+    _filled(gateway(), (_request("a"), Reply("x")))
+    run = 1
+    new_gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY), lambda: run)
+    for _ in range(2):
+        new_gateway.get_replies_nowait(_request("a"), (0, 0))
+    assert new_gateway.usage == Usage(requests=1, cached=1)
+    run = 2
+    new_gateway.get_replies_nowait(_request("a"), (0,))
+    assert new_gateway.usage == Usage(requests=2, cached=2)
+    new_gateway.cache.close()
+
+
+def test_at_hand_what_was_counted_takes_little_memory(
+    gateway: Through, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys of counted replies take 16 bytes each, where numbers in a set took 80.
+
+    A run of 100,000 examples counts 500,000 replies.
+    """
+    new_gateway, requests = gateway(), [_request(number) for number in range(5000)]
+    monkeypatch.setattr(new_gateway.cache, "get_nowait", lambda keys: dict.fromkeys(keys, Reply("x")))
+    new_gateway.get_replies_nowait(_request("a"), (0,))
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            for request in requests:
+                new_gateway.get_replies_nowait(request, (0, 1, 2, 3))
+        assert tracemalloc.get_traced_memory()[0] < 24 * 20_000
+    finally:
+        tracemalloc.stop()
+    assert new_gateway.usage == Usage(requests=20_001, cached=20_001)
+
+
+def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
+    """If one sample is missing, `get_replies_nowait` returns None and counts nothing; `get_reply_for_score` counts."""
+    _filled(gateway(), (_request("a"), Reply("x")))
+    new_gateway = gateway()
+    assert new_gateway.get_replies_nowait(_request("a"), (0, 1)) is None
+    assert new_gateway.usage == Usage()
+
+    async def main() -> list[Reply]:
+        both = (new_gateway.get_reply_for_score(_at(server), _request("a", sample=n)) for n in (0, 1))
+        return await asyncio.gather(*both)
+
+    with ScriptedServer(_echo) as server:
+        assert [reply.text for reply in _run(new_gateway, main())] == ["x", "to a"]
+    assert (new_gateway.usage.requests, new_gateway.usage.cached, new_gateway.usage.live) == (2, 1, 1)
+
+
+def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
+    """While a request is in flight, `get_replies_nowait` returns None, even if its reply has just been stored."""
+    new_gateway = gateway()
+
+    async def main() -> None:
+        first = asyncio.create_task(new_gateway.get_reply_for_score(_at(server), _request("a")))
+        await until(lambda: server.requests)
+        await new_gateway.cache.keep(Entry(_request("a").key, Reply("of another process")))
+        assert new_gateway.get_replies_nowait(_request("a"), (0,)) is None
+        server.together = 1
+        await first
+
+    with ScriptedServer() as server:
+        server.together = 2
+        _run(new_gateway, main())
+    assert new_gateway.usage.requests == 1
+
+
+def test_replies_at_hand_are_recorded(gateway: Through) -> None:
+    """`get_replies_nowait` records each sample with a request summary of its own."""
+    samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
+    _filled(gateway(), *samples)
+    new_gateway = gateway(record=True)
+    new_gateway.get_replies_nowait(_request("a"), (0, 1))
+    new_gateway.cache.close()
+    recorded = [(entry.key, entry.reply, entry.summary) for entry in new_gateway.used.values()]
+    assert recorded == [(request.key, reply, request_summary(request)) for request, reply in samples]
+
+
+def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
+    """The number of requests in flight is limited by the policy, and by the server's own limit."""
+    with ScriptedServer(Answer(body=completion(), delay_s=0.01)) as server:
+        server.together = POLICY.concurrency
+        _asked(gateway(), _at(server), *map(_request, range(40)))
+        assert server.most_in_flight == POLICY.concurrency
+    with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
+        _asked(gateway(), _at(server, in_flight=1), *map(_request, range(100, 110)))
+        assert server.most_in_flight == 1
+
+
+def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
+    """A request that failed is unscored, does not affect other requests, and is sent again in the next run."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
+
+    first = gateway()
+    with ScriptedServer(answer) as server:
+        good, bad = _asked(first, _at(server), _request("good"), _request("bad"))
+    assert good.text == "to good"
+    assert type(bad).__mro__[1] is Unscored or type(bad) is Unscored
+    assert first.usage == Usage(requests=2, live=1, failed=1, tokens_in=10, tokens_out=2, unpriced=1)
+    with ScriptedServer(_echo) as server:
+        good, bad = _asked(gateway(), _at(server), _request("good"), _request("bad"))
+    assert (good.text, bad.text) == ("to good", "to bad")
+    assert [body["messages"][0]["content"] for body in server.requests] == ["bad"]
+
+
+def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
+    """A request that failed is sent again if another test of the same run requests it."""
+    new_gateway = gateway()
+
+    async def main() -> Reply:
+        with pytest.raises(Unscored):
+            await new_gateway.get_reply(_at(server), _request("a"))
+        return await new_gateway.get_reply(_at(server), _request("a"))
+
+    with ScriptedServer(Answer(400, error("flagged")), "fine") as server:
+        assert _run(new_gateway, main()).text == "fine"
+
+
+def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
+    """After a wrong key, no further request to the model is sent; another model is not affected."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        return Answer(401, error("no")) if body["model"] == "m" else "fine"
+
+    new_gateway = gateway()
+    claim, claimed = new_gateway.cache.claim, []
+
+    async def noted(key: str) -> Reply | bool:
+        claimed.append(key)
+        return await claim(key)
+
+    new_gateway.cache.claim = noted  # type: ignore[method-assign]
+
+    async def main() -> list[Any]:
+        at = _at(server)
+        outcomes = await asyncio.gather(
+            *(new_gateway.get_reply(at, _request(number)) for number in range(100)), return_exceptions=True
+        )
+        outcomes += await asyncio.gather(new_gateway.get_reply(at, _request("later")), return_exceptions=True)
+        return [*outcomes, await new_gateway.get_reply(at, _request("a", model="n"))]
+
+    with ScriptedServer(answer) as server:
+        *errors, other = _run(new_gateway, main())
+    assert {type(outcome) for outcome in errors} == {ServerError}
+    assert other.text == "fine"
+    assert len(server.requests) <= POLICY.concurrency + 1
+    # A claim is a write to the cache: a request that cannot be sent claims nothing.
+    assert len(claimed) <= 2 * POLICY.concurrency + 1
+    assert new_gateway.usage.failed == 101
+
+
+def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
+    """Cached replies are returned although the model cannot answer."""
+    new_gateway = gateway()
+
+    async def main() -> list[Any]:
+        await new_gateway.get_reply(_at(server), _request("kept"))
+        return await asyncio.gather(
+            *(new_gateway.get_reply(_at(server), _request(text)) for text in ("new", "kept")),
+            return_exceptions=True,
+        )
+
+    with ScriptedServer("fine", Answer(404, error("no"))) as server:
+        missing_outcome, cached_reply = _run(new_gateway, main())
+    assert isinstance(missing_outcome, ServerError)
+    assert cached_reply.text == "fine"
+
+
+def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
+    """If a waiting caller is cancelled, other callers get the reply, and it is cached even if no caller is left."""
+    new_gateway = gateway()
+
+    async def main() -> Reply:
+        tasks = [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(2)]
+        tasks.append(asyncio.create_task(new_gateway.get_reply(_at(server), _request("b"))))
+        await until(lambda: len(server.requests) == 2)
+        tasks[0].cancel()
+        tasks[2].cancel()
+        reply = await tasks[1]
+        await until(lambda: new_gateway.usage.live == 2)
+        return reply
+
+    with ScriptedServer(Answer(body=completion(), delay_s=0.1)) as server:
+        assert _run(new_gateway, main()).text == "fine"
+    both = _asked(gateway(), _at(server), _request("a"), _request("b"))
+    assert [reply.text for reply in both] == ["fine", "fine"]
+    assert len(server.requests) == 2
+
+
+def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through) -> None:
+    """A caller that is cancelled before the look-up starts does not affect another caller of the same request."""
+    new_gateway = gateway()
+
+    async def main() -> Reply:
+        gone = asyncio.create_task(new_gateway.get_reply(_at(server), _request("a")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        return await new_gateway.get_reply(_at(server), _request("a"))
+
+    with ScriptedServer() as server:
+        assert _run(new_gateway, main()).text == "fine"
+    assert len(server.requests) == 1
+
+
+def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Path) -> None:
+    """After a reply could not be stored, no request is sent, except those already in flight."""
+    new_gateway = gateway(policy=replace(POLICY, concurrency=2))
+
+    async def main() -> list[Any]:
+        await new_gateway.get_reply(_at(server), _request("first"))
+        new_gateway.cache.store.database.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+        )
+        return await asyncio.gather(
+            *(new_gateway.get_reply(_at(server), _request(number)) for number in range(50)),
+            return_exceptions=True,
+        )
+
+    with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
+        errors = _run(new_gateway, main())
+    assert {type(exception) for exception in errors} == {StoreError}
+    assert "disk is full" in str(errors[0])
+    assert len(server.requests) <= 1 + 2
+    connection = sqlite3.connect(tmp_path / "cache" / FILE)
+    assert connection.execute("SELECT count(*) FROM replies").fetchone() == (1,)
+    assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
+    connection.close()
+
+
+@pytest.mark.slow
+def test_a_request_taken_over_by_another_is_not_sent(
+    gateway: Through, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that lost its claim before it sent the request waits for the reply of the other process."""
+    # No claim is renewed, as if the process had been stopped, so that its claims expire soon.
+    monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.05)
+    stopped, other = gateway(policy=replace(POLICY, concurrency=1)), gateway()
+
+    async def main() -> list[Reply]:
+        # The first request is in flight, and the second is claimed, when the other process requests it.
+        asking = [
+            asyncio.create_task(stopped.get_reply(_at(server), _request(n))) for n in ("first", "second")
+        ]
+        await until(lambda: server.requests)
+        while not await stopped.cache.holds_claim(_request("second").key):  # noqa: ASYNC110 - the store has no event
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.1)
+        second = await other.get_reply(_at(server), _request("second"))
+        replies = [second, *await asyncio.gather(*asking)]
+        await other.close()
+        return replies
+
+    with ScriptedServer(Answer(body=completion("slow"), delay_s=1.5), "theirs", "ours") as server:
+        assert [reply.text for reply in _run(stopped, main())] == ["theirs", "slow", "theirs"]
+    assert len(server.requests) == 2
+
+
+def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: Path) -> None:
+    """With an unusable cache, requests raise StoreError before any request is sent."""
+    (tmp_path / "file").touch()
+    new_gateway = gateway(cache_dir=tmp_path / "file" / "cache")
+    with ScriptedServer() as server:
+        outcomes = _asked(new_gateway, _at(server), _request("a"), _request("b"))
+    assert [type(outcome) for outcome in outcomes] == [StoreError, StoreError]
+    assert server.requests == []
+    assert new_gateway.usage == Usage(requests=2, failed=2)
+
+
+@pytest.mark.slow
+def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
+    """Two processes with the same 100 requests send 100 requests in total."""
+    one, other = gateway(), gateway()
+    requests = [_request(number) for number in range(100)]
+
+    async def main() -> list[Any]:
+        try:
+            return await asyncio.wait_for(
+                asyncio.gather(
+                    *(
+                        new_gateway.get_reply(_at(server), request)
+                        for request in requests
+                        for new_gateway in (one, other)
+                    )
+                ),
+                60,
+            )
+        finally:
+            await one.close()
+            await other.close()
+
+    with ScriptedServer(_echo) as server:
+        replies = asyncio.run(main())
+    assert len(server.requests) == 100
+    assert [reply.text for reply in replies[::2]] == [f"to {number}" for number in range(100)]
+    assert replies[::2] == replies[1::2]
+    assert one.usage.live + other.usage.live == 100
+    assert one.usage.cached + other.usage.cached == 100
+
+
+def test_an_exhausted_budget_is_an_error_and_paid_replies_are_cached(gateway: Through) -> None:
+    """When the budget is used up, BudgetError is raised; a later run uses the replies paid for."""
+    requests = [_request(number) for number in range(20)]
+    with ScriptedServer(_echo) as server:
+        first = _asked(gateway(limits=Limits(max_calls=7), run="one"), _at(server), *requests)
+        assert len(server.requests) == 7
+        assert sum(isinstance(outcome, Reply) for outcome in first) == 7
+        assert sum(isinstance(outcome, BudgetError) for outcome in first) == 13
+        second = _asked(gateway(limits=Limits(max_calls=13), run="two"), _at(server), *requests)
+    assert all(isinstance(outcome, Reply) for outcome in second)
+    assert len(server.requests) == 20
+
+
+def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Through, tmp_path: Path) -> None:
+    """A model that refuses both names of max_tokens cannot exceed the budget."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[m]\ninput = 0\noutput = 1000\n", encoding="utf-8")
+
+    def answer(body: dict[str, Any]) -> Answer:
+        for name in ("max_tokens", "max_completion_tokens"):
+            if name in body:
+                return Answer(400, error(f"Unsupported parameter: '{name}'", param=name))
+        return Answer(body=completion(usage={"prompt_tokens": 1, "completion_tokens": 10_000}))
+
+    new_gateway = gateway(limits=Limits(max_cost=0.006), run="r", prices=prices)
+    with ScriptedServer(answer) as server:
+        (outcome,) = _asked(new_gateway, _at(server), _request("a"))
+    assert new_gateway.usage.cost_usd <= 0.006
+    assert isinstance(outcome, RagevalError | Unscored)
+
+
+def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
+    """If the cassette has a reply, no request is sent, even if the cache folder cannot be used."""
+    (tmp_path / "file").touch()
+    cassette = tmp_path / "c.jsonl"
+    write_cassette(cassette, [Entry(_request("a").key, Reply("recorded"))])
+    nowhere = RemoteServer("http://127.0.0.1:9/v1")
+    for mode in ("live", "replay"):
+        new_gateway = gateway(cassette=cassette, cache_dir=tmp_path / "file" / "cache", mode=mode)
+        assert _asked(new_gateway, nowhere, _request("a")) == [Reply("recorded")]
+        assert new_gateway.usage == Usage(requests=1, cached=1)
+
+
+@pytest.mark.parametrize("mode", ["live", "replay", "plan"])
+def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: Path, mode: Any) -> None:
+    """If cache and cassette have different replies, the cache's is used and a remark says so.
+
+    Without a cache, as in CI, the cassette's reply is used.
+    """
+    cassette = tmp_path / "c.jsonl"
+    with ScriptedServer() as server:
+        cached_replies = _asked(gateway(), _at(server), _request("a"), _request("b"))
+        keys = [_request(name).key for name in "ab"]
+        write_cassette(cassette, [Entry(keys[0], Reply("edited")), Entry(keys[1], cached_replies[1])])
+        new_gateway = gateway(cassette=cassette, mode=mode)
+        assert _asked(new_gateway, _at(server), _request("a"), _request("b")) == cached_replies
+    ((remark, count),) = new_gateway.usage.remarks.items()
+    assert count == 1
+    assert remark.startswith(
+        "the cassette and the cache have different replies; the one in the cache is used"
+    )
+
+
+def test_a_replay_asks_nothing(gateway: Through) -> None:
+    """A replay sends no request: cached replies are returned, and each missing reply raises MissingReplyError."""
+    with ScriptedServer() as server:
+        _asked(gateway(), _at(server), _request("a"))
+        new_gateway = gateway(mode="replay")
+        cached_reply, first_missing, second_missing = _asked(
+            new_gateway, _at(server), *map(_request, ("a", "b", "c"))
+        )
+    assert cached_reply.text == "fine"
+    assert isinstance(first_missing, MissingReplyError)
+    assert str(first_missing) == str(second_missing)
+    assert len(server.requests) == 1
+    assert new_gateway.usage == Usage(requests=3, cached=1, failed=2)
+
+
+def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
+    """A plan sends no request and stores no reply: it counts missing and cached replies."""
+    with ScriptedServer() as server:
+        _asked(gateway(), _at(server), _request("a"))
+        planned = gateway(mode="plan")
+        cached_reply, placeholder = _asked(planned, _at(server), _request("a"), _request("b"))
+        assert cached_reply.text == "fine"
+        assert placeholder.text.startswith("⟪reply ")
+        assert (planned.usage.requests, planned.usage.cached, planned.usage.live) == (2, 1, 1)
+        assert len(server.requests) == 1
+        assert _asked(gateway(), _at(server), _request("b"))[0].text == "fine"
+    assert len(server.requests) == 2
+
+
+def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
+    """With `refresh`, a run sends a cached request again, once for all of its processes."""
+    with ScriptedServer("old", "new") as server:
+        _asked(gateway(), _at(server), _request("a"))
+        for _ in range(2):
+            assert _asked(gateway(refresh=True, run="1"), _at(server), _request("a"))[0].text == "new"
+        assert _asked(gateway(), _at(server), _request("a"))[0].text == "new"
+    assert len(server.requests) == 2
+
+
+def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
+    """A recording has live and cached replies with their request summaries, and no failed request."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
+
+    cassette = tmp_path / "c.jsonl"
+    with ScriptedServer(answer) as server:
+        _asked(gateway(), _at(server), _request("kept"), _request("not used"))
+        new_gateway = gateway(record=True, cassette=cassette)
+        _asked(new_gateway, _at(server), *map(_request, ("kept", "new", "bad")))
+    assert set(new_gateway.used) == {_request("kept").key, _request("new").key}
+    write_cassette(cassette, new_gateway.used.values())
+    entry = read_cassette(cassette)[_request("new").key]
+    assert entry.reply.text == "to new"
+    assert entry.summary == request_summary(_request("new"))
+
+
+def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
+    """With `record_prompts`, the messages are in the summaries of the recording and of the cache."""
+    new_gateway = gateway(record=True, record_prompts=True)
+    with ScriptedServer() as server:
+        _asked(new_gateway, _at(server), _request("a"))
+    (entry,) = new_gateway.used.values()
+    assert entry.summary["messages"] == [{"role": "user", "content": "a"}]
+    reading = gateway()
+
+    async def outlines() -> list[Any]:
+        return list(reading.cache.summaries())
+
+    assert _run(reading, outlines()) == [entry.summary]
+
+
+def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
+    """Cut replies and omitted parameters are counted for live and for cached replies."""
+
+    def answer(body: dict[str, Any]) -> Answer:
+        if "seed" in body:
+            return Answer(400, error("Unsupported parameter: 'seed'", param="seed"))
+        return Answer(body=completion("cut", finish_reason="length"))
+
+    requests = [_request(number, parameters={"seed": 1}) for number in range(3)]
+    with ScriptedServer(answer) as server:
+        first, second = gateway(), gateway()
+        _asked(first, _at(server), *requests)
+        _asked(second, _at(server), *requests)
+    for new_gateway in (first, second):
+        assert new_gateway.usage.cut == 3
+        assert new_gateway.usage.remarks == {"m refuses seed: sent without it": 3}
+
+
+def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) -> None:
+    """The cost of live replies is counted if the price is known; cached replies cost nothing."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[m]\ninput = 100000\noutput = 500000\n", encoding="utf-8")
+    with ScriptedServer() as server:
+        first, second = gateway(prices=prices), gateway(prices=prices)
+        _asked(first, _at(server), _request("a"), _request("b", model="n"))
+        _asked(second, _at(server), _request("a"))
+    assert (first.usage.cost_usd, first.usage.unpriced) == (pytest.approx(2.0), 1)
+    assert (second.usage.cost_usd, second.usage.unpriced) == (0, 0)
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_messages_may_be_any_mappings(gateway: Through, *, is_cached: bool) -> None:
+    """Messages may be any mappings: such a request can be sent, and its reply is found and recorded."""
+    plain = _request("a")
+    request = replace(plain, messages=tuple(map(MappingProxyType, plain.messages)))
+    assert request.key == plain.key
+    new_gateway = gateway(record=True)
+
+    async def main() -> Reply:
+        return await asyncio.wait_for(new_gateway.get_reply(_at(server), request), 30)
+
+    with ScriptedServer() as server:
+        if is_cached:
+            _asked(gateway(), _at(server), plain)
+        assert _run(new_gateway, main()) == Reply("fine", "m-2024", "stop", 10, 2)
+    assert set(new_gateway.used) == {request.key}
+
+
+def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
+    """An unexpected error of a look-up is raised to the waiting callers."""
+    cassette = tmp_path / "c.jsonl"
+    cassette.write_text("[" * 100_000, encoding="utf-8")
+    new_gateway = gateway(cassette=cassette)
+
+    async def main() -> Reply:
+        return await asyncio.wait_for(
+            new_gateway.get_reply(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30
+        )
+
+    with pytest.raises(Exception, match=r"(?i)recursion|not a recorded reply") as caught:
+        _run(new_gateway, main())
+    assert not isinstance(caught.value, TimeoutError)
+
+
+def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(
+    gateway: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a close with a request in flight, as after Ctrl-C, no claim and no store is open.
+
+    asyncio logs no complaint.
+    """
+    new_gateway = gateway(limits=Limits(max_calls=5))
+
+    async def main() -> None:
+        task = asyncio.create_task(new_gateway.get_reply(_at(server), _request("a")))
+        await until(lambda: server.requests)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with ScriptedServer(Answer(body=completion(), delay_s=3600)) as server:
+        _run(new_gateway, main())
+    assert caplog.records == []
+    connection = sqlite3.connect(tmp_path / "cache" / FILE)
+    assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
+    connection.close()
+    assert new_gateway.cache._store is None
+
+
+HERE, THERE = "http://here.test/v1", "http://there.test/v1"
+
+
+def _tape(folder: Path, **said: str) -> Path:
+    """Make a cassette with a reply to the same request at each of these addresses."""
+    requests = {name: _request("x", base_url=f"http://{name}.test/v1") for name in said}
+    entries = [
+        Entry(requests[name].key, Reply(text), request_summary(requests[name])) for name, text in said.items()
+    ]
+    write_cassette(folder / "tape.jsonl", entries)
+    return folder / "tape.jsonl"
+
+
+@pytest.mark.parametrize("mode", ["live", "replay", "plan"])
+def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path, mode: Any) -> None:
+    """If only the address of a recorded request differs, its reply is used, and a remark says so."""
+    new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode=mode)
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
+    assert reply.text == "recorded"
+    assert (new_gateway.usage.cached, new_gateway.usage.live, new_gateway.usage.failed) == (1, 0, 0)
+    assert new_gateway.usage.sorted_remarks == {
+        f"recorded at {HERE}, used for {THERE}: the model's name, m, is the same "
+        "(--rageval-refresh sends the requests again)": 1
+    }
+
+
+def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path) -> None:
+    """If a cassette has replies of two servers to one request, the reply of the request's own address is used."""
+    tape = _tape(tmp_path, here="said here", elsewhere="said elsewhere")
+    for name in ("here", "elsewhere"):
+        new_gateway = gateway(cassette=tape, mode="replay")
+        (reply,) = _asked(new_gateway, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
+        assert reply.text == f"said {name}"
+        assert not new_gateway.usage.sorted_remarks
+
+
+def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
+    """A reply recorded at one server of the run is not used for another server of the run."""
+    tape, request = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
+    new_gateway = gateway(cassette=tape, mode="replay", base_urls=frozenset({HERE, THERE}))
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), request)
+    assert isinstance(reply, MissingReplyError)
+    new_gateway = gateway(cassette=tape, mode="replay", base_urls=frozenset({THERE, "http://third.test/v1"}))
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), request)
+    assert reply.text == "recorded"
+
+
+@pytest.mark.parametrize(("other", "is_found"), [("the same", True), ("another", False)])
+def test_nothing_is_chosen_among_different_replies(
+    gateway: Through, tmp_path: Path, other: str, *, is_found: bool
+) -> None:
+    """If the replies of two other addresses differ, neither is used; equal replies are used."""
+    new_gateway = gateway(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
+    if is_found:
+        assert reply.text == "the same"
+    else:
+        assert isinstance(reply, MissingReplyError)
+        assert f".test/v1, now {THERE}." in str(reply)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "m2"},
+        {"sample": 1},
+        {"parameters": {"max_tokens": 6}},
+        {"messages": ({"role": "user", "content": "y"},)},
+        {"base_url": "embedded:threads=1"},
+        {"base_url": "function"},
+    ],
+)
+def test_nothing_but_the_address_may_differ(
+    gateway: Through, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """If the request differs in more than the address, or is for the embedded model or a function, no reply is used."""
+    new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode="replay")
+    (reply,) = _asked(new_gateway, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
+    assert isinstance(reply, MissingReplyError)
+
+
+def test_what_was_find_at_other_address_is_recorded_once(gateway: Through, tmp_path: Path) -> None:
+    """A reply that was found at another address is recorded under its original address only."""
+    tape = _tape(tmp_path, here="recorded")
+    new_gateway = gateway(cassette=tape, record=True)
+    _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
+    assert {key: entry.summary for key, entry in new_gateway.used.items()} == {
+        key: entry.summary for key, entry in read_cassette(tape).items()
+    }
+
+
+def test_the_cache_folder_keeps_addresses_apart(gateway: Through) -> None:
+    """A cached reply is used only for its own address, unlike a reply of the cassette."""
+    with ScriptedServer("one") as one, ScriptedServer("other") as other:
+        for server in (one, other):
+            (reply,) = _asked(gateway(), _at(server), _request("x", base_url=server.url))
+            assert reply.text == ("one" if server is one else "other")
+
+
+def test_a_line_without_an_outline_is_found_by_its_key(gateway: Through, tmp_path: Path) -> None:
+    """An old or handwritten line without a request summary is found by its key, but not for another address."""
+    request = _request("x", base_url=HERE)
+    write_cassette(tmp_path / "tape.jsonl", [Entry(request.key, Reply("recorded"))])
+    new_gateway = gateway(cassette=tmp_path / "tape.jsonl", mode="replay")
+    replies = _asked(new_gateway, RemoteServer(HERE), request, replace(request, base_url=THERE))
+    assert replies[0].text == "recorded"
+    assert isinstance(replies[1], MissingReplyError)
+
+
+HOLDER = """
+import pathlib, sqlite3, sys, time
+
+def wait_for(name):
+    while not (folder / name).exists():
+        time.sleep(0.005)
+
+folder = pathlib.Path(sys.argv[1])
+wait_for("go")
+connection = sqlite3.connect(sys.argv[2], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+wait_for("end")
+connection.execute("ROLLBACK")
+"""
+
+
+def test_a_transaction_of_another_process_stalls_no_request(
+    gateway: Through, tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """While another process holds a transaction, the event loop reads replies, which are stored afterwards.
+
+    A reply is not returned before it is stored.
+    """
+    holder = start(HOLDER, tmp_path, tmp_path / "cache" / FILE)
+    gateway = gateway()
+    with ScriptedServer(_echo) as server:
+        server.together = 99
+
+        async def main() -> list[Reply]:
+            asking = [asyncio.create_task(gateway.get_reply(_at(server), _request(n))) for n in range(4)]
+            await until(lambda: server.in_flight == len(asking))
+            (tmp_path / "go").touch()
+            assert holder.stdout is not None
+            assert await asyncio.to_thread(holder.stdout.readline) == "held\n"
+            server.together = len(asking)
+            await until(lambda: server.in_flight == 0)
+            for _ in range(50):
+                await asyncio.sleep(0.01)
+            # A reply that is not stored is not returned: another process might pay for it again.
+            assert not any(task.done() for task in asking)
+            (tmp_path / "end").touch()
+            return await asyncio.gather(*asking)
+
+        assert [reply.text for reply in _run(gateway, main())] == [f"to {n}" for n in range(4)]
+        assert len(server.requests) == 4

@@ -1,0 +1,336 @@
+"""Generators: from a question and passages to an answer."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Document
+from pytest_rageval.core.errors import CallableError, InputError, Unscored
+from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator, adapt_generator
+from pytest_rageval.models.messages import Reply, Request, request_summary
+from pytest_rageval.models.prompt_rendering import (
+    DEFAULT_PROMPTS,
+    Prompts,
+    few_shot_citing_prompt,
+    few_shot_long_answer_prompt,
+)
+from pytest_rageval.models.server import RemoteServer
+
+PASSAGES = [Document("one", "1"), Document("two")]
+SERVER = RemoteServer("http://here/v1")
+
+
+class _Gateway:
+    """A stand-in for the gateway to models: it records requests and returns a fixed reply."""
+
+    def __init__(self, text: str = " c7\n") -> None:
+        self.text = text
+        self.requests: list[Request] = []
+
+    async def get_reply_for_score(self, server: object, request: Request) -> Reply:
+        assert server is SERVER
+        self.requests.append(request)
+        return Reply(self.text)
+
+
+class _Kept:
+    """A gateway with cached replies of some samples."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = texts
+        self.requests: list[tuple[Request, Sequence[int]]] = []
+
+    def get_replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+        self.requests.append((request, samples))
+        found = [self.texts.get(f"_{sample}") for sample in samples]
+        return None if None in found else [Reply(text or "") for text in found]
+
+
+def test_cached_answers_equal_those_of_single_calls() -> None:
+    """Cached answers are those of the same request, without reasoning.
+
+    The result is None if one is missing or empty.
+    """
+    cache, gateway = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Gateway()
+    cached_generator, live_generator = LLMGenerator(cache, SERVER, "m"), LLMGenerator(gateway, SERVER, "m")
+    assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
+    assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(3)) is None
+    assert cached_generator.answers_nowait("cite", "Which?", PASSAGES, [3]) is None
+    asyncio.run(live_generator.generate("Which?", PASSAGES))
+    assert cache.requests[0] == (gateway.requests[0], range(2))
+
+
+def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
+    """At temperature 0, all draws have the cached answer of the first."""
+    cache = _Kept(_0="a")
+    generator = EmbeddedGenerator(cache, SERVER, "m")
+    assert generator.answers_nowait("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
+    assert generator.with_temperature(0.5).answers_nowait("generate", "Which?", PASSAGES, (3, 4)) is None
+
+
+def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> None:
+    """A generator of the user has no cached replies, so that it is always called."""
+    assert adapt_generator(_sync, loop).answers_nowait("generate", "Which?", PASSAGES, [0]) is None
+
+
+def _generate(loop: BackgroundEventLoop, generator: object, sample: int = 0) -> str:
+    return loop.run(adapt_generator(generator, loop).generate("Which?", PASSAGES, sample=sample))
+
+
+def _sync(question: str, passages: Sequence[Document]) -> str:
+    return f" {question} {'+'.join(map(str, passages))}\n"
+
+
+async def _async(question: str, passages: Sequence[Document]) -> str:
+    return _sync(question, passages)
+
+
+class _AsyncCallable:
+    """A generator object with an asynchronous `__call__`."""
+
+    async def __call__(self, question: str, passages: Sequence[Document]) -> str:
+        return _sync(question, passages)
+
+
+@pytest.mark.parametrize("generator", [_sync, _async, partial(_async), _AsyncCallable()])
+def test_functions_are_generators(loop: BackgroundEventLoop, generator: Callable[..., Any]) -> None:
+    """Sync and async functions are generators; they get Documents, and the answer is stripped."""
+    assert _generate(loop, generator) == "Which? one+two"
+
+
+def test_a_sync_function_is_called_in_the_tests_thread(loop: BackgroundEventLoop) -> None:
+    """A sync generator is called in the test's thread, like a retriever."""
+    assert _generate(loop, lambda _q, _p: str(threading.get_ident())) == str(threading.get_ident())
+
+
+def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -> None:
+    """The prompt is rendered once for all draws; request_summary renders it once more without a question."""
+    rendered = []
+
+    class Counted(Prompts):
+        def answer(self, question: str, passages: Sequence[str]) -> str:
+            rendered.append(question)
+            return super().answer(question, passages)
+
+    gateway = _Gateway()
+    generator = LLMGenerator(gateway, SERVER, "m", prompts=Counted())
+    for sample in range(3):
+        loop.run(generator.generate("Which?", PASSAGES, sample=sample))
+    assert len({request.key for request in gateway.requests}) == 3
+    assert rendered == ["Which?"]
+    assert len({str(request_summary(request)["parts"]) for request in gateway.requests}) == 1
+    assert rendered == ["Which?", ""]
+
+
+def _fail(question: str, passages: Sequence[Document]) -> str:
+    raise LookupError(question, len(passages))
+
+
+async def _fail_async(question: str, passages: Sequence[Document]) -> str:
+    return _fail(question, passages)
+
+
+@pytest.mark.parametrize("generator", [_fail, _fail_async])
+def test_an_exception_of_the_function_is_reported_with_the_question(
+    loop: BackgroundEventLoop, generator: Callable[..., Any]
+) -> None:
+    """The user's exception is the cause, and the message shows the line in the user's code."""
+    with pytest.raises(CallableError) as caught:
+        _generate(loop, generator)
+    assert str(caught.value).startswith("rageval_generator raised for 'Which?': LookupError: ")
+    assert str(caught.value).endswith(" in _fail")
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+@pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
+def test_our_own_errors_pass(loop: BackgroundEventLoop, error: Exception) -> None:
+    """Unscored and InputError raised by a generator are not wrapped."""
+
+    def generate(_question: str, _passages: Sequence[Document]) -> str:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        _generate(loop, generate)
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("returned", "name"), [(None, "NoneType"), (["a"], "list"), (b"a", "bytes"), (7, "int")]
+)
+def test_an_answer_is_text(loop: BackgroundEventLoop, returned: object, name: str) -> None:
+    """A return value that is no string raises CallableError that names the question."""
+    with pytest.raises(CallableError, match=f"rageval_generator returned {name} for 'Which\\?'"):
+        _generate(loop, lambda _q, _p: returned)
+
+
+@pytest.mark.parametrize("empty", ["", " \n"])
+def test_an_empty_answer_is_unscored(loop: BackgroundEventLoop, empty: str) -> None:
+    """An empty answer of a function or a model raises Unscored."""
+    for generator in (lambda _q, _p: empty, LLMGenerator(_Gateway(empty), SERVER, "m")):
+        with pytest.raises(Unscored, match="the generator's reply is empty"):
+            _generate(loop, generator)
+
+
+@pytest.mark.parametrize("value", [None, "model", 5])
+def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: object) -> None:
+    """The error names the fixture's value and the expected signature."""
+    with pytest.raises(CallableError, match="which cannot be called") as caught:
+        adapt_generator(value, loop)
+    assert type(value).__name__ in str(caught.value)
+    assert "(question, passages) -> str" in str(caught.value)
+
+
+def test_a_models_request_has_prompt_temperature_and_sample(loop: BackgroundEventLoop) -> None:
+    """Samples of one prompt are different requests at temperature 0.5."""
+    gateway = _Gateway()
+    generator = LLMGenerator(gateway, SERVER, "m")
+    assert [_generate(loop, generator, sample) for sample in (0, 1)] == ["c7", "c7"]
+    first, second = gateway.requests
+    assert (first.base_url, first.model, first.parameters) == ("http://here/v1", "m", {"temperature": 0.5})
+    assert "one" in first.messages[0]["content"]
+    assert (first.messages, first.sample, second.sample) == (second.messages, 0, 1)
+
+
+def test_the_embedded_model_draws_once(loop: BackgroundEventLoop) -> None:
+    """The embedded model is not sampled: all draws are one request at temperature 0 that stops at a newline."""
+    gateway = _Gateway()
+    for sample in (0, 2):
+        assert _generate(loop, EmbeddedGenerator(gateway, SERVER, "m"), sample) == "c7"
+    first, second = gateway.requests
+    assert first.key == second.key
+    assert (first.parameters["temperature"], first.parameters["stop"]) == (0.0, ["\n"])
+
+
+def _cite(loop: BackgroundEventLoop, generator: object) -> str:
+    return loop.run(adapt_generator(generator, loop).cite("Which?", PASSAGES))
+
+
+def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
+    """Citing uses a separate prompt with the parameters of an answer; the local model gets a larger max_tokens."""
+    gateway = _Gateway(" c7 [1]\n")
+    for generator in (
+        LLMGenerator(gateway, SERVER, "m", max_tokens=9),
+        EmbeddedGenerator(gateway, SERVER, "m"),
+    ):
+        assert _cite(loop, generator) == "c7 [1]"
+        _generate(loop, generator)
+    cited, answered, cited_locally, answered_locally = gateway.requests
+    assert cited.messages[0]["content"] == DEFAULT_PROMPTS.citing("Which?", ["one", "two"])
+    assert cited.parameters == answered.parameters == {"temperature": 0.5, "max_tokens": 9}
+    assert cited_locally.messages[0]["content"] == few_shot_citing_prompt("Which?", ["one", "two"])
+    assert cited_locally.parameters == answered_locally.parameters | {"max_tokens": 64}
+
+
+def test_a_function_cites_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
+    """A function without `cite` is called as for an answer."""
+    assert _cite(loop, _sync) == "Which? one+two"
+
+
+class _Sync:
+    """A minimal generator object."""
+
+    def generate(self, question: str, passages: Sequence[Document]) -> str:
+        return f" {question} {len(passages)}\n"
+
+
+class _Async:
+    async def generate(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
+        return f"{question} {len(passages)} {sample}"
+
+
+class _Citing(_Sync):
+    def cite(self, question: str, passages: Sequence[Document]) -> str:
+        return f"{question} [{len(passages)}]"
+
+
+@pytest.mark.parametrize(
+    ("generator", "answered", "cited"),
+    [
+        (_Sync(), "Which? 2", "Which? 2"),
+        (_Async(), "Which? 2 1", "Which? 2 0"),
+        (_Citing(), "Which? 2", "Which? [2]"),
+    ],
+)
+def test_an_objects_methods_are_called_as_a_function_is(
+    loop: BackgroundEventLoop, generator: object, answered: str, cited: str
+) -> None:
+    """Methods may be sync or async, with or without `sample` and `cite`; without `cite`, the answer is used."""
+    assert _generate(loop, generator, sample=1) == answered
+    assert _cite(loop, generator) == cited
+
+
+def test_a_function_with_a_parameter_sample_receives_it(loop: BackgroundEventLoop) -> None:
+    """A parameter `sample` receives the draw's number, so that the user's own cache can separate draws."""
+    assert _generate(loop, lambda _q, _p, sample: f"draw {sample}", sample=2) == "draw 2"
+
+
+def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: BackgroundEventLoop) -> None:
+    """Exceptions and invalid results of methods are reported like those of functions."""
+
+    class Broken:
+        async def generate(self, question: str, passages: Sequence[Document]) -> str:
+            raise LookupError(question, len(passages))
+
+        def cite(self, _question: str, _passages: Sequence[Document]) -> None:
+            return None
+
+    with pytest.raises(CallableError, match="rageval_generator raised for 'Which\\?': LookupError"):
+        _generate(loop, Broken())
+    with pytest.raises(CallableError, match="rageval_generator returned NoneType for 'Which\\?'"):
+        _cite(loop, Broken())
+
+
+def test_parameters_of_the_user_replace_ours(loop: BackgroundEventLoop) -> None:
+    """The user's parameters override ours in the request and in the identity, which hashes secrets and long values."""
+    gateway = _Gateway()
+    given = {"seed": 7, "max_tokens": 80, "user": "planted", "stop": ["a"]}
+    plain, generator = (
+        LLMGenerator(gateway, SERVER, "m", max_tokens=9),
+        LLMGenerator(gateway, SERVER, "m", parameters=given),
+    )
+    for llm_generator in (plain, generator):
+        _generate(loop, llm_generator)
+    first, second = (request.parameters for request in gateway.requests)
+    assert first == {"temperature": 0.5, "max_tokens": 9}
+    assert second == {"temperature": 0.5, **given}
+    identity = generator.identity("generate")
+    assert identity.items() >= {"temperature": 0.5, "seed": 7, "max_tokens": 80, "stop": '["a"]'}.items()
+    assert "planted" not in str(identity)
+    assert plain.identity("generate").keys() == {"", "temperature", "max_tokens", "prompt to generate"}
+
+
+def _explain(loop: BackgroundEventLoop, generator: object) -> str:
+    return loop.run(adapt_generator(generator, loop).explain("Which?", PASSAGES))
+
+
+def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
+    """Long answers use a separate prompt; the local model gets worked examples and a larger max_tokens."""
+    gateway = _Gateway(" It is c7.\n")
+    remote, local = LLMGenerator(gateway, SERVER, "m", max_tokens=9), EmbeddedGenerator(gateway, SERVER, "m")
+    assert [_explain(loop, generator) for generator in (remote, local)] == ["It is c7."] * 2
+    request, local_request = gateway.requests
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.long_answer("Which?", ["one", "two"])
+    assert request.parameters == {"temperature": 0.5, "max_tokens": 9}
+    assert local_request.messages[0]["content"] == few_shot_long_answer_prompt("Which?", ["one", "two"])
+    assert local_request.parameters["max_tokens"] == 128
+    for generator in (remote, local):
+        identities = [generator.identity(method) for method in ("generate", "cite", "explain")]
+        assert len({str(identity) for identity in identities}) == 3
+
+
+class _Explaining(_Sync):
+    def explain(self, question: str, passages: Sequence[Document]) -> str:
+        return f"Of {len(passages)} passages: {question}"
+
+
+def test_a_function_answers_at_length_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
+    """A generator without `explain` is called as for an answer."""
+    assert _explain(loop, _sync) == "Which? one+two"
+    assert _explain(loop, _Sync()) == "Which? 2"
+    assert _explain(loop, _Explaining()) == "Of 2 passages: Which?"
+    assert adapt_generator(_Explaining(), loop).identity("explain")[""].endswith("_Explaining.explain")

@@ -1,0 +1,259 @@
+"""Proxied requests: their keys, the replies that streams add up to, and incomplete replies."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pytest_rageval.extensions.application_calls.application import split_into_events
+from pytest_rageval.models.budget import max_reply_tokens, prompt_tokens
+from pytest_rageval.models.messages import Reply, Request, TooLarge, request_summary
+from pytest_rageval.models.proxied_request import (
+    CHAT,
+    EMBEDDINGS,
+    RESPONSES,
+    Event,
+    Sink,
+    StreamEndedEarly,
+    _StreamAssembler,
+    make_proxied_request,
+    reply_record,
+)
+from pytest_rageval.models.responses import ReportedError
+from pytest_rageval.models.usage import Price
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0.5}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+
+
+def _choice(index: int = 0, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
+    return {
+        "index": index,
+        "message": {"role": "assistant", "content": None, **message},
+        "finish_reason": finish_reason,
+    }
+
+
+def _completion(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    return {"id": "c", "object": "chat.completion", "created": 1, "model": "m-1", "choices": list(choices),
+            "usage": usage, **fields}  # fmt: skip
+
+
+def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
+    """The key depends on the path and the body, but not on streaming or on the order of the fields."""
+    key = make_proxied_request("u", CHAT, BODY).key
+    streamed = {"stream_options": {"include_usage": True}, **BODY, "stream": True}
+    assert make_proxied_request("u", CHAT, streamed, sink=Sink(lambda _: None)).key == key
+    others = [
+        make_proxied_request("v", CHAT, BODY),
+        make_proxied_request("u", RESPONSES, BODY),
+        make_proxied_request("u", CHAT, BODY, sample=1),
+        make_proxied_request("u", CHAT, {**BODY, "user": "x"}),
+        make_proxied_request("u", CHAT, {**BODY, "model": "n"}),
+        Request("u", "m", tuple(BODY["messages"]), {"temperature": 0.5}),  # type: ignore[arg-type]
+    ]
+    assert len({key, *(other.key for other in others)}) == 1 + len(others)
+
+
+def test_the_key_of_an_exchange_stays() -> None:
+    """The key of a proxied request never changes, since paid replies are stored under it."""
+    assert (
+        make_proxied_request("u", CHAT, BODY).key
+        == "b607de808daf5154e4f618452fad7859319f237ae7d0faf1292fff5dba5e7e84"
+    )
+
+
+@pytest.mark.parametrize("body", [{}, {"model": ""}, {"model": 3}, {"model": "m", "x": float("nan")}])
+def test_what_cannot_be_a_request_is_refused(body: dict[str, Any]) -> None:
+    """A body without a model, or one that JSON cannot express, raises ValueError before a request is sent."""
+    with pytest.raises(ValueError, match=r".+"):
+        make_proxied_request("u", CHAT, body)
+
+
+def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
+    """A summary, which may be committed to git, has the prompt as hashes unless `prompts` is set."""
+    body = {
+        "model": "m",
+        "instructions": "be brief",
+        "input": [{"role": "user", "content": "hello"}],
+        "top_p": 1,
+    }
+    proxied = make_proxied_request("u", RESPONSES, body)
+    summary = request_summary(proxied)
+    assert summary["parameters"] == {"top_p": 1}
+    assert len(summary["parts"]) == 2
+    assert "hello" not in json.dumps(summary)
+    assert "hello" in json.dumps(request_summary(proxied, prompts=True))
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "expected"),
+    [
+        (CHAT, {"max_tokens": 5}, 5),
+        (CHAT, {"max_completion_tokens": 5, "n": 3}, 15),
+        (RESPONSES, {"max_output_tokens": 7}, 7),
+        (CHAT, {}, None),
+        (EMBEDDINGS, {}, 0),
+    ],
+)
+def test_the_tokens_of_a_reply_are_bounded(path: str, options: dict[str, Any], expected: int | None) -> None:
+    """The bound of a reply counts for every choice; an embedding has no output tokens."""
+    assert (
+        max_reply_tokens(make_proxied_request("u", path, {"model": "m", **options}), Price(1, 1)) == expected
+    )
+
+
+ANSWERS = {
+    "text": _completion(_choice(content="The answer  is\n\n42. ")),
+    "empty": _completion(_choice(content="", finish_reason="length")),
+    "tool calls": _completion(_choice(tool_calls=[CALL, {**CALL, "id": "call_2"}], finish_reason="tool_calls")),
+    "text and a call": _completion(_choice(content="I look.", tool_calls=[CALL])),
+    "refusal": _completion(_choice(refusal="I will not.")),
+    "reasoning": _completion(_choice(content="no", reasoning_content="It differs.\nSo no.")),
+    "choices": _completion(_choice(content="a b"), _choice(1, content="c", finish_reason="length")),
+    "fingerprint": _completion(_choice(content="a"), system_fingerprint="fp", service_tier="default"),
+    "log probabilities": _completion(
+        _choice(content="a") | {"logprobs": {"content": [{"token": "a", "logprob": -0.5}], "refusal": None}}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -> None:
+    """The assembled events of a stream equal the whole answer, so that live and cached streams agree."""
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
+    for event in split_into_events(CHAT, answer, usage=True):
+        stream.add(event)
+    assert stream.is_complete
+    assert stream.answer == answer
+    assert reply_record(CHAT, stream.answer) == reply_record(CHAT, answer)
+
+
+def test_a_stream_of_responses_adds_up_to_the_response() -> None:
+    """The answer of a Responses stream is in the last event."""
+    call = {
+        "type": "function_call",
+        "id": "fc",
+        "call_id": "c",
+        "name": "f",
+        "arguments": "{}",
+        "status": "completed",
+    }
+    text = {"type": "output_text", "text": "a b", "annotations": []}
+    message = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
+    reasoning = {"type": "reasoning", "id": "r", "summary": []}
+    usage = {"input_tokens": 7, "output_tokens": 3}
+    answer = {
+        "id": "r",
+        "model": "m",
+        "status": "completed",
+        "output": [reasoning, call, message],
+        "usage": usage,
+    }
+    stream, names = _StreamAssembler(RESPONSES, Sink(lambda _: None)), []
+    for event in split_into_events(RESPONSES, answer, usage=False):
+        stream.add(event)
+        names.append(event.name)
+    assert stream.is_complete
+    assert stream.answer == answer
+    assert names[0] == "response.created"
+    assert names[-1] == "response.completed"
+    assert names.count("response.output_item.done") == 3
+    record = reply_record(RESPONSES, answer)
+    assert (record["tokens_in"], record["tokens_out"], record["finish_reason"]) == (7, 3, "stop")
+
+
+def test_servers_that_repeat_what_comes_once_are_understood() -> None:
+    """A stream may repeat id, type and name in each chunk, omit the index, and begin with an empty choice list."""
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
+
+    def take(**chunk: Any) -> None:
+        stream.add(
+            Event("", json.dumps({"id": "c", "model": "m", "object": "chat.completion.chunk", **chunk}))
+        )
+
+    take(choices=[], prompt_filter_results=[])
+    for arguments in ("", '{"a"', ": 1}"):
+        call = {"index": 0, **CALL, "function": {"name": "f", "arguments": arguments}}
+        take(choices=[{"delta": {"role": "assistant", "tool_calls": [call]}, "finish_reason": None}])
+    take(choices=[{"delta": {}, "finish_reason": "tool_calls"}])
+    assert stream.is_complete
+    assert stream.answer["choices"][0]["message"]["tool_calls"] == [CALL]
+    assert stream.answer["choices"][0]["message"]["role"] == "assistant"
+
+
+@pytest.mark.parametrize(
+    "data", ["{", "[]", '{"error": {"message": "overloaded"}}', '{"error": "overloaded"}']
+)
+def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
+    """An invalid event or an error raises StreamEndedEarly, even if earlier events were passed on."""
+    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
+    stream.add(Event("", json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})))
+    with pytest.raises(StreamEndedEarly):
+        stream.add(Event("", data))
+    assert not stream.is_complete
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        (CHAT, []),
+        (CHAT, {}),
+        (CHAT, {"choices": []}),
+        (CHAT, {"choices": [{"message": {}}]}),
+        (CHAT, _completion(_choice(finish_reason="error"))),
+        (RESPONSES, {"output": [], "status": "failed"}),
+        (RESPONSES, {"output": [], "status": "in_progress"}),
+        (EMBEDDINGS, {"data": []}),
+    ],
+)
+def test_an_incomplete_answer_is_not_cached(path: str, answer: Any) -> None:
+    """An incomplete answer raises an error instead of being cached, so that it is requested again."""
+    with pytest.raises((ValueError, ReportedError), match=r".+"):
+        reply_record(path, answer)
+
+
+def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
+    """An answer that is too long for a cassette, and so for a replay, raises TooLarge.
+
+    In base64, a thousand embeddings are 8 MB.
+    """
+    assert reply_record(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
+    for text in ("x" * (15 * 2**20), '"' * (5 * 2**20)):
+        with pytest.raises(TooLarge, match="fewer texts to embed"):
+            reply_record(EMBEDDINGS, {"data": [text]})
+
+
+@pytest.mark.parametrize(("input_value", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])
+def test_texts_that_come_as_tokens_are_counted(input_value: Any, tokens: int) -> None:
+    """Texts that are sent as token numbers, as LangChain sends them for embeddings, count in a budget and a plan."""
+    messages = make_proxied_request("u", EMBEDDINGS, {"model": "m", "input": input_value}).messages
+    assert tokens <= prompt_tokens(messages) <= tokens + 20
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "silent"),
+    [
+        (CHAT, _completion(_choice()), True),
+        (CHAT, _completion(_choice(finish_reason="length", content="")), True),
+        (CHAT, _completion(_choice(finish_reason="content_filter")), True),
+        (CHAT, _completion(_choice(refusal="I will not.")), True),
+        (CHAT, _completion(_choice(reasoning_content="Well", content="<think>Well</think>")), True),
+        (CHAT, _completion(_choice(), _choice(1, content="fine")), False),
+        (CHAT, _completion(_choice(finish_reason="tool_calls", tool_calls=[CALL])), False),
+        (CHAT, _completion(_choice(finish_reason="length", content="It is")), False),
+        (EMBEDDINGS, {"data": [{"embedding": []}]}, False),
+        (RESPONSES, {"model": "m", "output": [{"type": "reasoning", "summary": []}]}, True),
+        (
+            RESPONSES,
+            {"output": [{"type": "message", "content": [{"type": "output_text", "text": "fine"}]}]},
+            False,
+        ),
+    ],
+)
+def test_a_response_without_an_answer_counts_as_empty(
+    path: str, answer: dict[str, Any], *, silent: bool
+) -> None:
+    """A stored response is silent, so that another run requests it again, if no choice has an answer or a call."""
+    assert Reply(**reply_record(path, answer)).silent is silent

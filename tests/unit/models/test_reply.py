@@ -1,0 +1,162 @@
+"""Replies: their form as text, and their answer without the reasoning."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from pytest_rageval.models.messages import Reply, empty_reason, without_reasoning
+
+REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
+
+
+def test_a_reply_and_its_line_are_inverse() -> None:
+    """A reply is written as one line and read back unchanged."""
+    assert Reply.from_record(json.loads(REPLY.dumps())) == REPLY
+    assert "\n" not in REPLY.dumps()
+
+
+def test_the_line_is_readable_and_sorted() -> None:
+    """In the line of a reply, letters are not escaped and keys are sorted, so that a diff is readable."""
+    assert REPLY.dumps() == (
+        '{"finish_reason": "length", "model": "m-2024", "text": "c7 – „ja“\\n", "tokens_in": 12, "tokens_out": 3}'
+    )
+
+
+@pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
+@pytest.mark.parametrize("value", [None, [], 1.5])
+def test_a_field_of_another_kind_is_named(name: str, value: Any) -> None:
+    """A field of a wrong type raises ValueError with the field, its value and the expected type."""
+    record = json.loads(REPLY.dumps()) | {name: value}
+    with pytest.raises(ValueError, match=f"'{name}' is .*, expected (str|int)"):
+        Reply.from_record(record)
+
+
+@pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
+def test_a_missing_field_is_named(name: str) -> None:
+    """A missing field raises ValueError with its name."""
+    record = json.loads(REPLY.dumps())
+    del record[name]
+    with pytest.raises(ValueError, match=f"'{name}' is None"):
+        Reply.from_record(record)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected_message"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")]
+)
+def test_anything_but_an_object_is_refused(line: str, expected_message: str) -> None:
+    """A line that is not a JSON object raises ValueError with what was found."""
+    with pytest.raises(ValueError, match=expected_message):
+        Reply.from_record(json.loads(line))
+
+
+def test_further_fields_do_not_matter() -> None:
+    """Unknown fields are ignored, so that lines of a later version can be read."""
+    assert Reply.from_record({**json.loads(REPLY.dumps()), "cost": 1}) == REPLY
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Tulsa", "Tulsa"),
+        (" Tulsa\n", "Tulsa"),
+        ("", ""),
+        ("<think>It is Tulsa.</think>Tulsa", "Tulsa"),
+        ("\n<think>\nIs it Rome?\n</think>\n\nTulsa\n", "Tulsa"),
+        ("<THINKING>a</THINKING> Tulsa", "Tulsa"),
+        ("<thought>a</thought>Tulsa", "Tulsa"),
+        ('<reasoning effort="high" n="1">a</reasoning >Tulsa', "Tulsa"),
+        ("[THINK]a[/THINK]Tulsa", "Tulsa"),
+        ("<seed:think>a</seed:think>Tulsa", "Tulsa"),
+        ("<think></think>Tulsa", "Tulsa"),
+        ("<think>a</think>\n<think>b</think>Tulsa", "Tulsa"),
+        ("<think>a <think>b</think> c</think> Tulsa", "Tulsa"),
+        ("It is Tulsa, not Rome.\n</think>\n\nTulsa", "Tulsa"),
+        ("◁think▷It is Tulsa.◁/think▷Tulsa", "Tulsa"),
+        ("It is Tulsa.◁/think▷Tulsa", "Tulsa"),
+        ("◁think▷It is", ""),
+        (
+            "<|channel|>analysis<|message|>Rome?<|end|><|start|>assistant<|channel|>final<|message|>Tulsa<|return|>",
+            "Tulsa",
+        ),
+        ("<|start|>assistant<|channel|>final<|message|>Tulsa<|end|>", "Tulsa"),
+        ("<|channel|>final <|constrain|>json<|message|>{}", "{}"),
+        ("<|channel|>analysis<|message|>Is it Rome?<|end|>Tulsa", "Tulsa"),
+        ("<|channel|>analysis<|message|>a<|end|><|channel|>commentary<|message|>b<|end|>", ""),
+        ("<|channel|>analysis<|message|>Is it Rome?", ""),
+        ("analysisWe need one word.assistantfinalTulsa", "Tulsa"),
+        ("analysisWe need one", ""),
+        ("analysis of the text: Tulsa", "analysis of the text: Tulsa"),
+        ("Analysis\nIt is Tulsa", "Analysis\nIt is Tulsa"),
+        ("Its head is <|channel|>final<|message|>", "Its head is <|channel|>final<|message|>"),
+        ("<think>It is Tulsa", ""),
+        ("<think>", ""),
+        ("</think>", ""),
+        ("<think>a</think>", ""),
+        ("Tulsa <think>or Rome?</think>", "Tulsa <think>or Rome?</think>"),
+        ('It ends with "</think>".', 'It ends with "</think>".'),
+        ("`</think>` ends it.", "`</think>` ends it."),
+        ('<think>a</think>"Tulsa"', '"Tulsa"'),
+        ("<think>a</think>```json\n{}\n```", "```json\n{}\n```"),
+        ("<think>It ends with `</think>`, too.</think>Tulsa", "Tulsa"),
+        ('<think>Say "Tulsa"</think>Tulsa', "Tulsa"),
+        ("<thinker>Rodin</thinker>", "<thinker>Rodin</thinker>"),
+        ("< think >a", "< think >a"),
+        ("<b>Tulsa</b>", "<b>Tulsa</b>"),
+        ("I think it is Tulsa", "I think it is Tulsa"),
+    ],
+)
+def test_the_answer_is_the_text_after_the_reasoning(text: str, answer: str) -> None:
+    """Reasoning in tags at the beginning is removed; tags that are quoted or within the answer stay."""
+    assert without_reasoning(text) == Reply(text).answer == answer
+    assert Reply.from_record(json.loads(Reply(text).dumps())).text == text
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("<think>", "</think>", "<think></think>", "<think ", " ", "\n<", "[/think ", "<think>a", "◁think▷"),
+        *("<|channel|>", "<|channel|>final", "<|channel|>a<|message|>", "<|start|>", "<|end|>", "analysisA"),
+    ],
+)
+def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) -> None:
+    """Removing the reasoning from ten times the text takes about ten times as long."""
+
+    def seconds(length: int) -> float:
+        text = (part * length)[:length]
+        began = time.process_time()
+        without_reasoning(text)
+        return time.process_time() - began
+
+    assert min(seconds(100_000) for _ in range(3)) < 40 * max(min(seconds(10_000) for _ in range(3)), 0.001)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply(""), ""),
+        (Reply("<think>a"), ": it holds reasoning and no answer"),
+        (Reply("<think>a", finish_reason="length"), ": the token limit was reached while it was reasoning"),
+        (Reply("", finish_reason="length"), ": the token limit was reached before any text"),
+        (
+            Reply("", finish_reason="length", apart=True),
+            ": the token limit was reached while it was reasoning",
+        ),
+        (Reply("", refusal="I  will\nnot."), ": the model refused, 'I will not.'"),
+    ],
+)
+def test_why_a_reply_has_no_answer(reply: Reply, reason: str) -> None:
+    """The reason of an empty answer is stated as far as the server reports it."""
+    assert empty_reason(reply) == reason
+
+
+def test_a_line_that_is_nested_without_end_is_no_reply() -> None:
+    """A field with 100,000 levels of nesting raises ValueError like any other wrong type."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match=r"'text' is .*, expected str"):
+        Reply.from_record({"text": deep})
+    while deep:
+        deep = deep.pop()

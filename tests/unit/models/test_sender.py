@@ -1,0 +1,736 @@
+"""The sender: requests, retries and errors with servers that refuse, fail, or send unusual replies."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import time
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_rageval.core.errors import ContextOverflow, InputError, RagevalError, ServerError, Unscored
+from pytest_rageval.models import sender as sender_module
+from pytest_rageval.models.budget import Charge
+from pytest_rageval.models.client import Client
+from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.rate_limits import Limiter
+from pytest_rageval.models.sender import Sender
+from pytest_rageval.models.server import RemoteServer
+from tests.unit.models.scripted import NEVER, Answer, ScriptedServer, completion, error, until
+
+KEY = "sk-a-key-that-nobody-may-see"
+REPLY = Reply("fine", "m-2024", "stop", 10, 2)
+ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},), {"temperature": 0.5, "max_tokens": 16})
+REFUSED_TEMPERATURE = Answer(
+    400,
+    error(
+        "Unsupported value: 'temperature' does not support 0.5", param="temperature", code="unsupported_value"
+    ),
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry without a long delay, so that these tests are fast."""
+    monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
+    monkeypatch.setattr(sender_module, "MAX_DELAY_S", 0.5)
+
+
+async def _closing(sender: Sender, sent: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return await asyncio.wait_for(sent, 60)
+    finally:
+        await sender.client.close()
+
+
+def _sender(url: str, *, timeout_s: float = 30.0, retries: int = 2, **limits: Any) -> Sender:
+    server = RemoteServer(url, KEY)
+    return Sender(
+        Client(server, timeout_s=timeout_s), Limiter(limits.pop("most", 4), **limits), timeout_s, retries
+    )
+
+
+def _send(server: ScriptedServer, *requests: Request, **options: Any) -> Any:
+    """Send requests at once; return their replies, or the reply itself if there is only one request."""
+
+    async def main() -> Any:
+        sender = _sender(server.url, **options)
+
+        async def all_of_them() -> list[Any]:
+            return await asyncio.gather(*map(sender.send, requests or [ASKED]))
+
+        outcomes = await _closing(sender, all_of_them())
+        assert sender.limiter.in_flight == 0
+        return outcomes if len(requests) > 1 else outcomes[0]
+
+    return asyncio.run(main())
+
+
+def _failure(kind: type[Exception], *script: Any, **options: Any) -> tuple[str, int]:
+    """Return the text of the error that a script of responses leads to, and the number of requests."""
+    with ScriptedServer(*script) as server, pytest.raises(kind) as caught:
+        _send(server, **options)
+    assert type(caught.value) is kind or kind is Unscored
+    return str(caught.value), len(server.requests)
+
+
+def test_a_reply_is_read_whole() -> None:
+    """All fields of a reply are read; the request is sent unchanged, with the key in its header."""
+    with ScriptedServer("fine") as server:
+        assert _send(server) == REPLY
+    assert server.requests == [
+        {
+            "model": "m",
+            "messages": [{"role": "user", "content": "Why?"}],
+            "temperature": 0.5,
+            "max_tokens": 16,
+        }
+    ]
+    assert server.keys == {f"Bearer {KEY}"}
+
+
+CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+
+
+@pytest.mark.parametrize(
+    ("body", "reply"),
+    [
+        (completion(None), Reply("", "m-2024", "stop", 10, 2)),
+        (completion("cut", finish_reason="length"), Reply("cut", "m-2024", "length", 10, 2)),
+        (completion("x", finish_reason=None, usage=None, model=None), Reply("x")),
+        (completion("x", usage={"prompt_tokens": None}), Reply("x", "m-2024")),
+        (
+            completion(None, message={"refusal": "I will not."}),
+            Reply("", "m-2024", "stop", 10, 2, "I will not."),
+        ),
+        (
+            completion(
+                [{"type": "text", "text": "in "}, {"type": "image"}, {"type": "text", "text": "parts"}]
+            ),
+            Reply("in parts", "m-2024", "stop", 10, 2),
+        ),
+        (completion("half \ud83d"), Reply("half \ufffd", "m-2024", "stop", 10, 2)),
+        (completion("nul \x00 „ja“ 😀"), Reply("nul \x00 „ja“ 😀", "m-2024", "stop", 10, 2)),
+        (completion("no key: " + KEY), Reply("no key: ***", "m-2024", "stop", 10, 2)),
+    ],
+    ids=["silent", "cut", "bare", "no counts", "refusal", "parts", "half a pair", "NUL", "key"],
+)
+def test_replies_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
+    """Missing counts are 0, half a surrogate pair is U+FFFD, and no key is kept in a reply."""
+    with ScriptedServer(Answer(body=body)) as server:
+        assert _send(server) == reply
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"reasoning_content": "Why not?"},
+        {"reasoning": "Why not?"},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "Why not?"}]},
+        {"content": [{"type": "thinking", "thinking": [{"text": "Why?"}]}, {"type": "text", "text": "fine"}]},
+        {"content": [{"type": "reasoning", "text": "Why not?"}, {"type": "text", "text": "fine"}]},
+    ],
+)
+def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
+    """Reasoning in a field or part of its own is not in the text, and `apart` is true."""
+    with ScriptedServer(Answer(body=completion("fine", message=message))) as server:
+        reply = _send(server)
+    assert (reply.text, reply.apart, reply.has_reasoning) == ("fine", True, True)
+
+
+def test_tool_calls_are_stored_as_json() -> None:
+    """Tool calls are stored as JSON with the server's values."""
+    import json
+
+    with ScriptedServer(Answer(body=completion(None, message={"tool_calls": CALLS}))) as server:
+        assert json.loads(_send(server).tool_calls) == CALLS
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_no_half_of_a_key_is_shown(status: int) -> None:
+    """If a long, invalid body is cut in the error message, no part of the key is shown, wherever the cut is."""
+    for blanks in range(3970, 4001, 5):
+        reason, _ = _failure(Unscored, Answer(status, b"<p>" + b" " * blanks + KEY.encode()), retries=0)
+        assert KEY[:5] not in reason
+
+
+def test_a_key_that_hides_nothing_changes_no_reply() -> None:
+    """A dummy key such as "test", for servers without keys, is not redacted in replies."""
+
+    async def main(url: str) -> Reply:
+        sender = Sender(Client(RemoteServer(url, "test"), timeout_s=5), Limiter(1), 5, 0)
+        return await _closing(sender, sender.send(ASKED))
+
+    with ScriptedServer("the test was the latest") as server:
+        assert asyncio.run(main(server.url)).text == "the test was the latest"
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+def test_what_may_pass_is_tried_again(status: int) -> None:
+    """A temporary error status is retried: after two failures the reply is returned."""
+    failing = Answer(status, error("busy"))
+    with ScriptedServer(failing, failing, "fine") as server:
+        assert _send(server) == REPLY
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("status", [500, 502, 504])
+def test_what_does_not_pass_is_given_up(status: int) -> None:
+    """After the last retry, the request is unscored with the server's answer and the number of attempts."""
+    reason, requests = _failure(Unscored, Answer(status, error("It broke.")), retries=2)
+    assert requests == 3
+    assert reason.startswith(f"the server answered {status}: ")
+    assert "It broke" in reason
+    assert reason.endswith(", 3 times")
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [({"retry-after": "0.3"}, 0.3), ({"retry-after-ms": "250"}, 0.25)]
+)
+def test_a_retry_after_sets_the_time_of_the_next_request(header: dict[str, str], seconds: float) -> None:
+    """No request is sent before the time in `Retry-After`, which does not count as a failed attempt."""
+    refusal = Answer(429, error("slow down"), header)
+    with ScriptedServer(refusal, refusal, "fine") as server:
+        began = time.monotonic()
+        assert _send(server, retries=0) == REPLY
+        assert time.monotonic() - began >= 2 * seconds
+    assert len(server.requests) == 3
+
+
+@pytest.mark.slow
+def test_a_retry_after_of_zero_does_not_lead_to_a_burst() -> None:
+    """`Retry-After: 0` for half a second leads to at most 20 attempts, not to hundreds."""
+    times: list[float] = []
+
+    def busy(_: object) -> Answer | str:
+        times.append(time.monotonic())
+        return Answer(429, error("busy"), {"retry-after": "0"}) if times[-1] < times[0] + 0.5 else "fine"
+
+    with ScriptedServer(busy) as server:
+        assert _send(server) == REPLY
+    assert 2 <= len(server.requests) <= 20
+
+
+def test_all_wait_when_the_limit_is_used_up() -> None:
+    """If the headers of a refusal say that the limit is used up, all requests wait, not only the refused one."""
+    times: list[float] = []
+    used_up = {
+        "retry-after": "0.3",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "1s",
+    }
+
+    def answer(_: object) -> Answer | str:
+        times.append(time.monotonic())
+        return Answer(429, error("slow down"), used_up) if len(times) == 1 else "fine"
+
+    with ScriptedServer(answer) as server:
+        assert _send(server, *[ASKED] * 6, most=1) == [REPLY] * 6
+    assert len(times) == 7
+    assert times[1] - times[0] >= 0.3
+
+
+def test_the_others_continue_when_one_is_refused() -> None:
+    """A refusal without a limit in its headers delays only its own request, which is sent last."""
+    contents: list[str] = []
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        contents.append(body["messages"][-1]["content"])
+        return Answer(429, error("slow down"), {"retry-after": "0.3"}) if len(contents) == 1 else "fine"
+
+    requests = [Request("u", "m", ({"role": "user", "content": str(number)},)) for number in range(6)]
+    with ScriptedServer(answer) as server:
+        assert _send(server, *requests, most=1) == [REPLY] * 6
+    assert contents == ["0", "1", "2", "3", "4", "5", "0"]
+
+
+def test_a_busy_server_is_asked_less_at_once() -> None:
+    """If a server refuses eight requests at once, the number of requests in flight is decreased."""
+    limits: list[float] = []
+
+    async def main() -> list[Reply]:
+        sender = _sender(server.url, most=8)
+
+        def answer(_: object) -> Answer | str:
+            limits.append(sender.limiter.limit)
+            return (
+                Answer(429, error("busy"), delay_s=0.02)
+                if server.in_flight > 4
+                else Answer(body=completion(), delay_s=0.02)
+            )
+
+        async def all_of_them() -> list[Reply]:
+            return await asyncio.gather(*(sender.send(ASKED) for _ in range(24)))
+
+        server.script = [answer]
+        return await _closing(sender, all_of_them())
+
+    with ScriptedServer() as server:
+        server.together = 5
+        replies = asyncio.run(main())
+    assert replies == [REPLY] * 24
+    assert limits[0] == 8
+    assert min(limits) < 6
+    assert len(server.requests) < 24 + 24
+
+
+def test_an_exhausted_limit_in_a_reply_is_heeded() -> None:
+    """If the headers of a reply say that the limit is used up, the next request waits for the reset."""
+    last = Answer(
+        body=completion(),
+        headers={"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300ms"},
+    )
+    with ScriptedServer(last, "fine") as server:
+        began = time.monotonic()
+        assert _send(server, ASKED, ASKED, most=1) == [REPLY, REPLY]
+        assert time.monotonic() - began >= 0.3
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>502 Bad Gateway</html>",
+        b'{"choices": [{"message": {"content": "cut of',
+        b"",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"\xff\xfe",
+        b'{"choices": []}',
+        b'{"choices": null}',
+        b'{"error": {"message": "upstream is down", "code": 502}}',
+        b'{"choices": [{"message": null}]}',
+        b'{"choices": [{"message": {"content": "half a re"}, "finish_reason": "error"}]}',
+        b'{"choices": [{"message": {"content": null}, "finish_reason": null}]}',
+        gzip.compress(b"{}", mtime=0),
+    ],
+)
+def test_a_reply_that_is_none_is_asked_for_again(body: bytes) -> None:
+    """An invalid body is retried and then unscored with a reason; no part of it is used as a reply."""
+    reason, requests = _failure(Unscored, Answer(body=body), retries=1)
+    assert requests == 2
+    assert reason.startswith("the server's reply was not understood (it")
+    assert reason.endswith(", 2 times")
+    with ScriptedServer(Answer(body=body), "fine") as server:
+        assert _send(server) == REPLY
+
+
+def test_a_body_that_is_cut_is_no_server_that_is_not_there() -> None:
+    """A body that breaks off makes the request unscored, not the server unreachable: it has answered."""
+    cut = Answer(body=b'{"choices": [', headers={"content-length": "500", "connection": "close"})
+    reason, requests = _failure(Unscored, cut, retries=1)
+    assert requests == 2
+    assert reason.startswith("the connection broke off: ")
+
+
+@pytest.mark.parametrize("count", [2**70, "many", -1, None, [1], True, float("inf"), float("nan")])
+def test_a_count_of_tokens_that_is_none_does_not_take_the_reply_away(count: Any) -> None:
+    """An invalid token count is read as 0, and the reply, which was paid for, is returned."""
+    body = completion(usage={"prompt_tokens": count, "completion_tokens": 5.0})
+    with ScriptedServer(Answer(body=body)) as server:
+        reply = _send(server)
+    assert (reply.text, reply.tokens_in, reply.tokens_out) == (REPLY.text, 0, 5)
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_hangs_is_given_up() -> None:
+    """A server that does not reply is given up after the timeout of each attempt."""
+    began = time.monotonic()
+    reason, requests = _failure(Unscored, NEVER, timeout_s=0.2, retries=1)
+    assert reason == "no reply in 0.2 s, 2 times"
+    assert requests <= 2  # on a busy machine, an attempt may time out before it is sent
+    assert time.monotonic() - began >= 0.4
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_once_is_asked_again() -> None:
+    """A request that timed out is retried."""
+    with ScriptedServer(NEVER, "fine") as server:
+        assert _send(server, timeout_s=0.5, retries=20) == REPLY
+
+
+def test_a_refused_parameter_is_left_out_from_then_on() -> None:
+    """After one refusal, the parameter is omitted from all requests, and the replies name it."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        return REFUSED_TEMPERATURE if "temperature" in body else "fine"
+
+    async def main() -> list[Reply]:
+        sender = _sender(server.url)
+
+        async def one_after_the_other() -> list[Reply]:
+            return [await sender.send(ASKED) for _ in range(3)]
+
+        return await _closing(sender, one_after_the_other())
+
+    with ScriptedServer(answer) as server:
+        replies = asyncio.run(main())
+    assert [(reply.text, reply.without) for reply in replies] == [("fine", "temperature")] * 3
+    assert ["temperature" in body for body in server.requests] == [True, False, False, False]
+
+
+def test_what_one_model_refuses_another_is_still_sent() -> None:
+    """A parameter that one model refuses is still sent to another model at the same server."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        return REFUSED_TEMPERATURE if body["model"] == "o" and "temperature" in body else "fine"
+
+    other = Request("u", "o", ASKED.messages, ASKED.parameters)
+    with ScriptedServer(answer) as server:
+        replies = _send(server, ASKED, other)
+    assert [reply.without for reply in replies] == ["", "temperature"]
+
+
+def test_max_tokens_is_sent_under_its_other_name() -> None:
+    """If max_tokens is refused, max_completion_tokens is sent instead, and the reply does not mention it."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        if "max_tokens" not in body:
+            return "fine"
+        return Answer(
+            400,
+            error(
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+                "'max_completion_tokens' instead.",
+                param="max_tokens",
+            ),
+        )
+
+    with ScriptedServer(answer) as server:
+        assert _send(server) == REPLY
+    assert server.requests[1] == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Why?"}],
+        "temperature": 0.5,
+        "max_completion_tokens": 16,
+    }
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_server_that_refuses_everything_is_not_asked_for_ever(status: int) -> None:
+    """If the server refuses every parameter, each is omitted once, and then the request is unscored."""
+
+    def answer(body: dict[str, Any]) -> Answer:
+        name = next((name for name in body if name not in {"model", "messages"}), "messages")
+        return Answer(status, {"detail": [{"loc": ["body", name], "type": "extra_forbidden"}]})
+
+    request = replace(ASKED, parameters={"temperature": 0.5, "seed": 1, "top_p": 0.5})
+    with ScriptedServer(answer) as server, pytest.raises(Unscored, match=f"the server answered {status}"):
+        _send(server, request)
+    assert len(server.requests) == 4
+
+
+def test_a_model_that_takes_no_bound_is_not_asked_without() -> None:
+    """If both names of the limit are refused, the request is not sent without one: its cost would be unlimited."""
+
+    def answer(body: dict[str, Any]) -> Answer:
+        name = "max_tokens" if "max_tokens" in body else "max_completion_tokens"
+        return Answer(400, error(f"Unsupported parameter: '{name}'", param=name))
+
+    reason, requests = _failure(Unscored, answer)
+    assert requests == 2
+    assert "max_completion_tokens" in reason
+
+
+def test_a_parameter_that_cannot_be_sent_harms_no_other_request() -> None:
+    """A parameter that cannot be sent fails only its own request, not others to the same model."""
+    slip = replace(ASKED, parameters={"stop": ["\ud83d"]})
+
+    async def main() -> Reply:
+        sender = _sender(server.url)
+
+        async def one_after_the_other() -> Reply:
+            with contextlib.suppress(InputError, Unscored):
+                await sender.send(slip)
+            return await sender.send(ASKED)
+
+        return await _closing(sender, one_after_the_other())
+
+    with ScriptedServer() as server:
+        assert asyncio.run(main()) == REPLY
+
+
+def test_a_refusal_of_the_request_itself_is_final() -> None:
+    """If the server refuses the request itself, it is not retried."""
+    reason, requests = _failure(Unscored, Answer(400, error("Your request was flagged.")))
+    assert requests == 1
+    assert "flagged" in reason
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
+        "the request exceeds the available context size, try increasing it",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+    ],
+)
+def test_a_prompt_that_is_too_long_has_its_own_error(message: str) -> None:
+    """A prompt that is too long raises ContextOverflow, whatever the server's wording, and is not retried."""
+    reason, requests = _failure(
+        ContextOverflow, Answer(400, error(message, param="max_tokens", code="context_length_exceeded"))
+    )
+    assert requests == 1
+    assert reason.startswith("the prompt is longer than m can read")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_wrong_key_ends_it_all(status: int) -> None:
+    """A wrong key raises ServerError after one request, and the message does not show the key."""
+    message, requests = _failure(ServerError, Answer(status, error(f"Incorrect API key provided: {KEY}.")))
+    assert requests == 1
+    assert f"refused the key in OPENAI_API_KEY (status {status})" in message
+    assert KEY not in message
+
+
+def test_an_unknown_model_ends_it_all() -> None:
+    """An unknown model raises ServerError after one request; the message has its name, but no repeated key."""
+    message, requests = _failure(ServerError, Answer(404, error(f"The model m does not exist for {KEY}")))
+    assert requests == 1
+    assert "does not know the model 'm'" in message
+    assert "does not exist for ***" in message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(
+            429,
+            error(
+                "You exceeded your current quota, please check your plan and billing details.",
+                type="insufficient_quota",
+                code="insufficient_quota",
+            ),
+            {"retry-after": "60"},
+        ),
+        Answer(402, error("Insufficient Balance")),
+    ],
+    ids=["429", "402"],
+)
+def test_an_empty_account_ends_it_all(answer: Answer) -> None:
+    """An account without quota raises ServerError after one request, since waiting does not help."""
+    message, requests = _failure(ServerError, answer)
+    assert requests == 1
+    assert "has no quota left" in message
+
+
+def test_a_server_that_is_not_there() -> None:
+    """An unreachable server raises ServerError with its URL and the number of attempts."""
+    with ScriptedServer() as server:
+        pass
+    with pytest.raises(ServerError, match=r"No server answers at http://127\.0\.0\.1:\d+/v1 .*tried 3 times"):
+        _send(server, retries=2)
+
+
+def test_a_server_that_stops_fails_only_its_own_requests() -> None:
+    """If a server that has answered before is unreachable, the request is unscored."""
+
+    async def main() -> None:
+        with ScriptedServer("fine") as server:
+            sender = _sender(server.url, retries=1)
+            assert await sender.send(ASKED) == REPLY
+        with pytest.raises(Unscored, match="no connection"):
+            await _closing(sender, sender.send(ASKED))
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_request_releases_its_slot() -> None:
+    """A request that is cancelled while it is in flight releases its slot."""
+
+    async def main() -> None:
+        sender = _sender(server.url, most=1)
+        task = asyncio.create_task(sender.send(ASKED))
+        await until(lambda: server.requests)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert sender.limiter.in_flight == 0
+        assert await _closing(sender, sender.send(ASKED)) == REPLY
+
+    with ScriptedServer(NEVER, "fine") as server:
+        asyncio.run(main())
+
+
+def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimated tokens are corrected by a reply also if the reply was slow."""
+    monkeypatch.setattr(sender_module, "SLOW_SHARE", 0.0)
+    huge = completion(usage={"prompt_tokens": 100_000, "completion_tokens": 500_000})
+
+    async def main() -> float:
+        sender = _sender(server.url, tpm=60_000)
+        await _closing(sender, sender.send(ASKED))
+        return sender.limiter._next_tokens - time.monotonic()
+
+    with ScriptedServer(Answer(body=huge)) as server:
+        assert asyncio.run(main()) > 400
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        (None, 20_000 + 1),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, 20_000 + 1),
+        ({"prompt_tokens": 5, "completion_tokens": 0}, 5 + 1),
+        ({"prompt_tokens": 0, "completion_tokens": 7}, 20_000 + 7),
+        ({"prompt_tokens": 5, "completion_tokens": 7}, 5 + 7),
+    ],
+)
+def test_tokens_that_are_not_reported_stay_as_expected(
+    monkeypatch: pytest.MonkeyPatch, usage: Any, tokens: int
+) -> None:
+    """Tokens that the server does not report are estimated, so that a limit of tokens per minute holds."""
+    monkeypatch.setattr(sender_module, "prompt_tokens", lambda *_: 20_000)
+
+    async def main() -> float:
+        sender = _sender(server.url, tpm=600)
+        await _closing(sender, sender.send(ASKED))
+        return sender.limiter._next_tokens - time.monotonic()
+
+    with ScriptedServer(Answer(body=completion(usage=usage))) as server:
+        # At 600 tokens per minute, ten tokens take a second.
+        assert asyncio.run(main()) == pytest.approx(tokens / 10, abs=60)
+
+
+class _Bought:
+    """Records the charges of attempts, and the order in which replies are stored and counted."""
+
+    def __init__(self) -> None:
+        self.purchases: list[Charge] = []
+        self.events: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def purchase(self) -> AsyncIterator[Charge]:
+        self.purchases.append(Charge())
+        try:
+            yield self.purchases[-1]
+        finally:
+            self.events.append("counted")
+
+    async def keep(self, reply: Reply) -> Reply:
+        self.events.append(f"kept {reply.text}")
+        return replace(reply, text="as it is kept")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "billed"),
+    [
+        (Answer(500), False),
+        (Answer(503), False),
+        (Answer(429), False),
+        (Answer(400, error("no")), False),
+        (Answer(401), False),
+        (Answer(404, error("no such model")), False),
+        (Answer(body=b"no JSON"), True),
+        (NEVER, True),
+        (Answer(body=b"", headers={"content-length": "99", "connection": "close"}), True),
+    ],
+    ids=["500", "503", "429", "400", "401", "404", "garbled", "slow", "dropped"],
+)
+def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> None:  # noqa: FBT001 - a column
+    """An attempt counts as billed if the server may have answered it, but not after a refusal or error status."""
+    bought = _Bought()
+
+    async def main() -> None:
+        sender = _sender(server.url, retries=0, timeout_s=0.5)
+        sender.patience_s = 0.0
+        sent = _closing(sender, sender.send(ASKED, reserve=bought.purchase))
+        await asyncio.gather(sent, return_exceptions=True)
+
+    def hanging_up(_: dict[str, Any]) -> Answer:
+        if "content-length" in answer.headers:
+            raise ConnectionError
+        return answer
+
+    with ScriptedServer(hanging_up) as server:
+        asyncio.run(main())
+    assert {purchase.billed for purchase in bought.purchases} == {billed}
+
+
+def test_a_server_that_is_not_there_bills_nothing() -> None:
+    """An attempt that does not reach the server is not billed."""
+    bought = _Bought()
+
+    async def main() -> None:
+        sender = _sender("http://127.0.0.1:9/v1", retries=0)
+        with pytest.raises(ServerError):
+            await _closing(sender, sender.send(ASKED, reserve=bought.purchase))
+
+    asyncio.run(main())
+    assert [purchase.billed for purchase in bought.purchases] == [False]
+
+
+def test_a_cancelled_call_is_billed() -> None:
+    """A request that is cancelled in flight is billed, since it may have been answered; a waiting request is not."""
+    bought = _Bought()
+
+    async def main() -> None:
+        sender = _sender(server.url, most=1)
+        tasks = [asyncio.create_task(sender.send(ASKED, reserve=bought.purchase)) for _ in range(2)]
+        await until(lambda: server.requests)
+        for task in tasks:
+            task.cancel()
+        await _closing(sender, asyncio.gather(*tasks, return_exceptions=True))
+
+    with ScriptedServer(NEVER) as server:
+        asyncio.run(main())
+    assert [purchase.billed for purchase in bought.purchases] == [True]
+
+
+def test_a_reply_is_cached_before_it_is_counted() -> None:
+    """A reply is stored before it is counted and before its slot is released for another request."""
+    bought = _Bought()
+    slots: list[int] = []
+
+    async def main() -> Reply:
+        sender = _sender(server.url, most=1)
+
+        async def keep(reply: Reply) -> Reply:
+            slots.append(sender.limiter.in_flight)
+            return await bought.keep(reply)
+
+        return await _closing(sender, sender.send(ASKED, reserve=bought.purchase, keep=keep))
+
+    with ScriptedServer("fine") as server:
+        assert asyncio.run(main()).text == "as it is kept"
+    assert bought.events == ["kept fine", "counted"]
+    assert slots == [1]
+
+
+def test_a_body_that_is_not_utf_8_is_no_reply() -> None:
+    """A body that is not UTF-8 is retried, since a lost character would be cached permanently."""
+    broken = json.dumps(completion("caf\xe9"), ensure_ascii=False)
+    with ScriptedServer(
+        Answer(body=broken.encode("latin-1")), Answer(body=broken.encode("utf-8-sig"))
+    ) as server:
+        assert _send(server).text == "caf\xe9"
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request("u", "m", ({"role": "user", "content": "half \ud83d"},)),
+        Request("u", "m", ({"role": "user", "content": "x"},), {"stop": ["\ud83d"]}),
+    ],
+    ids=["message", "parameter"],
+)
+def test_a_prompt_that_utf_8_cannot_encode_does_not_crash(request_: Request) -> None:
+    """Half a surrogate pair in a request is sent as U+FFFD, or the request is unscored."""
+    with ScriptedServer() as server:
+        try:
+            assert _send(server, request_) == REPLY
+        except (Unscored, RagevalError):
+            assert not server.requests
+
+
+@pytest.mark.parametrize("parameters", [{"top_k": 5}, {"extra_body": {"top_k": 5}}])
+def test_a_parameter_that_only_some_servers_know_is_sent(parameters: dict[str, Any]) -> None:
+    """A parameter that is unknown to the client library is sent unchanged."""
+    with ScriptedServer() as server:
+        assert _send(server, Request("u", "m", ASKED.messages, parameters)) == REPLY
+    assert server.requests[0]["top_k"] == 5

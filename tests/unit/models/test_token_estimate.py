@@ -1,0 +1,149 @@
+"""The estimated number of a text's tokens: its accuracy and its bounds."""
+
+import base64
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_rageval.models.budget import FRAME_TOKENS, REPLY_TOKENS, count_tokens, prompt_tokens
+
+# Short texts: a run of forty letters and digits is counted by another rule.
+WORDS = st.text(st.sampled_from("abcxyzABC019 \n\t.,;:!-=_'\"(){}äßñđếбв中文あ한ไ😀’–"), max_size=30)
+
+
+def test_an_empty_text_has_none() -> None:
+    """An empty text has no tokens, not even for framing."""
+    assert count_tokens("") == 0
+
+
+@pytest.mark.parametrize("text", [" ", "\n", "\x00", "\x7f", "a", "é", "ế", "\u200b", "\ud800", "\U0010ffff"])
+def test_any_other_text_has_at_least_one(text: str) -> None:
+    """A text of any single character, even half of a surrogate pair, has at least one token."""
+    assert count_tokens(text) >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "minimum", "maximum"),
+    [
+        ("The cat sat on the mat.", 7, 7),
+        ("Hello world, how are you?", 7, 8),
+        ("internationalization", 2, 4),
+        ("getUserNameFromHTTPRequest", 6, 9),
+        ("1234567890", 4, 10),
+        ("    return self._value\n", 5, 8),
+        ('{"id": 17, "name": "Ada"}', 11, 16),
+        ("=" * 80, 1, 6),
+        ("\n" * 20, 1, 3),
+        (" " * 200, 1, 13),
+        ("a" * 500, 60, 130),
+        ("Привет, мир!", 4, 8),
+        ("自然语言处理很有趣。", 6, 14),
+        ("สวัสดีชาวโลก", 4, 12),
+        ("नमस्ते दुनिया", 4, 12),
+        ("👍🏽🎉", 3, 6),
+    ],
+)
+def test_a_text_has_about_as_many_as_tokenizers_say(text: str, minimum: int, maximum: int) -> None:
+    """The estimate is within a range around the counts of the tokenizers of Gemma 3 and o200k."""
+    assert minimum <= count_tokens(text) <= maximum
+
+
+@pytest.mark.parametrize("size", [30, 300, 3000])
+def test_base64_has_a_token_for_each_one_or_two_characters(size: int) -> None:
+    """Base64 has 0.6 to 0.9 tokens per character, since no vocabulary contains its pieces."""
+    text = base64.b64encode(random.Random(size).randbytes(size)).decode().rstrip("=")
+    assert 0.6 * len(text) <= count_tokens(text) <= 0.9 * len(text)
+
+
+def test_a_hash_in_hexadecimal_is_no_word() -> None:
+    """A hexadecimal hash is not counted as a word, and its count does not depend on the text around it."""
+    text = random.Random(0).randbytes(32).hex()
+    assert 32 <= count_tokens(text) <= 64
+    assert count_tokens(f"sha256 ({text}).") == count_tokens("sha256 ().") + count_tokens(text)
+
+
+def test_a_long_word_is_none() -> None:
+    """A long word of letters only is counted as a word, not like base64 or a hash."""
+    assert count_tokens("pneumonoultramicroscopicsilicovolcanoconiosis") <= 15
+
+
+@given(st.text())
+def test_it_is_never_negative_nor_beyond_two_a_character(text: str) -> None:
+    """The estimate is at least 1 for a text that is not empty, and at most two tokens per character."""
+    assert bool(text) <= count_tokens(text) <= max(1, 2 * len(text))
+
+
+@given(WORDS, WORDS)
+def test_texts_cost_together_what_they_cost_apart(left: str, right: str) -> None:
+    """Two texts on separate lines have about as many tokens together as apart: the difference is at most 3.
+
+    It is larger for a run of letters and digits, which is counted by another rule.
+    """
+    apart = count_tokens(left) + count_tokens(right)
+    together = count_tokens(f"{left}\n{right}")
+    assert apart - 3 <= together <= apart + 3
+
+
+@given(WORDS, WORDS)
+def test_more_text_costs_no_less(left: str, right: str) -> None:
+    """Appending a text does not reduce the estimate, except by one token where the texts meet."""
+    assert count_tokens(left + right) >= count_tokens(left) - 1
+
+
+def test_a_text_repeated_costs_as_often() -> None:
+    """A text that is repeated 100 times has about 100 times the tokens."""
+    text = "The cat, aged 12, sat on Müller’s mat. "
+    single, repeated = count_tokens(text), count_tokens(text * 100)
+    assert repeated == pytest.approx(100 * single, rel=0.05)
+
+
+def test_a_prompt_has_its_contents_and_their_framing() -> None:
+    """A prompt has the tokens of its contents, `FRAME_TOKENS` per message, and `REPLY_TOKENS` once."""
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    contents = count_tokens("Be brief.") + count_tokens("Why?")
+    assert prompt_tokens(messages) == contents + 2 * FRAME_TOKENS + REPLY_TOKENS
+
+
+def test_without_messages_there_is_no_prompt() -> None:
+    """A prompt without messages has no tokens, not even `REPLY_TOKENS`."""
+    assert prompt_tokens([]) == 0
+
+
+@pytest.mark.parametrize("content", [None, "", [], [{"type": "image_url", "image_url": {"url": "data:"}}], 7])
+def test_a_message_without_text_has_its_framing(content: object) -> None:
+    """Content without text, such as an image, adds no tokens to the framing."""
+    assert prompt_tokens([{"role": "user", "content": content}]) == FRAME_TOKENS + REPLY_TOKENS
+    assert prompt_tokens([{"role": "assistant"}]) == FRAME_TOKENS + REPLY_TOKENS
+
+
+def test_a_content_in_parts_has_the_tokens_of_all() -> None:
+    """Content in several text parts has the tokens of the joined text."""
+    parts = [
+        {"type": "text", "text": "What is"},
+        {"type": "image_url"},
+        {"type": "text", "text": " this?"},
+        "Say.",
+    ]
+    whole = prompt_tokens([{"role": "user", "content": "What is this?Say."}])
+    assert prompt_tokens([{"role": "user", "content": parts}]) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text", ["The cat, aged 12, sat on the mat. ", "Tất cả mọi người đều ", "9" * 39, "a" * 99]
+)
+def test_a_megabyte_is_counted_in_a_moment(text: str) -> None:
+    """Ten times the text takes about ten times as long; backtracking would take a hundred times as long."""
+
+    def fastest(size: int) -> float:
+        long, times = text * (size // len(text)), []
+        for _ in range(3):
+            start = time.process_time()
+            count_tokens(long)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert fastest(1_000_000) < 40 * fastest(100_000)

@@ -1,0 +1,57 @@
+"""How the commands format sizes, counts, texts and tables."""
+
+import pytest
+
+from pytest_rageval.run.console import format_bytes, format_count, format_table, to_one_line
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (4096, "4.1 kB"),
+        (2_500_000, "2.5 MB"),
+        (3e9, "3.0 GB"),
+        (4e12, "4000.0 GB"),
+    ],
+)
+def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
+    """Sizes are formatted with units that are powers of 1000."""
+    assert format_bytes(number) == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "shown"),
+    [
+        (1, "reply", "1 reply"),
+        (0, "reply", "0 replies"),
+        (5000, "entry", "5,000 entries"),
+        (2, "fault", "2 faults"),
+    ],
+)
+def test_numbers_of_things_are_english(number: int, noun: str, shown: str) -> None:
+    """The noun after a count is singular for 1, otherwise plural."""
+    assert format_count(number, noun) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("modèle 大", "modèle 大"),
+        ("a\nb\x1b[0m", "a\\nb\\u001b[0m"),
+        ("\ud83d", "\\ud83d"),
+        (b"\xff", "b'\\xff'"),
+    ],
+)
+def test_a_text_is_shown_on_one_line(text: str | bytes, shown: str) -> None:
+    """Control characters and invalid characters are escaped; letters of all scripts are not."""
+    assert to_one_line(text) == shown
+
+
+def test_columns_are_as_wide_as_what_is_in_them() -> None:
+    """Columns are as wide as their longest cell; text is left-aligned, numbers are right-aligned."""
+    assert format_table(["name", "n"], [["a", "1,000"], ["long name", "1"]]) == (
+        "name           n\na          1,000\nlong name      1"
+    )

@@ -1,0 +1,83 @@
+"""How commands use stores that conftest.py and plugins register."""
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.lib.secret import StoreURL
+from pytest_rageval.models.stores import STORES
+from pytest_rageval.run import plugin_stores
+from pytest_rageval.run.command_session import registry_for
+from pytest_rageval.run.plugin_stores import stores_for
+
+TEAM = StoreURL.parse("team://host")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a temporary folder, without installed plugins."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [])
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "conftest", raising=False)
+    return tmp_path
+
+
+def _write(folder: Path, body: str) -> None:
+    text = f"def pytest_rageval_register(registry):\n    {body}\n"
+    (folder / "conftest.py").write_text(text, encoding="utf-8")
+
+
+def test_nothing_is_imported_for_a_built_in_store(folder: Path) -> None:
+    """For a folder or a built-in store, conftest.py is not imported."""
+    (folder / "conftest.py").write_text("raise RuntimeError\n", encoding="utf-8")
+    for place in (folder, StoreURL.parse("redis://host/0")):
+        assert stores_for(place) == STORES
+        assert registry_for(place).stores == STORES
+
+
+def test_the_conftest_of_the_folder_is_loaded(folder: Path) -> None:
+    _write(folder, "registry.add_store('team', print)")
+    assert stores_for(TEAM)["team"] is print
+    assert registry_for(TEAM).stores["team"] is print
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_a_conftest_the_built_in_stores_are_known() -> None:
+    assert stores_for(TEAM) == STORES
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("1 / 0", r"pytest_rageval_register of .*conftest.py fails: ZeroDivisionError: .*\(conftest.py:2\)"),
+        ("registry.add_store('redis', print)", "There is a store 'redis' already"),
+        ("pass\nimport nowhere", r"conftest.py cannot be imported, .*: ModuleNotFoundError: .*nowhere"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_its_line(folder: Path, body: str, message: str) -> None:
+    """If conftest.py fails, the error names the file and line, not the URL scheme."""
+    _write(folder, body)
+    with pytest.raises(InputError, match=message):
+        stores_for(TEAM)
+
+
+@pytest.mark.parametrize(
+    ("requires", "known"), [(["redis", "pytest_rageval>=0.1"], True), (["pytest"], False)]
+)
+def test_a_plugin_is_asked_that_requires_this_package(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, requires: list[str], *, known: bool
+) -> None:
+    """A plugin is imported only if its distribution requires pytest-rageval."""
+    (folder / "team_store.py").write_text(
+        "def pytest_rageval_register(registry): registry.add_store('team', print)\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(folder)
+    point = EntryPoint("team", "team_store", "pytest11")
+    plugin = SimpleNamespace(name="team", load=point.load, dist=SimpleNamespace(requires=requires))
+    monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [plugin])
+    assert ("team" in stores_for(TEAM)) == known

@@ -1,0 +1,164 @@
+"""`World`: a scripted retriever, generator and judge in memory, for the tests of evaluations."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pytest_rageval.answers.judge.protocol import JudgeVerdict, Preference, Rating
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Document, Example, Gold
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.retrievers import adapt_retriever
+from pytest_rageval.run.registry import resolve
+from pytest_rageval.scores.pipeline import Pipeline, ScoreRequest
+
+
+class World:
+    """The retriever, the generator and the judge of a pipeline, with scripted results and counts of their calls.
+
+    A result that is an exception is raised. Passages in keys are their texts, joined by "|".
+
+    Attributes:
+        rankings: the texts of the retrieved passages, by question; default: none.
+        answers: the answer, by the passages of the prompt; a tuple has one answer per sample. Default: the first
+            passage, or an abstention without passages.
+        cited: the answer with citations, by the passages of the prompt; default: an abstention.
+        explained: the long answer, by the passages of the prompt; default: an abstention.
+        better: the judge's preference, by question: the text of the better answer, or its position, 1 or 2; 0 for
+            neither.
+        verdicts: the verdict of the comparator, by prediction; default: 1 if it equals a reference, else 0.
+        grades: the grade of the judge, by prediction.
+        relevance: the judge's verdict on a passage, by its text; default: 0.
+        enough: the judge's verdict whether passages are sufficient, by the passages; default: 0.
+        ratings: the judge's rating, by criterion, rated texts, and texts that they are compared with.
+        nuggets: the judge's labels of the nuggets, by the text of the passage or the answer; default: zeros.
+        asked: the number of calls, by method and arguments, such as ("retrieve", question, k).
+        run: a pipeline with default settings.
+    """
+
+    def __init__(self, loop: BackgroundEventLoop) -> None:
+        self.loop = loop
+        self.rankings: dict[str, list[str]] = {}
+        self.answers: dict[str, str | tuple[str, ...] | Exception] = {}
+        self.cited: dict[str, str] = {}
+        self.explained: dict[str, str] = {}
+        self.better: dict[str, str | int] = {}
+        self.verdicts: dict[str, float | Exception] = {}
+        self.grades: dict[str, float] = {}
+        self.relevance: dict[str, float] = {}
+        self.enough: dict[str, float | Exception] = {}
+        self.ratings: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rating | Exception] = {}
+        self.nuggets: dict[str, tuple[float, ...] | Exception] = {}
+        self.asked: Counter[tuple[str, ...]] = Counter()
+        self.run = self.make_pipeline()
+
+    def make_pipeline(self, **settings: object) -> Pipeline:
+        """Return a pipeline with these settings."""
+        return Pipeline(adapt_retriever(self.retrieve, self.loop), self, self, **settings)
+
+    def retrieve(self, question: str, k: int) -> list[str]:
+        """Retrieve, as the user's retriever."""
+        self.asked["retrieve", question, str(k)] += 1
+        return self.rankings.get(question, [])[:k]
+
+    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return the answer, as the generator."""
+        texts = "|".join(passage.text for passage in passages)
+        self.asked["generate", question, texts, str(sample)] += 1
+        answer = self.answers.get(texts, passages[0].text if passages else "no answer in the documents")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer[sample] if isinstance(answer, tuple) else answer
+
+    def answers_nowait(self, *_: object) -> None:
+        """Return None: no answer is cached."""
+
+    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return all answers with citations, as the generator."""
+        shown = "|".join(passage.text for passage in passages)
+        self.asked["cite", question, shown, str(sample)] += 1
+        return self.cited.get(shown, "no answer in the documents")
+
+    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return the long answer, as the generator."""
+        shown = "|".join(passage.text for passage in passages)
+        self.asked["explain", question, shown, str(sample)] += 1
+        return self.explained.get(shown, "no answer in the documents")
+
+    async def prefer(self, question: str, first: str, second: str) -> Preference:
+        """Return the preference between two answers, as the judge."""
+        self.asked["prefer", question, first, second] += 1
+        better = self.better[question]
+        place = better if isinstance(better, int) else [first, second].index(better) + 1
+        return Preference(place, f"Answer {place} it is.")
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Return the verdict on an answer, as the comparator."""
+        self.asked["compare", question, *references, prediction] += 1
+        verdict = self.verdicts.get(prediction, float(prediction in references))
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
+
+    async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Return the grade of an answer, as the judge."""
+        self.asked["grade", question, *references, prediction] += 1
+        return self.grades[prediction]
+
+    async def relevant(self, question: str, passage: str) -> float:
+        """Return the verdict on the relevance of a passage, as the judge."""
+        self.asked["relevant", question, passage] += 1
+        return self.relevance.get(passage, 0.0)
+
+    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
+        """Return the verdict whether passages are sufficient, as the judge."""
+        shown = "|".join(passages)
+        self.asked["sufficient", question, shown] += 1
+        verdict = self.enough.get(shown, 0.0)
+        if isinstance(verdict, Exception):
+            raise verdict
+        return JudgeVerdict(verdict, f"It reads {shown}.")
+
+    async def rate(
+        self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
+    ) -> Rating:
+        """Return the rating of texts, as the judge."""
+        self.asked["rate", criterion, question, *rated, *against] += 1
+        rating = self.ratings[criterion, tuple(rated), tuple(against)]
+        if isinstance(rating, Exception):
+            raise rating
+        return rating
+
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
+        """Return the labels of nuggets, as the judge."""
+        self.asked["support", question, *nuggets, passage] += 1
+        labels = self.nuggets.get(passage, (0.0,) * len(nuggets))
+        if isinstance(labels, Exception):
+            raise labels
+        return labels
+
+    def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
+        """Compute a score for these examples; return the outcomes."""
+        resolved, score = resolve(ScoreRequest(spec, **words))
+        return self.loop.run(score.evaluate(self.run, examples, resolved))
+
+    def call_count(self, method: str) -> int:
+        """Return the number of calls of a method, such as "generate"."""
+        return sum(count for call, count in self.asked.items() if call[0] == method)
+
+
+@pytest.fixture
+def world(loop: BackgroundEventLoop) -> World:
+    """Return a `World` without scripted results."""
+    return World(loop)
+
+
+@pytest.fixture
+def example() -> Callable[..., Example]:
+    """Return a function that creates an example from its question, the texts of its gold passages, and other fields."""
+
+    def make(question: str, *gold: str, **fields: object) -> Example:
+        return Example(question, question, gold=tuple(Gold(text=text) for text in gold), **fields)
+
+    return make

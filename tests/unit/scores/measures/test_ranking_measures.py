@@ -1,0 +1,96 @@
+"""The ranking measures, on numbers that can be checked by hand."""
+
+from math import log2
+
+import numpy as np
+import pytest
+
+from pytest_rageval.scores.measures.ranking import MEASURES
+
+
+def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
+    return float(MEASURES[name](np.array([labels], float), np.array([ideal], float), k)[0])
+
+
+# The documents at ranks 1 and 3 are relevant; one more relevant document was not retrieved.
+LABELS, IDEAL = [1, 0, 1, 0, 0], [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "expected"),
+    [
+        ("precision", 1, 1.0),
+        ("precision", 3, 2 / 3),
+        ("precision", 5, 2 / 5),
+        ("precision", 10, 2 / 10),
+        ("recall", 1, 1 / 3),
+        ("recall", 3, 2 / 3),
+        ("recall", 10, 2 / 3),
+        ("f1", 3, 2 / 3),
+        ("f1", 5, 2 * 0.4 * (2 / 3) / (0.4 + 2 / 3)),
+        ("map", 1, 1 / 3),
+        ("map", 5, (1 / 1 + 2 / 3) / 3),
+        ("mrr", 5, 1.0),
+        ("ndcg", 1, 1.0),
+        ("ndcg", 2, 1 / (1 + 1 / log2(3))),
+        ("ndcg", 5, (1 + 1 / 2) / (1 + 1 / log2(3) + 1 / 2)),
+        ("hit", 1, 1.0),
+    ],
+)
+def test_a_worked_example(name: str, k: int, expected: float) -> None:
+    """Two of three relevant documents are retrieved, at ranks 1 and 3."""
+    assert _score(name, LABELS, IDEAL, k) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "expected"),
+    [("mrr", 1, 0.0), ("mrr", 2, 0.0), ("mrr", 3, 1 / 3), ("hit", 2, 0.0), ("hit", 3, 1.0), ("f1", 2, 0.0)],
+)
+def test_the_first_relevant_document_at_rank_3(name: str, k: int, expected: float) -> None:
+    """Documents after the cut-off do not count."""
+    assert _score(name, [0, 0, 1], [1], k) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("precision", 1.0),
+        ("recall", 1.0),
+        ("map", 1.0),
+        ("hit", 1.0),
+        ("mrr", 1.0),
+        ("ndcg", (1 + 3 / log2(3)) / (3 + 1 / log2(3))),
+    ],
+)
+def test_a_grade_above_1_is_relevant_and_gains_more_in_ndcg_alone(name: str, expected: float) -> None:
+    """Only NDCG is below 1 if documents of grades 1 and 3 are retrieved in the wrong order."""
+    assert _score(name, [1, 3], [3, 1], 2) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("precision", 0.3), ("hit", 0.5), ("recall", 0.6 / 1.1)])
+def test_labels_between_0_and_1_count_in_part(name: str, expected: float) -> None:
+    """P is the mean label of the top k, Hit the highest."""
+    assert _score(name, [0.5, 0.1], [0.5, 0.5, 0.1], 2) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("labels", [[], [0, 0, 0]])
+def test_nothing_relevant_retrieved_scores_0(name: str, labels: list[float]) -> None:
+    """A ranking that is empty or has no relevant document scores 0 without an error."""
+    assert _score(name, labels, [1, 1], 3) == 0.0
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_queries_do_not_touch_each_other(name: str) -> None:
+    """The values for several rows at once equal those for single rows."""
+    labels = np.array([[1, 0, 2], [0, 0, 0], [0, 1, 0]], float)
+    ideal = np.array([[2, 1, 1], [1, 0, 0], [1, 0, 0]], float)
+    together = MEASURES[name](labels, ideal, 2).tolist()
+    alone = [MEASURES[name](labels[i : i + 1], ideal[i : i + 1], 2).item() for i in range(3)]
+    assert together == alone
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_no_queries_give_no_scores(name: str) -> None:
+    """Without rows, the result is an empty array."""
+    assert MEASURES[name](np.zeros((0, 5)), np.zeros((0, 1)), 5).shape == (0,)

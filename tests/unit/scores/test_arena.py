@@ -1,0 +1,271 @@
+"""Arena scores: the judge compares the long answer with the long-form reference in pairs."""
+
+from collections import Counter
+
+import pytest
+
+from pytest_rageval.answers.judge.protocol import Preference
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.outcome import Places, Score
+from pytest_rageval.run.registry import resolve
+from pytest_rageval.scores.arena import (
+    MIN_RESULT,
+    answer_first_ids,
+    battles_per_pair,
+    draw_questions,
+    run_battles,
+)
+from pytest_rageval.scores.pipeline import ScoreRequest
+
+ABSTENTION = "I couldn't find an answer."
+
+
+def _examples(world, **fought: tuple[str, str, str | int]) -> list[Example]:
+    """Return examples, given (the system's answer, the reference, the preference as in `World.better`) by id."""
+    for name, (answer, _, better) in fought.items():
+        world.rankings[name] = [f"passage of {name}"]
+        world.explained[f"passage of {name}"] = answer
+        world.better[name] = better
+    return [
+        Example(name, name, reference=reference, tags={"domain": name[0]})
+        for name, (_, reference, _) in fought.items()
+    ]
+
+
+def _worked(world) -> list[Example]:
+    return _examples(
+        world,
+        a1=("right", "wrong", "right"),
+        a2=("wrong", "right", "right"),
+        b1=("alike", "like it", 0),
+        b2=(ABSTENTION, "right", "never asked"),
+        b3=(ABSTENTION, "no answer in the documents", "never asked"),
+        b4=("right", ABSTENTION, "never asked"),
+    )
+
+
+def test_a_worked_example(world) -> None:
+    """Six battles have two wins and two ties: domain a has one win in two, domain b one win and two ties in four."""
+    examples = _worked(world)
+    wins, wins_and_ties = (world.evaluate(f"arena.{part}@3", *examples) for part in ("win", "win_tie"))
+    assert [outcome.value for outcome in wins] == [1, 0, 0, 0, 0, 1]
+    assert [outcome.value for outcome in wins_and_ties] == [1, 0, 1, 0, 1, 1]
+    for outcomes, pooled, by_domain in (
+        (wins, 2 / 6, (1 / 2, 1 / 4)),
+        (wins_and_ties, 4 / 6, (1 / 2, 3 / 4)),
+    ):
+        score = Score("arena", outcomes)
+        assert score == pytest.approx(pooled)
+        assert (score.where(domain="a"), score.where(domain="b")) == by_domain
+        assert dict(score.counts) == {"wins": 2, "ties": 2, "losses": 2, "no_answer": 2}
+
+
+def test_battles_are_fought_once_for_both_scores(world) -> None:
+    """Both scores share one judge request per battle.
+
+    A battle with an abstention is decided by rule, without a request.
+    """
+    for part in MIN_RESULT:
+        world.evaluate(f"arena.{part}@3", *_worked(world))
+    assert sorted(question for what, question, *_ in world.asked if what == "prefer") == ["a1", "a2", "b1"]
+    assert (world.call_count("explain"), world.call_count("prefer"), world.call_count("generate")) == (
+        6,
+        3,
+        0,
+    )
+
+
+def test_without_a_long_form_reference_an_example_is_unscored_and_costs_nothing(world, example) -> None:
+    """An example that has only short answers is unscored, and no request is sent."""
+    (outcome,) = world.evaluate("arena.win@3", example("one", answers=("Reno",)))
+    assert (outcome.value, outcome.unscored) == (None, "no long-form reference")
+    assert not world.asked
+
+
+def test_a_battle_without_a_verdict_is_unscored(world, monkeypatch) -> None:
+    """If the judge gives no verdict, the battle is neither a loss nor a tie: it is unscored with the judge's reason."""
+
+    async def unread(*_: object) -> Preference:
+        raise Unscored("not one rating")
+
+    monkeypatch.setattr(world, "prefer", unread)
+    (outcome,) = world.evaluate("arena.win_tie@3", *_examples(world, a1=("right", "wrong", 1)))
+    assert (outcome.value, outcome.unscored) == (None, "not one rating")
+
+
+def test_the_evidence_shows_both_answers_and_the_place(world) -> None:
+    """The evidence has both answers, the passages, the position of the answer, and the judge's reasons."""
+    (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("right", "wrong", "right")))
+    evidence = outcome.evidence
+    assert (evidence.answer, evidence.expected) == ("right", ("wrong",))
+    assert [document.text for document in evidence.ranking] == ["passage of a1"]
+    assert evidence.places == Places(first=1.0)
+    assert evidence.explanation == "(read as answer 1) Answer 1 it is."
+
+
+def test_in_both_orders_each_has_its_reasons(world) -> None:
+    """With both orders, the explanation has the judge's reasons for each order and the position of the answer in it."""
+    world.run = world.make_pipeline(both_orders=True)
+    (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("right", "wrong", "right")))
+    explanation = "(read as answer 1) Answer 1 it is. (read as answer 2) Answer 2 it is."
+    assert outcome.evidence.explanation == explanation
+
+
+def test_without_a_judge_there_are_no_reasons(world) -> None:
+    """An abstention loses by rule, without a judge request, so its explanation is empty."""
+    (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=(ABSTENTION, "right", "never asked")))
+    assert outcome.evidence.explanation == ""
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_each_place_has_half_of_the_examples(n: int, seed: int) -> None:
+    """Exactly half of the answers come first, for any seed and set order; for an odd number, one more comes first."""
+    ids = [f"q{number}" for number in range(n)]
+    leading = answer_first_ids(ids, seed)
+    assert len(leading) == (n + 1) // 2
+    assert leading == answer_first_ids(ids[::-1], seed)
+
+
+def test_the_seed_decides_who_leads() -> None:
+    """Different seeds put different halves of the answers first."""
+    ids = [f"q{number}" for number in range(40)]
+    assert len({answer_first_ids(ids, seed) for seed in range(5)}) == 5
+
+
+def test_one_more_example_moves_at_most_one_other() -> None:
+    """Adding an example changes the order of at most one other example, so that cached replies stay valid."""
+    ids = [f"q{number}" for number in range(41)]
+    for n in range(1, 41):
+        before, after = answer_first_ids(ids[:n], 3), answer_first_ids(ids[: n + 1], 3)
+        assert len(before ^ (after - {ids[n]})) <= 1
+
+
+def test_a_judge_of_the_first_place_gives_half_to_each(world) -> None:
+    """A judge that always prefers the first position gives a win rate of 0.5, because the positions are balanced."""
+    fought = {f"q{n}": ("one", "other", 1) for n in range(10)}
+    outcomes = world.evaluate("arena.win@3", *_examples(world, **fought))
+    assert Score("arena.win@3", outcomes) == 0.5
+    assert {outcome.evidence.places for outcome in outcomes} == {Places(first=1.0), Places(second=0.0)}
+
+
+@pytest.mark.parametrize(
+    ("better", "places", "win", "win_tie"),
+    [
+        ("answer", Places(1.0, 1.0), 1.0, 1.0),
+        ("reference", Places(0.0, 0.0), 0.0, 0.0),
+        (0, Places(0.5, 0.5), 0.0, 1.0),
+        (1, Places(1.0, 0.0), 0.0, 1.0),
+        (2, Places(0.0, 1.0), 0.0, 1.0),
+    ],
+)
+def test_in_both_orders_a_verdict_that_changes_is_a_tie(
+    world, better: str | int, places: Places, win: float, win_tie: float
+) -> None:
+    """With both orders, two requests are sent per example, and a judge that prefers one position yields a tie."""
+    world.run = world.make_pipeline(both_orders=True)
+    examples = _examples(world, a1=("answer", "reference", better))
+    (won,), (not_lost,) = (world.evaluate(f"arena.{part}@3", *examples) for part in ("win", "win_tie"))
+    assert (won.value, not_lost.value, won.evidence.places) == (win, win_tie, places)
+    assert {tuple(asked[2:]) for asked in world.asked if asked[0] == "prefer"} == {
+        ("answer", "reference"),
+        ("reference", "answer"),
+    }
+
+
+def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
+    """With both orders, a win in one order and a tie in the other is a tie."""
+
+    async def prefer(_question: str, first: str, _second: str) -> Preference:
+        return Preference(1 if first == "answer" else 0)
+
+    world.run = world.make_pipeline(both_orders=True)
+    monkeypatch.setattr(world, "prefer", prefer)
+    (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("answer", "reference", 0)))
+    assert (outcome.value, outcome.evidence.counts["ties"], outcome.evidence.places) == (0.0, 1, (1.0, 0.5))
+
+
+def test_what_the_score_depends_on(world, monkeypatch) -> None:
+    """The fingerprint has the generator's and the judge's prompt, `both_orders`, and the seed if one order is used."""
+    monkeypatch.setattr(
+        world, "identity", lambda method: {"": "m", f"prompt to {method}": method}, raising=False
+    )
+    resolved, score = resolve(ScoreRequest("arena.win@3"))
+    one_order = score.fingerprint(world.make_pipeline(seed=7), resolved, package="0")
+    assert one_order["generator prompt to explain"] == "explain"
+    assert one_order["judge prompt to prefer"] == "prefer"
+    assert (one_order["seed"], one_order["both_orders"]) == (7, False)
+    assert "generator prompt to generate" not in one_order
+    assert "comparator" not in one_order
+    two_orders = score.fingerprint(world.make_pipeline(seed=7, both_orders=True), resolved, package="0")
+    assert two_orders["both_orders"] is True
+    assert "seed" not in two_orders
+
+
+@pytest.mark.parametrize(("n", "counts"), [(55, {1}), (56, {1, 2}), (3, {0, 1}), (7700, {140})])
+def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
+    """Battles are spread over all pairs with counts that differ by at most 1.
+
+    A larger number lowers the count of no pair.
+    """
+    systems = [f"s{number:02}" for number in range(11)]
+    shares = battles_per_pair(systems, n, 0)
+    assert (len(shares), sum(shares.values()), set(shares.values())) == (55, n, counts)
+    assert shares == battles_per_pair(systems[::-1] + systems, n, 0)
+    more = battles_per_pair(systems, n + 1, 0)
+    assert all(more[pair] >= count for pair, count in shares.items())
+
+
+def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
+    """Every prefix of a draw has equally many questions per domain (±1), until a domain is exhausted.
+
+    The position of the answer alternates within a domain, and the order of the set does not change the draw.
+    """
+    examples = [Example(f"{domain}{n}", "?", tags={"domain": domain}) for domain in "abc" for n in range(6)]
+    examples = [example for example in examples if example.id not in {"c2", "c3", "c4", "c5"}]
+    order = draw_questions(examples, 0)
+    assert order == draw_questions(examples[::-1], 0) != draw_questions(examples, 1)
+    for n in range(1, 7):
+        seen = Counter(example.id[0] for example, _ in order[:n])
+        assert max(seen.values()) - min(seen[domain] for domain in "abc") <= 1
+    assert [example.id[0] for example, _ in order[:8]] == list("abcabcab")
+    for domain in "abc":
+        leading = [first for example, first in order if example.id[0] == domain]
+        assert abs(2 * sum(leading) - len(leading)) <= 1
+    assert abs(2 * sum(first for _, first in order) - len(order)) <= 1
+    assert len(draw_questions([Example("a", "?"), Example("b", "?", tags={"topic": "x"})], 0)) == 2
+
+
+def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
+    """An abstention loses, two abstentions or two equal answers tie, and the judge is not called for these battles."""
+    fought = {
+        "q1": ("right", "wrong", "right", 1.0),
+        "q2": ("wrong", "right", "right", 0.0),
+        "q3": ("one", "other", 0, 0.5),
+        "q4": ("same", "same", "never asked", 0.5),
+        "q5": (ABSTENTION, "right", "never asked", 0.0),
+        "q6": ("right", ABSTENTION, "never asked", 1.0),
+        "q7": (ABSTENTION, "No answer in the documents.", "never asked", 0.5),
+        "q8": ("right", None, "never asked", None),
+    }
+    world.better.update({name: better for name, (_, _, better, _) in fought.items()})
+    questions = [(Example(name, name), number % 2 == 0) for number, name in enumerate(fought)]
+    outcomes = world.loop.run(
+        run_battles(
+            world.run,
+            questions,
+            lambda example: fought[example.id][0],
+            lambda example: fought[example.id][1],
+        )
+    )
+    assert [outcome.value for outcome in outcomes] == [result for *_, result in fought.values()]
+    assert outcomes[-1].unscored == "one of the two systems has no answer"
+    judged = [(question, first) for what, question, first, *_ in world.asked if what == "prefer"]
+    assert sorted(judged) == [("q1", "right"), ("q2", "right"), ("q3", "one")]
+    assert [outcome.evidence.places for outcome in outcomes[:4]] == [
+        Places(first=1.0),
+        Places(second=0.0),
+        Places(first=0.5),
+        Places(),
+    ]

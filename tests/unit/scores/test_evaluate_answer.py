@@ -1,0 +1,126 @@
+"""Scores that compare the generated answer with the reference answers."""
+
+import pytest
+
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import Unscored
+
+
+def test_a_worked_example(world, example) -> None:
+    """Three measures score a right, a partly right and a wrong answer and an abstention."""
+    world.rankings = {"one": ["Reno"], "two": ["lake Tahoe"], "three": ["Elko"], "four": []}
+    examples = [
+        example("one", answers=("Tulsa", "Reno")),
+        example("two", answers=("Tahoe",)),
+        example("three", answers=("Ely",)),
+        example("four", answers=("Ely",)),
+    ]
+    scores = {
+        spec: [outcome.value for outcome in world.evaluate(spec, *examples)]
+        for spec in ("answer.correct@5", "answer.em@5", "answer.f1@5")
+    }
+    assert scores == {
+        "answer.correct@5": [1.0, 0.0, 0.0, 0.0],
+        "answer.em@5": [1.0, 0.0, 0.0, 0.0],
+        "answer.f1@5": pytest.approx([1.0, 2 / 3, 0.0, 0.0]),
+    }
+
+
+def test_the_reference_replaces_missing_answers(world, example) -> None:
+    """The long-form reference is compared only if the example has no short answers."""
+    world.rankings = {"one": ["Reno"], "two": ["Reno"]}
+    outcomes = world.evaluate(
+        "answer.em@1",
+        example("one", reference="Reno"),
+        example("two", answers=("Tulsa",), reference="Reno"),
+    )
+    assert [outcome.value for outcome in outcomes] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("spec", ["answer.correct@5", "answer.em@5", "answer.f1@5"])
+def test_without_references_an_example_is_unscored_and_costs_nothing(world, example, spec: str) -> None:
+    """An example without references is unscored, and neither the retriever nor the generator is called."""
+    (outcome,) = world.evaluate(spec, example("one", "gold"))
+    assert (outcome.value, outcome.unscored) == (None, "no reference answers")
+    assert not world.asked
+
+
+@pytest.mark.parametrize(("prediction_text", "score"), [("Reno and Tulsa", 1.0), ("Reno", 0.0)])
+def test_of_an_answer_set_all_are_wanted(world, prediction_text: str, score: float) -> None:
+    """An answer is correct only if it contains an alias of every answer in the set."""
+
+    async def contains(_question: str, references: list[str], prediction: str) -> float:
+        return float(any(reference in prediction for reference in references))
+
+    world.compare = contains
+    world.rankings = {"one": [prediction_text]}
+    wanted = Example("one", "one", answer_set=(("Tulsa", "Tulsa, Oklahoma"), ("Reno, Nevada", "Reno")))
+    assert [outcome.value for outcome in world.evaluate("answer.correct@5", wanted)] == [score]
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [
+        ("answer.correct@1", 0.0),
+        ("erag.p@1", 1.0),
+        ("contains.p@1", 1.0),
+        ("rel.answer@1", 0.5),
+        ("answer.em@1", None),
+    ],
+)
+def test_an_answer_set_rules_over_answers_and_reference(world, spec: str, value: float | None) -> None:
+    """If an example has an answer set, every score uses the set and ignores `answers` and `reference`.
+
+    The retrieved passage and the answer have one of the two wanted answers.
+    """
+    world.rankings = {"one": ["Reno"]}
+    world.cited = {"Reno": "Reno [1]"}
+    mixed = Example("one", "one", answers=("Reno",), answer_set=(("Tulsa",), ("Reno",)), reference="Reno")
+    assert [outcome.value for outcome in world.evaluate(spec, mixed)] == [value]
+
+
+@pytest.mark.parametrize("spec", ["answer.em@5", "answer.f1@5"])
+def test_measures_of_one_answer_do_not_score_several(world, spec: str) -> None:
+    """EM and F1 leave an example unscored if it has only an answer set."""
+    world.rankings = {"one": ["Reno"]}
+    (outcome,) = world.evaluate(spec, Example("one", "one", answer_set=(("Reno",),)))
+    assert outcome.value is None
+    assert "several answers are wanted" in str(outcome.unscored)
+
+
+def test_an_abstention_is_wrong_without_asking_the_judge(world, example) -> None:
+    """An abstention scores 0 and the judge is not called, even if the judge would accept the abstention."""
+    world.verdicts = {"no answer in the documents": 1.0}
+    (outcome,) = world.evaluate("answer.correct@5", example("one", answers=("Reno",)))
+    assert outcome.value == 0.0
+    assert world.call_count("compare") == 0
+
+
+@pytest.mark.parametrize("measure", ["em", "f1", "containment"])
+def test_an_abstention_earns_nothing_by_any_measure(world, example, measure: str) -> None:
+    """An abstention scores 0 by each measure, even if it equals a reference, and 1 by `answer.abstained`."""
+    case = example("one", answers=("no", "no answer in the documents"))
+    assert [outcome.value for outcome in world.evaluate(f"answer.{measure}@5", case)] == [0.0]
+    assert [outcome.value for outcome in world.evaluate("answer.abstained@5", case)] == [1.0]
+
+
+@pytest.mark.parametrize("part", ["answers", "verdicts"])
+def test_what_has_no_answer_or_verdict_is_unscored(world, example, part: str) -> None:
+    """If the generator or the comparator raises Unscored, the example is unscored with the same reason."""
+    world.rankings = {"one": ["Reno"]}
+    getattr(world, part)["Reno"] = Unscored("the server answered 500")
+    (outcome,) = world.evaluate("answer.correct@5", example("one", answers=("Tulsa",)))
+    assert (outcome.value, outcome.unscored) == (None, "the server answered 500")
+
+
+def test_the_evidence_shows_answer_ranking_and_references(world, example) -> None:
+    """The evidence has the answer, the reference answers and the retrieved passages."""
+    world.rankings = {"one": ["Reno"]}
+    (outcome,) = world.evaluate("answer.em@5", example("one", answers=("Tulsa", "Ely")))
+    evidence = outcome.evidence
+    assert (evidence.answer, evidence.expected, evidence.expected_as) == (
+        "Reno",
+        ("Tulsa", "Ely"),
+        "reference",
+    )
+    assert [document.text for document in evidence.ranking] == ["Reno"]

@@ -1,0 +1,130 @@
+"""Failures of the user's code: a few leave their questions unscored, too many raise an error."""
+
+import pickle
+import re
+
+import pytest
+
+from pytest_rageval.core.data import Example, Gold
+from pytest_rageval.core.errors import BudgetError, CallableError, QueryError
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.scores.definition import check_failures, combine_errors
+
+
+def _outcomes(failed: int, of: int) -> list[Outcome]:
+    """Return `of` outcomes, the first `failed` of which have an error; the errors differ by question only."""
+    examples = [Example(f"e{n}", f"q{n}") for n in range(of)]
+    errors = [
+        QueryError(f"search raised for 'q{n}': KeyError\n  search.py:5", "search raised") for n in range(of)
+    ]
+    return [
+        Outcome(example, None, error.reason, failed=error) if n < failed else Outcome(example, 1.0)
+        for n, (example, error) in enumerate(zip(examples, errors, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("failed", "share"), [(0, 0.0), (1, 0.05), (29, 0.29), (99, 1.0)])
+def test_a_share_may_fail(failed: int, share: float) -> None:
+    """No error is raised if the share of failed questions is at most the allowed share."""
+    check_failures(_outcomes(failed, 100), share)
+
+
+@pytest.mark.parametrize(("failed", "share"), [(1, 0.0), (6, 0.05), (30, 0.29)])
+def test_more_than_the_share_is_the_error_that_it_was(failed: int, share: float) -> None:
+    """If more questions fail, the error has the first failure in full, the number of failures, and the remedy."""
+    with pytest.raises(CallableError) as caught:
+        check_failures(_outcomes(failed, 100), share)
+    first, frame, ended, more = str(caught.value).split("\n")
+    assert (first, frame) == ("search raised for 'q0': KeyError", "  search.py:5")
+    assert ended.startswith(f"It affects {failed} example")
+    assert more == (
+        f"More than the allowed {100 * share:g}% of 100 examples have no score. "
+        "Fix it, or allow a larger share with --rageval-max-unscored SHARE."
+    )
+
+
+def test_a_retriever_that_fails_at_all_questions_is_an_error_whatever_is_allowed() -> None:
+    """If all questions fail, the error is raised even if all may be unscored, and suggests no larger share."""
+    with pytest.raises(CallableError) as caught:
+        check_failures(_outcomes(7, 7), 1.0)
+    assert str(caught.value) == (
+        "search raised for 'q0': KeyError\n  search.py:5\nIt affects 7 examples: e0, e1, e2, e3, e4, …."
+    )
+
+
+def test_no_examples_are_no_failure() -> None:
+    """No error is raised for an empty set, which has an error of its own."""
+    check_failures([], 0.0)
+
+
+def test_errors_for_different_reasons_have_different_messages() -> None:
+    """A combined error has the first three messages in full and counts the examples with other messages."""
+    failed = {f"e{n}": CallableError(f"error {n}") for n in range(5)} | {"e9": CallableError("error 0")}
+    assert str(combine_errors(failed)) == (
+        "error 0\nIt affects 2 examples: e0, e9.\n"
+        "error 1\nIt affects 1 example: e1.\n"
+        "error 2\nIt affects 1 example: e2.\n"
+        "2 more examples ended with other messages."
+    )
+
+
+def test_errors_with_one_reason_are_one_message() -> None:
+    """Errors with the same `reason` are combined into one message, even if their texts differ."""
+    failed = {f"e{n}": BudgetError(f"the limit is reached: 0.{n} USD", reason="the limit") for n in range(5)}
+    combined = combine_errors(failed)
+    assert type(combined) is BudgetError
+    assert str(combined) == "the limit is reached: 0.0 USD\nIt affects 5 examples: e0, e1, e2, e3, e4."
+
+
+def test_an_outcome_with_its_error_travels() -> None:
+    """An outcome with an error can be pickled, because scores are sent to other processes."""
+    (outcome,) = _outcomes(1, 1)
+    back = pickle.loads(pickle.dumps(outcome))  # noqa: S301 - our own bytes
+    assert (str(back.failed), back.failed.reason) == (str(outcome.failed), "search raised")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "recall@1",
+        "llm_reteval@1",
+        "answer.correct@1",
+        "answer.em@1",
+        "answer.abstained@1",
+        "erag.p@1",
+        "contains.p@1",
+        "relevance.p@1",
+        "rel_recall.answer@1",
+        "rel.citation@1",
+        "rel.citation_precision@1",
+        "rel.coverage@1",
+    ],
+)
+def test_every_score_leaves_the_question_unscored_and_continues(world, monkeypatch, spec: str) -> None:
+    """If the retriever raises for one question, the question is unscored and the others are scored.
+
+    The reason names the exception and not the question, so that equal reasons are counted together.
+    """
+    world.rankings = {"good": ["code 7"]}
+    world.cited = {"code 7": "code 7 [1]"}
+    search = world.rankings.get
+
+    def get(question: str, default: list[str]) -> list[str]:
+        if question == "bad":
+            raise LookupError("no index\nof that name")
+        return search(question, default)
+
+    monkeypatch.setattr(world, "rankings", type("Rankings", (), {"get": staticmethod(get)}))
+    examples = [
+        Example(question, question, answers=("code 7",), gold=(Gold(text="code 7"),))
+        for question in ("bad", "good")
+    ]
+    bad, good = world.evaluate(spec, *examples)
+    assert bad.value is None
+    assert re.fullmatch(
+        r"rageval_retriever raised LookupError: no index \(test_failures\.py:\d+\)", bad.unscored
+    )
+    assert str(bad.failed).startswith("rageval_retriever raised for 'bad': LookupError: no index\n")
+    assert good.value is not None
+    assert good.failed is None
+    assert world.asked["retrieve", "bad", "1"] == 1

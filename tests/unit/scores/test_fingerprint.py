@@ -1,0 +1,276 @@
+"""The fingerprint of a score: everything besides the retriever that the score depends on."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from pytest_rageval.answers.comparators import EMBEDDING_MEASURES
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.outcome import SCORING_VERSION
+from pytest_rageval.extensions.embeddings.encoder import PACKAGE
+from pytest_rageval.models.generator import LLMGenerator
+from pytest_rageval.models.prompt_rendering import Prompts
+from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.registry import SCORES, Registry, resolve
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.pipeline import Pipeline, ScoreRequest
+
+BASE = Settings(model="m1", base_url="http://here/v1", api_key="sk-secret")
+
+ALWAYS = {"package", "scoring", "match_share"}
+GENERATES = {"generator", "generator temperature", "generator prompt to generate"}
+CITES = {"generator", "generator temperature", "generator prompt to cite"}
+EXPLAINS = {"generator", "generator temperature", "generator prompt to explain"}
+JUDGES = {"judge", "judge votes", "judge max_tokens"}
+COMPARES = JUDGES | {"comparator", "judge prompt to compare"}
+
+
+def _found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]:
+    """Return the fingerprint of a score in a session with these options and the default fixtures."""
+    session = Session(settings)
+    parts = Components(lambda _query, _k: [], DefaultGenerator(session.models), DefaultJudge(session.models))
+    try:
+        return session.fingerprint(parts, ScoreRequest(spec, **words))
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "names"),
+    [
+        *((f"{name}@5", {}, set()) for name in ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit")),
+        ("contains.ndcg@5", {}, set()),
+        ("rel.coverage@5", {}, set()),
+        ("relevance.p@5", {}, JUDGES | {"judge prompt to relevant"}),
+        ("answer.em@5", {}, GENERATES),
+        ("answer.abstained@5", {}, GENERATES),
+        ("answer.correct@5", {}, GENERATES | COMPARES),
+        ("llm_reteval@5", {}, GENERATES | COMPARES),
+        ("erag.p@5", {}, GENERATES | COMPARES),
+        ("llm_reteval@5", {"comparator": "em"}, GENERATES | {"comparator"}),
+        ("llm_reteval@5", {"comparator": "canonical"}, GENERATES | {"comparator"}),
+        ("llm_reteval@5", {"comparator": "judge or em"}, GENERATES | COMPARES),
+        (
+            "answer.correct@5",
+            {"comparator": "graded"},
+            GENERATES | JUDGES | {"comparator", "judge prompt to grade"},
+        ),
+        ("erag.p@5", {"label": "em"}, GENERATES | {"comparator"}),
+        ("erag.p@5", {"label": "judge", "comparator": "em"}, GENERATES | COMPARES),
+        *(
+            (f"judged.{name}@5", {}, GENERATES | JUDGES | {f"judge prompt to rate {name}"})
+            for name in ("correctness", "faithfulness")
+        ),
+        ("judged.context_quality@5", {}, JUDGES | {"judge prompt to rate context_quality"}),
+        ("answer.nuggets@5", {}, EXPLAINS | JUDGES | {"judge prompt to support"}),
+        *(
+            (f"nuggets.{name}@5", {}, JUDGES | {"judge prompt to support"})
+            for name in ("coverage", "vital", "ndcg")
+        ),
+        ("rel.answer@5", {}, CITES | {"comparator"}),
+        ("rel_recall.answer@5", {"comparator": "judge"}, CITES | COMPARES),
+        ("rel_recall.citation@5", {"order": "random"}, CITES | {"seed"}),
+        ("rel.citation@5", {"order": "rank"}, CITES),
+        ("rel.citation_precision@5", {"order": "random"}, CITES | {"seed"}),
+        ("rel.answer_coverage@5", {}, set()),
+        ("rel.coverage@5", {"relevant": "gold"}, set()),
+        ("rel.coverage@5", {"relevant": "contains"}, {"relevant"}),
+        ("rel.coverage@5", {"relevant": "judge"}, JUDGES | {"relevant", "judge prompt to relevant"}),
+        ("rel.citation@5", {"relevant": "contains@9"}, CITES | {"relevant"}),
+        ("recall@5", {"order": "random"}, set()),
+    ],
+)
+def test_a_score_depends_on_what_it_asks(spec: str, words: dict[str, str], names: set[str]) -> None:
+    """A fingerprint has only what the score's requests use, so that another judge makes no recall baseline stale."""
+    assert _found(spec, **words).keys() == ALWAYS | names
+
+
+def test_every_built_in_score_declares_its_requests() -> None:
+    """Every built-in score declares its requests: a score that does not would depend on every prompt."""
+    for name in SCORES:
+        if name.removeprefix("answer.") in EMBEDDING_MEASURES and find_spec(PACKAGE) is None:
+            continue
+        fingerprint = _found(f"{name}@5")
+        assert not {"generator prompt to generate", "generator prompt to cite"} <= fingerprint.keys(), name
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("answer.cosine@5", {}),
+        ("answer.bertscore_r@5", {}),
+        ("llm_reteval@5", {"comparator": "judge or cosine>=0.8"}),
+    ],
+)
+def test_a_measure_of_embeddings_depends_on_the_encoder(spec: str, words: dict[str, str]) -> None:
+    """The fingerprint has the encoder's version, because another release may hold another model."""
+    pytest.importorskip(PACKAGE)
+    assert _found(spec, **words)["encoder"].startswith("all-MiniLM-L6-v2 ")
+
+
+async def _added(*_: object) -> list[Any]:
+    return []
+
+
+def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict[str, Any]:
+    """Return the fingerprint of a score that another plugin added."""
+    registry = Registry()
+    registry.add_score("new", _added, asks=asks)
+    resolved, score = resolve(ScoreRequest("new@5", **words), registry.scores)
+    models = Session(BASE).models
+    run = Pipeline(None, DefaultGenerator(models), DefaultJudge(models), comparator="f1")
+    return score.fingerprint(run, resolved, package="1")
+
+
+@pytest.mark.parametrize(
+    ("asks", "names"),
+    [
+        ((), set()),
+        (["generate"], GENERATES),
+        (["generate", "compare"], GENERATES | {"comparator"}),
+        (["relevant"], JUDGES | {"judge prompt to relevant"}),
+    ],
+)
+def test_an_added_score_depends_on_what_it_says_that_it_asks(asks: Collection[str], names: set[str]) -> None:
+    """The fingerprint of a plugin's score depends on the requests that the plugin declares."""
+    assert _added_found({}, asks).keys() == ALWAYS | names
+
+
+def test_an_added_score_refuses_keywords_without_effect() -> None:
+    """A plugin's score raises InputError for a keyword that its declared requests do not use."""
+    with pytest.raises(InputError, match=r"'new@5' does not take label='em'"):
+        _added_found({"label": "em"}, ["compare"])
+
+
+def test_a_score_that_another_plugin_added_may_ask_all() -> None:
+    """If a plugin declares no requests, the fingerprint has every prompt, the comparator and the label."""
+    fingerprint = _added_found({"label": "em"}, None)
+    assert {
+        "generator prompt to generate",
+        "generator prompt to cite",
+        "judge prompt to relevant",
+    } <= fingerprint.keys()
+    assert (fingerprint["comparator"], fingerprint["label"], fingerprint["package"]) == ("f1", "em", "1")
+
+
+ASKING = ("answer.em@5", "llm_reteval@5", "relevance.p@5", "rel.answer@5")
+
+
+@pytest.mark.parametrize(
+    ("changes", "changed"),
+    [
+        ({"model": "m2"}, {"answer.em@5", "llm_reteval@5", "relevance.p@5", "rel.answer@5"}),
+        ({"model": "m2", "judge_model": "m1"}, {"answer.em@5", "llm_reteval@5", "rel.answer@5"}),
+        ({"judge_model": "m2"}, {"llm_reteval@5", "relevance.p@5"}),
+        ({"judge_votes": 3}, {"llm_reteval@5", "relevance.p@5"}),
+        ({"base_url": "http://there/v1"}, set(ASKING)),
+        ({"base_url": "http://here/v1?deployment=b"}, set(ASKING)),
+        ({"max_tokens": 64}, set(ASKING)),
+        ({"comparator": "judge or em"}, {"llm_reteval@5"}),
+        ({"comparator": "em"}, {"llm_reteval@5", "rel.answer@5"}),
+        ({"match_share": 0.9}, {"recall@5", *ASKING}),
+        ({"seed": 7}, set()),
+        ({"api_key": "sk-other"}, set()),
+        ({"base_url": "http://me:secret@here/v1"}, set()),
+        ({"timeout": 1.0, "retries": 0, "concurrency": 1, "rpm": 1.0, "tpm": 1.0, "threads": 4}, set()),
+        ({"max_cost": 1.0, "max_calls": 9, "max_unscored": 0.5, "repeat": 3, "refresh": True}, set()),
+    ],
+)
+def test_what_moves_a_score_changes_its_fingerprint(changes: Mapping[str, Any], changed: set[str]) -> None:
+    """A setting changes the fingerprints of exactly the scores that it can affect.
+
+    An API key or a timeout changes no fingerprint, and no setting of the models changes that of a ranking measure.
+    """
+    other = replace(BASE, **changes)
+    differ = {spec for spec in ("recall@5", *ASKING) if _found(spec) != _found(spec, other)}
+    assert differ == changed
+
+
+def test_no_secret_is_in_a_fingerprint() -> None:
+    """A fingerprint is committed to the repository, so it contains no secret."""
+    base_url = "http://me:secret@here/v1?key=hidden"
+    text = str(_found("llm_reteval@5", replace(BASE, base_url=base_url, api_key="sk-secret")))
+    assert "secret" not in text
+    assert "hidden" not in text
+    assert "m1 at http://here/v1" in text
+
+
+@pytest.mark.parametrize(
+    ("prompt", "changed"),
+    [
+        ("answer", {"answer.em@5", "llm_reteval@5"}),
+        ("citing", {"rel.answer@5"}),
+        ("same_answer", {"llm_reteval@5"}),
+        ("graded_answer", set()),
+        ("relevance", {"relevance.p@5"}),
+    ],
+)
+def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
+    monkeypatch: pytest.MonkeyPatch, prompt: str, changed: set[str]
+) -> None:
+    """A change of a prompt changes the fingerprints of the scores that use the prompt, and no others."""
+    before = {spec: _found(spec) for spec in ASKING}
+    written = getattr(Prompts, prompt)
+    monkeypatch.setattr(Prompts, prompt, lambda *given: f"Please. {written(*given)}")
+    assert {spec for spec in ASKING if _found(spec) != before[spec]} == changed
+
+
+def test_a_seed_is_part_of_a_random_order_alone() -> None:
+    """The seed is part of the fingerprint only with a random order, because the seed then changes the prompt."""
+    other = replace(BASE, seed=7)
+    random, rank = ({"order": order} for order in ("random", "rank"))
+    assert _found("rel.answer@5", other, **random) != _found("rel.answer@5", **random)
+    assert _found("rel.answer@5", other, **rank) == _found("rel.answer@5", **rank)
+
+
+def test_another_temperature_is_another_generator() -> None:
+    """A generator's identity includes its temperature, which no option but a user's fixture can set."""
+    cold = LLMGenerator(None, RemoteServer("http://here/v1"), "m1", temperature=0.0)
+    assert cold.identity("generate") != replace(cold, temperature=0.5).identity("generate")
+
+
+def test_the_users_own_functions_are_known_by_name_or_by_their_fingerprint() -> None:
+    """The user's functions are identified by name, or by their attribute `fingerprint`, which can mark an edit."""
+
+    def generate(question: str, passages: list[object]) -> str:
+        return f"{question} {passages}"
+
+    class Judge:
+        def compare(self, *_: object) -> bool:
+            return True
+
+        relevant = compare
+
+    def found(spec: str) -> dict[str, Any]:
+        session = Session(replace(BASE, model=None))
+        return session.fingerprint(Components(lambda _query, _k: [], generate, Judge()), ScoreRequest(spec))
+
+    first = found("llm_reteval@5")
+    assert first["generator"].endswith("<locals>.generate")
+    assert first["judge"].endswith("<locals>.Judge.compare")
+    assert first.keys() == ALWAYS | {"generator", "judge", "comparator"}
+    generate.fingerprint = "prompt 2"
+    Judge.fingerprint = "rules 3"
+    assert (found("llm_reteval@5")["generator"], found("relevance.p@5")["judge"]) == ("prompt 2", "rules 3")
+
+
+def test_without_an_llm_answers_are_compared_in_canonical_form() -> None:
+    """With the local model, the judge is the canonical comparison, which has no parameters."""
+    fingerprint = _found("answer.correct@5", replace(BASE, model="embedded"))
+    assert fingerprint["judge"] == "canonical comparison"
+    assert JUDGES & fingerprint.keys() == {"judge"}
+    assert fingerprint["generator"].endswith("at embedded:threads=1")
+
+
+def test_no_model_to_name_is_an_error_of_what_asks_one() -> None:
+    """With an API key but no model, a score that calls a model raises InputError; a ranking measure does not."""
+    settings = Settings(api_key="sk-secret")
+    assert _found("recall@5", settings)["scoring"] == SCORING_VERSION
+    with pytest.raises(InputError, match="no model is named"):
+        _found("answer.em@5", settings)

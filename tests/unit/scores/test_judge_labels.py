@@ -1,0 +1,98 @@
+"""The judge's verdicts on answers and pairs that people labelled."""
+
+import asyncio
+
+import pytest
+
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import CallableError, InputError, Unscored
+from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, LabelledPair
+from pytest_rageval.extensions.calibration.judged_items import judge_items, judge_preference, pipeline_verdict
+from tests.unit.scores.conftest import World
+
+
+class Reader:
+    """A judge that prefers the longer answer, or neither if the lengths are equal.
+
+    No verdict if one answer is empty.
+    """
+
+    async def prefer(self, question: str, first: str, second: str) -> int:
+        """Return 1, 2 or 0."""
+        assert question == "Why?"
+        if not first or not second:
+            raise Unscored("one is missing")
+        return 0 if len(first) == len(second) else 1 if len(first) > len(second) else 2
+
+
+def pair(first: str, second: str) -> LabelledPair:
+    """Return a pair of answers that people labelled as a tie."""
+    return LabelledPair(Example(f"{first}/{second}", "Why?"), first, second, (0.0,))
+
+
+def answers(*predictions: str) -> HumanLabels:
+    """Return answers that people labelled as right."""
+    return HumanLabels(
+        "labels.jsonl",
+        "yes/no",
+        tuple(
+            LabelledAnswer(Example(prediction, "Where?"), ("Tulsa", "Rome"), prediction, (1.0,))
+            for prediction in predictions
+        ),
+    )
+
+
+def test_answers_are_judged_as_scores_judge_them(world: World) -> None:
+    """Labelled answers are judged as in scores: an abstention is wrong without a judge call; no verdict is unscored."""
+    world.verdicts["Oslo"] = Unscored("unsure")
+    labels = answers("Tulsa", "Paris", "no answer in the documents", "Oslo")
+    outcomes = world.loop.run(judge_items(labels, pipeline_verdict(world.run, None)))
+    assert [outcome.value for outcome in outcomes] == [1.0, 0.0, 0.0, None]
+    assert outcomes[3].unscored == "unsure"
+    assert outcomes[0].evidence.expected == ("Tulsa", "Rome")
+    assert world.call_count("compare") == 3
+
+
+def test_the_comparator_is_the_markers(world: World) -> None:
+    """The marker's comparator is used; an unknown comparator raises InputError before any request is sent."""
+    verdict = pipeline_verdict(world.run, "em")
+    assert [outcome.value for outcome in world.loop.run(judge_items(answers("rome", "Oslo"), verdict))] == [
+        1.0,
+        0.0,
+    ]
+    with pytest.raises(InputError, match="there is no 'oracle'"):
+        pipeline_verdict(world.run, "oracle")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [("longer", "short", 1.0), ("short", "longer", -1.0), ("same", "size", 0.0)],
+)
+def test_pairs_are_judged_by_preference(first: str, second: str, verdict: float) -> None:
+    """The verdict is about the pair in its own order, whichever answer the judge sees first."""
+    for swapped in (False, True):
+        assert asyncio.run(judge_preference(Reader(), pair(first, second), swapped=swapped)) == verdict
+
+
+def test_labelled_pairs_go_to_the_judge_of_the_run(world: World) -> None:
+    """The run's judge judges labelled pairs; a pair without a verdict is unscored."""
+    world.run.judge = Reader()  # type: ignore[assignment]
+    labels = HumanLabels("labels.jsonl", "pairwise", pairs=(pair("longer", "short"), pair("", "short")))
+    outcomes = world.loop.run(judge_items(labels, pipeline_verdict(world.run, None)))
+    assert [(outcome.value, outcome.unscored) for outcome in outcomes] == [
+        (1.0, None),
+        (None, "one is missing"),
+    ]
+
+
+def test_a_judge_without_prefer_is_an_error() -> None:
+    """The error names the missing method `prefer`, or the unusable value that `prefer` returned."""
+
+    class Liker:
+        async def prefer(self, *_: str) -> str:
+            return "the first"
+
+    with pytest.raises(CallableError, match=r"lacks the method prefer\(question, first, second\)"):
+        asyncio.run(judge_preference(object(), pair("a", "b")))
+    with pytest.raises(CallableError, match="prefer returned 'the first'"):
+        asyncio.run(judge_preference(Liker(), pair("a", "b")))

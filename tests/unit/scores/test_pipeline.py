@@ -1,0 +1,163 @@
+"""The results that the evaluations of a run share."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_rageval.answers.judge.protocol import record_tally
+from pytest_rageval.core.concurrency.gathering import CallbackFuture, gather_all
+from pytest_rageval.core.data import Document
+from pytest_rageval.core.errors import CallableError, Unscored
+from pytest_rageval.core.user_code import MAX_FAILURES
+from pytest_rageval.retrievers import adapt_retriever
+from pytest_rageval.scores.pipeline import Pipeline
+from pytest_rageval.scores.single_flight import SingleFlight
+from pytest_rageval.stats.agreement import Tally
+
+
+def test_the_same_piece_is_computed_once(world, example) -> None:
+    """Rankings, answers and verdicts are computed once and shared by repeated and concurrent scores."""
+    world.rankings = {"q": ["Elko"]}
+    item = example("q", "Reno", answers=("Reno",))
+    for spec in ("llm_reteval@1", "answer.correct@1", "recall@1", "llm_reteval@1"):
+        world.evaluate(spec, item, item)
+    # One retrieval, three semi-gold answers and a prediction; one comparison, as semi-gold and reference are equal.
+    assert set(world.asked.values()) == {1}
+    assert [world.call_count(part) for part in ("retrieve", "generate", "compare")] == [1, 4, 1]
+
+
+def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, example) -> None:
+    """Cached semi-gold answers are read in one look-up, with the sample numbers that single requests have.
+
+    The sample numbers depend on the pipeline's `draw` and `repeat`.
+    """
+    asked: list[list[int]] = []
+
+    def answers_nowait(
+        method: str, question: str, passages: list[Document], samples: Sequence[int]
+    ) -> tuple[str, ...]:
+        assert (method, question, [passage.text for passage in passages]) == ("generate", "q", ["Reno"])
+        asked.append([*samples])
+        return "a", "b", "c"
+
+    item, world.answers = example("q", "Reno"), {"Reno": tuple("abcdefgh")}
+    for run in (world.run, world.make_pipeline(repeat=1), world.make_pipeline(draw=1)):
+        semi_gold = world.loop.run(run.semi_gold(item))
+        samples = [int(sample) for part, *_, sample in world.asked if part == "generate"]
+        world.asked.clear()
+        world.answers_nowait = answers_nowait
+        assert world.loop.run(run.semi_gold(item)) == ("a", "b", "c")
+        del world.answers_nowait
+        assert asked.pop() == samples
+        assert semi_gold == tuple("abcdefgh"[sample] for sample in samples)
+    assert not world.asked
+
+
+def test_keys_differ_by_everything_that_matters(world) -> None:
+    """Answers for another k or another question are requested separately."""
+    world.rankings = {"q": ["a", "b"], "r": ["a", "b"]}
+    run = world.run
+
+    async def ask() -> list[str]:
+        return [await run.answer("q", 1), await run.answer("q", 2), await run.answer("r", 1)]
+
+    assert world.loop.run(ask()) == ["a", "a", "a"]
+    assert world.call_count("generate") == 3
+
+
+@pytest.mark.parametrize("spec", ["answer.correct@1", "llm_reteval@1", "erag.p@2", "relevance.p@2"])
+def test_votes_are_listed_for_each_example_and_score(world, example, spec: str) -> None:
+    """The evidence has the votes on the example's own verdicts, also if another score requested the verdicts."""
+
+    async def split(question: str, *_: object) -> float:
+        record_tally(question, Tally(1, int(question == "one"), 3, int(question == "one")))
+        return 1.0
+
+    world.compare = world.relevant = split
+    world.rankings = {"one": ["Reno"], "two": ["Elko"]}
+    examples = [example(name, "gold", answers=("Reno, Nevada",)) for name in ("one", "two")]
+    world.evaluate("answer.correct@2", *examples)
+    # LLM-retEval also compares with the reference, because its verdict disagrees with recall.
+    verdicts = 2 if spec == "llm_reteval@1" else 1
+    for _ in range(2):
+        votes = [outcome.evidence.votes for outcome in world.evaluate(spec, *examples)]
+        assert votes == [
+            Tally(verdicts, verdicts, 3 * verdicts, verdicts),
+            Tally(verdicts, 0, 3 * verdicts, 0),
+        ]
+
+
+def test_a_failed_piece_fails_again_without_being_asked(world) -> None:
+    """An answer that was unscored once is unscored for every score of the run, without a new request."""
+    world.answers = {"a": Unscored("too long")}
+    world.rankings = {"q": ["a"]}
+    for _ in range(2):
+        with pytest.raises(Unscored, match="too long"):
+            world.loop.run(world.run.answer("q", 1))
+    assert world.call_count("generate") == 1
+
+
+def _broken(loop) -> tuple[Pipeline, list[str]]:
+    asked: list[str] = []
+
+    def search(question: str, _k: int) -> list[str]:
+        asked.append(question)
+        raise LookupError("no index")
+
+    return Pipeline(adapt_retriever(search, loop), None, None), asked
+
+
+def test_a_broken_retriever_is_asked_again_by_the_next_test(loop) -> None:
+    """A failed retrieval is repeated in the next run of the loop, because the failure may be temporary."""
+    run, queries = _broken(loop)
+    for question in ("one", "two", "one"):
+        with pytest.raises(CallableError, match=f"raised for '{question}'"):
+            loop.run(run.ranking(question, 5))
+    assert queries == ["one", "two", "one"]
+
+
+def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop) -> None:
+    """A retriever that always fails is called only for the first five of many concurrent questions."""
+    run, queries = _broken(loop)
+    with pytest.raises(CallableError):
+        loop.run(gather_all(run.ranking(f"q{n}", 5) for n in range(20)))
+    assert queries == [f"q{n}" for n in range(MAX_FAILURES)]
+
+
+def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
+    """After an interrupted retrieval (a timeout, a skip in the retriever), the same question can be retrieved again."""
+    interrupted: list[str] = []
+
+    def search(question: str, _k: int) -> list[str]:
+        if not interrupted:
+            interrupted.append(question)
+            raise KeyboardInterrupt
+        return ["Reno"]
+
+    run = Pipeline(adapt_retriever(search, loop), None, None)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(run.ranking("q", 1))
+    assert len(loop.run(run.ranking("q", 1))) == 1
+
+
+def test_work_that_was_dropped_is_done_again(loop) -> None:
+    """If the coroutine that computes a result is closed, the next caller computes the result again.
+
+    The coroutines of an interrupted run are closed, with neither a result nor an error.
+    """
+    results = SingleFlight()
+
+    async def waits() -> str:
+        await CallbackFuture()
+        return "never"
+
+    async def done() -> str:
+        return "done"
+
+    async def dropped_then_done() -> str:
+        dropped = results.get("work", waits)
+        dropped.send(None)
+        dropped.close()
+        return await results.get("work", done)
+
+    assert loop.run(dropped_then_done()) == "done"
