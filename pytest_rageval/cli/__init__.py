@@ -342,7 +342,7 @@ COMMANDS: Final = (
              _value("--last", "N", "only the last N runs", _parse_runs),
              JSON),
             "Exit status: 0; 2 if something cannot be used. Damaged lines are reported."),
-    Command("", "badge", "extensions.history.badge",
+    Command("", "badge", "extensions.history.command",
             "write a badge for a README from a run, as JSON for shields.io",
             "With --score the badge shows the mean of the score; without it, how many thresholds failed or passed.",
             (_value("file", "FILE", "a JSON report, or a history: its last run"),

@@ -80,11 +80,14 @@ CACHED: Final = "__rageval_cached__"
 
 STORED_MODULES: Final[Mapping[str, str]] = {
     "pytest_rageval.core.data": "pytest_rageval.datatypes",
+    "pytest_rageval.core.errors": "pytest_rageval.errors",
     "pytest_rageval.core.outcome": "pytest_rageval.scores",
+    "pytest_rageval.extensions.application_calls.server": "pytest_rageval.serving.server",
     "pytest_rageval.extensions.embeddings.dense": "pytest_rageval.retrievers.dense",
     "pytest_rageval.extensions.embeddings.encoder": "pytest_rageval.embeddings.encoder",
     "pytest_rageval.extensions.traces.trace_run": "pytest_rageval.retrievers.trace_run",
     "pytest_rageval.models.api": "pytest_rageval.llm.api",
+    "pytest_rageval.run.registry": "pytest_rageval.evaluations.registry",
 }
 """Modules whose public classes have another module name in fingerprints and request keys: these names never change."""
 

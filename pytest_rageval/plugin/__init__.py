@@ -10,7 +10,6 @@ plugin only when a run has a marked test.
 - `summary`, `terminal`, `progress`, `annotations`: output.
 - `completeness`: whether all tests ran. `files`: the files that a run writes, and the commit under test, which reports
   and pins name.
-- `revision`: belongs to `files`.
 """
 
 import os

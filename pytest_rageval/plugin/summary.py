@@ -159,7 +159,7 @@ class SummaryPlugin:
         if self._settings.plan:
             self._notes += ["no report: a plan has no results"] if self._settings.report else []
             return
-        from pytest_rageval.plugin.revision import run_entry  # noqa: PLC0415
+        from pytest_rageval.plugin.files import run_entry  # noqa: PLC0415
         from pytest_rageval.reports import KINDS, deliver  # noqa: PLC0415 - few runs write reports
         from pytest_rageval.reports.build import report_document, usage_entry  # noqa: PLC0415
 

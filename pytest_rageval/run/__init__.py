@@ -10,5 +10,4 @@
 - `file_updates`: updates the baseline and the cassette.
 - `console`: prints for the commands. `command_session`: settings and session of commands that use models.
   `plugin_stores`: the cache stores of plugins, for these commands.
-- `serialization`: belongs to `record`.
 """

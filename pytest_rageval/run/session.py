@@ -371,8 +371,11 @@ class Session(BaseSession):
         Raises:
             RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
         """
-        from pytest_rageval.extensions.calibration.calibration import Calibration  # noqa: PLC0415 - few runs calibrate
-        from pytest_rageval.extensions.calibration.judged_items import judge_items, pipeline_verdict  # noqa: PLC0415
+        from pytest_rageval.extensions.calibration.calibration import (  # noqa: PLC0415
+            Calibration,
+            judge_items,
+            pipeline_verdict,
+        )
 
         verdict = pipeline_verdict(self.pipelines.get(components), comparator)
         outcomes = self.loop.run(judge_items(labels, verdict))

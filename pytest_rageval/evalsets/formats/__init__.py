@@ -11,9 +11,18 @@ from pytest_rageval.lib.lazy import Lazy
 
 __all__ = ["FORMATS", "is_golden", "is_test_case"]
 
+SHARED_MODULES: Final[Mapping[str, Collection[str]]] = {
+    "open_qa": ("squad", "alce", "qampari", "lfrqa", "retrievalqa", "nq_open", "openqa"),
+    "multi_hop": ("hotpotqa", "musique", "fanoutqa"),
+    "ms_marco": ("ms_marco", "ms_marco_answers"),
+}
+"""Modules that read several formats, each with a function `read_NAME`; every other format has a module of its own."""
+
 
 def _format(name: str, recognises: Callable[[Shape], bool], *, general: bool = False) -> Format:
-    return Format(name, recognises, Lazy(f"evalsets.formats.{name}", "read"), general)
+    module = next((each for each, names in SHARED_MODULES.items() if name in names), None)
+    place = (name, "read") if module is None else (module, f"read_{name}")
+    return Format(name, recognises, Lazy(f"evalsets.formats.{place[0]}", place[1]), general)
 
 
 def _is_native(shape: Shape) -> bool:

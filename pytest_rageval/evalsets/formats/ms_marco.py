@@ -1,20 +1,59 @@
-"""MS MARCO v1.1: questions, each with its own passages; as JSON lines or as a table."""
+"""MS MARCO v1.1: questions, each with its own passages; as JSON lines or as a table.
+
+The files of MS MARCO's own evaluation: answers by query id, without the questions.
+"""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats.ms_marco_answers import real_answers
 from pytest_rageval.evalsets.formats.table import find_delimiter, parse_list_cell, read_rows
-from pytest_rageval.evalsets.records import Records, check_records
+from pytest_rageval.evalsets.formats.trec import read_questions
+from pytest_rageval.evalsets.records import Check, Records, check_records
 
-__all__ = ["PASSAGES_KEY", "read"]
+__all__ = ["PASSAGES_KEY", "read_ms_marco", "read_ms_marco_answers", "real_answers"]
+
+NO_ANSWER: Final = "No Answer Present."  # MS MARCO's placeholder for a query whose passages contain no answer
+
+
+def read_ms_marco_answers(path: Path, *, topics: str | None = None) -> Records:
+    """Yield records with answers; a query whose question is not among the topics is left out.
+
+    Args:
+        path: path of a JSON lines file.
+        topics: path of the file of questions, relative to the folder of `path`. Its lines are id, tab, question, as in
+            MS MARCO's `queries.dev.tsv`. "ids": the id is used as the question, which only a recorded run can answer.
+    """
+    if topics is None:
+        raise InputError(
+            f"{path.name} contains answers and no questions.\n"
+            'Say where these are, topics="queries.tsv" (id, tab, question); or topics="ids": each question is its id.'
+        )
+    questions = read_questions(path, topics)
+    for check, record in check_records(json_records(path), "query_id", "answers"):
+        identifier = check.name(record.pop("query_id"), "query_id")
+        question = identifier if questions is None else questions.get(identifier)
+        if question is not None:
+            answers = real_answers(check, record.pop("answers"))
+            yield check.place, {**record, "id": identifier, "question": question, "answers": answers}
+
+
+def real_answers(check: Check, value: Any) -> list[str]:
+    """Return the distinct answers, without empty ones and without the placeholder `NO_ANSWER`."""
+    answers = [
+        check.text(answer, "answers", i)
+        for i, answer in enumerate(check.array(value, "answers"))
+        if answer != ""
+    ]
+    return [answer for answer in dict.fromkeys(answers) if answer != NO_ANSWER]
+
 
 PASSAGES_KEY: Final = "passages"  # the key under `extra` for the passages that come with a question
 
 
-def read(path: Path) -> Records:
+def read_ms_marco(path: Path) -> Records:
     """Yield records with the selected passages as gold passages, and all passages under `extra["passages"]`.
 
     The id of a passage is the id of its query and its position, from 0: "9652-0". The query's type is a tag.

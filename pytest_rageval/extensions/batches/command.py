@@ -1,12 +1,90 @@
-"""`rageval batch`: sends the requests of a run to the batch API of the server, one step per command."""
+"""`rageval batch`: sends the requests of a run to the batch API of the server, one step per command.
+
+The steps of a run in batches. Each step runs pytest in a separate process, which writes a report of the step.
+"""
 
 import argparse
+import json
+import os
+import subprocess  # nosec B404 # runs our own interpreter with the user's arguments
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal
 
-from pytest_rageval.extensions.batches.steps import Step, StepReport, run_step
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.options import RUN_VARIABLE
+from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.run.console import echo, echo_err, format_count
 
-__all__ = ["collect_command", "status_command", "submit_command"]
+__all__ = ["Step", "StepReport", "collect_command", "run_step", "status_command", "submit_command"]
+
+Step = Literal["submit", "status", "collect"]
+
+REPORT_VARIABLE: Final = "RAGEVAL_BATCH_REPORT"
+"""The environment variable with the path of the file that the step writes its report to."""
+
+MAX_OUTPUT_LENGTH: Final = 4000
+"""Number of characters at the end of pytest's output that an error shows."""
+
+
+@dataclass
+class StepReport:
+    """The result of a step.
+
+    Attributes:
+        lines: lines for the terminal.
+        missing: number of requests without a reply.
+        waited_for: names of the batches that contain these requests.
+        unfinished: number of batches that have not ended.
+        error: the error that ended the step; empty if there was none.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    missing: int = 0
+    waited_for: list[str] = field(default_factory=list)
+    unfinished: int = 0
+    error: str = ""
+
+    def write(self) -> None:
+        """Write the report to the file that the parent process reads; do nothing without a parent process."""
+        if target := os.environ.get(REPORT_VARIABLE):
+            write_atomically(Path(target), [json.dumps(asdict(self)).encode()])
+
+
+def run_step(step: Step, arguments: Sequence[str], *, folder: Path, run: str = "") -> StepReport:
+    """Run pytest for a step, and return the report of the step.
+
+    Args:
+        step: the step.
+        arguments: the command-line arguments of the run.
+        folder: the folder in which pytest is started.
+        run: the name of the run, which its processes share; empty for a new name.
+
+    Raises:
+        InputError: the step reported an error, or pytest ended without a report.
+    """
+    with TemporaryDirectory(prefix="rageval-batch-", ignore_cleanup_errors=True) as name:
+        report, output = Path(name, "report.json"), Path(name, "output.txt")
+        environ = {**os.environ, REPORT_VARIABLE: str(report), **({RUN_VARIABLE: run} if run else {})}
+        # `python -m pytest` adds the current folder to `sys.path`, `pytest` does not. -P prevents it.
+        safe_path = [] if str(folder) in sys.path or "" in sys.path else ["-P"]
+        command = [sys.executable, *safe_path, "-m", "pytest", *arguments, f"--rageval-batch={step}"]
+        with output.open("wb") as file:
+            status = subprocess.run(  # noqa: S603 - our own interpreter
+                command, cwd=folder, env=environ, stdout=file, stderr=subprocess.STDOUT, check=False
+            ).returncode
+        if report.exists():
+            step_report = StepReport(**json.loads(report.read_text(encoding="utf-8")))
+            if step_report.error:
+                raise InputError(step_report.error)
+            return step_report
+        end_of_output = output.read_text(encoding="utf-8", errors="replace")[-MAX_OUTPUT_LENGTH:]
+    raise InputError(
+        f"pytest, which was to {step} batches, ended before that, with status {status}:\n{end_of_output.rstrip()}"
+    )
 
 
 def submit_command(options: argparse.Namespace) -> int:

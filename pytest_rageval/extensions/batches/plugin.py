@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending, ServerError
 from pytest_rageval.core.options import ROLES
-from pytest_rageval.extensions.batches.steps import StepReport, run_step
+from pytest_rageval.extensions.batches.command import StepReport, run_step
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.models.client import RetryableError
 from pytest_rageval.plugin.runner import (

@@ -4,5 +4,4 @@
 - `gate`: evaluates the bounds of a test on its judge.
 - `prediction_powered`: means from few human labels.
 - `report`: the lines of the reports. `command`: `rageval judge`.
-- `judged_items`: belongs to `calibration`.
 """

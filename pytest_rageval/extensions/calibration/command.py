@@ -23,9 +23,8 @@ from pytest_rageval.answers.judge.protocol import Judge
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.options import EMBEDDED
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
-from pytest_rageval.extensions.calibration.calibration import Calibration
+from pytest_rageval.extensions.calibration.calibration import Calibration, judge_items, judge_verdict
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, load_labels
-from pytest_rageval.extensions.calibration.judged_items import judge_items, judge_verdict
 from pytest_rageval.extensions.calibration.report import agreement_with_people, calibration_lines
 from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
 from pytest_rageval.reports.build import usage_entry, usage_lines

@@ -2,5 +2,4 @@
 
 - `history`: the file. `trend`: charts as text. `page`: charts as a page.
 - `command`: `rageval history` and `rageval badge`.
-- `badge`: belongs to `command`.
 """

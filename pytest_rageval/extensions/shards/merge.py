@@ -30,9 +30,8 @@ from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.lib.printable import printable
 from pytest_rageval.reports.build import REPORTED_KEYS
 from pytest_rageval.run.inputs import MarkedTest
-from pytest_rageval.run.record import FORMAT
+from pytest_rageval.run.record import FORMAT, Deserializer
 from pytest_rageval.run.registry import Registry, resolve
-from pytest_rageval.run.serialization import Deserializer
 from pytest_rageval.run.test import EvaluatedTest
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import ScoreRequest

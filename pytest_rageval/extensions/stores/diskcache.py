@@ -30,7 +30,7 @@ from pytest_rageval.models.stores.interface import (
     build_claim_results,
     start_renewing,
 )
-from pytest_rageval.models.stores.sqlite_claims import OwnerMonitor
+from pytest_rageval.models.stores.sqlite import OwnerMonitor
 
 __all__ = ["DiskcacheStore"]
 

@@ -2,7 +2,6 @@
 
 - `open_store` and `store_opener` (here): open the store at a URL. `interface`: `ReplyStore`, the interface of a store.
 - `sqlite`: the default store, and its claims. `sqlite_file`: its file, and damage in it.
-- `sqlite_claims`: belongs to `sqlite`.
 """
 
 from collections.abc import Callable, Mapping

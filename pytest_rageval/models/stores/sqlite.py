@@ -1,17 +1,179 @@
-"""The default store, a SQLite file in the cache folder. `sqlite_file` has the file, `sqlite_claims` its claims."""
+"""The default store, a SQLite file in the cache folder. `sqlite_file` has the file, `sqlite_claims` its claims.
 
+Claims in the SQLite store, in the table `leases`.
+
+A process renews its claims by writing a new heartbeat into the column `expires`. An owner whose heartbeat has not
+changed for `CLAIM_TTL_S` counts as dead. A process never compares another process's heartbeat with a clock, so the
+clocks of machines may differ.
+"""
+
+import contextlib
+import json
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from pytest_rageval.core.errors import StoreError
 from pytest_rageval.models.messages import Reply
-from pytest_rageval.models.stores.interface import Damaged, Entry, Spending, build_claim_results
-from pytest_rageval.models.stores.sqlite_claims import Claims
+from pytest_rageval.models.stores.interface import (
+    CLAIM_TTL_S,
+    RENEWAL_S,
+    Damaged,
+    Entry,
+    Spending,
+    build_claim_results,
+    start_renewing,
+)
 from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable, inspect_entries
 
-__all__ = ["RESTORED", "SqliteStore", "spend"]
+__all__ = ["RESTORED", "Claims", "OwnerMonitor", "SqliteStore", "spend"]
+
+
+class Claims:
+    """The claims of this process and of other processes in the same file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._owner = uuid.uuid4().hex
+        self._others = OwnerMonitor()
+        self._renewal_database: Database | None = None
+        self._closed = threading.Event()
+        self._renewal_thread: threading.Thread | None = None
+
+    def claim(self, keys: Sequence[str]) -> set[str]:
+        """Claim the keys that no living process has claimed; return the keys that this process has claimed now.
+
+        Call this method in a transaction.
+        """
+        dead = [(owner,) for owner in self._dead_owners()]
+        if dead:
+            self._database.execute_many("DELETE FROM leases WHERE CAST(owner AS BLOB) = ?", dead)
+        self._database.execute(
+            "INSERT OR IGNORE INTO leases (key, owner, expires) SELECT value, ?, ? FROM json_each(?)",
+            (self._owner, _new_heartbeat(), json.dumps(list(keys))),
+        )
+        own = self.own(keys)
+        if own and self._renewal_thread is None:
+            self._start_renewing()
+        return own
+
+    def own(self, keys: Sequence[str]) -> set[str]:
+        """Return the keys that this process has claimed; if it was suspended, it may have lost claims."""
+        rows = self._database.rows(
+            "SELECT key FROM leases WHERE owner = ? AND key IN (SELECT value FROM json_each(?))",
+            (self._owner, json.dumps(list(keys))),
+        )
+        return {key for (key,) in rows}
+
+    def held(self, keys: Sequence[str]) -> set[str]:
+        """Return the keys that a living process has claimed."""
+        rows = self._database.rows(
+            "SELECT key, CAST(owner AS BLOB) FROM leases WHERE key IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(keys)),),
+        )
+        dead = self._dead_owners() if rows else set()
+        return {key for key, owner in rows if owner not in dead}
+
+    def others_active(self) -> bool:
+        """Whether another living process has any claim."""
+        dead = self._dead_owners()
+        return bool(set(self._others.owners) - dead)
+
+    def release(self, keys: Sequence[str]) -> None:
+        """Delete claims of this process; call this method in a transaction."""
+        self._database.execute(
+            "DELETE FROM leases WHERE owner = ? AND key IN (SELECT value FROM json_each(?))",
+            (self._owner, json.dumps(list(keys))),
+        )
+
+    def renew(self) -> None:
+        """Renew all claims, over a separate connection: another thread may be waiting in the main connection."""
+        try:
+            self._renewal_database = self._renewal_database or Database(self._database.directory)
+            with self._renewal_database.transaction():
+                self._renewal_database.execute(
+                    "UPDATE leases SET expires = ? WHERE owner = ?", (_new_heartbeat(), self._owner)
+                )
+        except StoreError:
+            self._close_renewal_database()
+            raise
+
+    def close(self) -> None:
+        """Release all claims, and stop renewing them."""
+        self._closed.set()
+        if self._renewal_thread is not None:
+            self._renewal_thread.join(timeout=CLAIM_TTL_S)
+            # If the disk fails, the claims expire. The requests themselves have raised the error.
+            with contextlib.suppress(StoreError), self._database.transaction():
+                self._database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
+        self._close_renewal_database()
+
+    def _close_renewal_database(self) -> None:
+        database, self._renewal_database = self._renewal_database, None
+        if database is not None:
+            with contextlib.suppress(StoreError):
+                database.close()
+
+    def _start_renewing(self) -> None:
+        self._renewal_thread = start_renewing(self.renew, self._closed)
+
+    def _dead_owners(self) -> set[bytes]:
+        """Read the heartbeats of the other owners; return the owners that are dead."""
+        rows = self._database.rows(
+            # As bytes: a damaged file may have any value.
+            "SELECT CAST(owner AS BLOB), CAST(max(expires) AS BLOB) FROM leases WHERE owner != ? GROUP BY owner",
+            (self._owner,),
+        )
+        return self._others.dead_owners(rows)
+
+
+class OwnerMonitor:
+    """Watches the heartbeats of other processes with claims, to detect dead processes."""
+
+    def __init__(self) -> None:
+        self._states: dict[Hashable, _OwnerState] = {}
+
+    def dead_owners(self, heartbeats: Iterable[tuple[Hashable, object]]) -> set[Any]:
+        """Observe the last heartbeat of each owner; return the owners that have not renewed for `CLAIM_TTL_S`."""
+        now = time.monotonic()
+        before, self._states = self._states, {}
+        for owner, heartbeat in heartbeats:
+            self._states[owner] = state = before.get(owner) or _OwnerState(heartbeat, now)
+            state.observe(heartbeat, now)
+        return {owner for owner, state in self._states.items() if state.unchanged_s >= CLAIM_TTL_S}
+
+    @property
+    def owners(self) -> Collection[Hashable]:
+        """All owners of the last observation, including dead ones."""
+        return self._states.keys()
+
+
+@dataclass(slots=True)
+class _OwnerState:
+    """The last observed heartbeat of another process, and for how long it has not changed."""
+
+    heartbeat: object
+    observed_at: float
+    unchanged_s: float = 0.0
+
+    def observe(self, heartbeat: object, now: float) -> None:
+        if heartbeat != self.heartbeat:
+            self.heartbeat, self.unchanged_s = heartbeat, 0.0
+        else:
+            # At most one interval is added, since this process itself may have been suspended.
+            self.unchanged_s += min(now - self.observed_at, RENEWAL_S)
+        self.observed_at = now
+
+
+def _new_heartbeat() -> float:
+    """Return a number that is different for each renewal; it is never compared with a clock."""
+    return time.monotonic()
+
 
 RESTORED: Final = "the cache folder was removed during the run; it was created again with all entries"
 SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored

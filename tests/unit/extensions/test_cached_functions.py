@@ -21,7 +21,8 @@ from pytest_rageval.core.user_code import UserCallable, is_cached
 from pytest_rageval.extensions.cached_functions import Functions
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
-from pytest_rageval.models.stores import interface, sqlite_claims
+from pytest_rageval.models.stores import interface
+from pytest_rageval.models.stores import sqlite as sqlite_claims
 from tests.unit.models.scripted import until
 
 

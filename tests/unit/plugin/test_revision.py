@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.plugin.revision import head_commit, run_entry
+from pytest_rageval.plugin.files import head_commit, run_entry
 
 GITHUB = {
     "GITHUB_SHA": "c" * 40,

@@ -6,8 +6,8 @@ import pytest
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import CallableError, InputError, Unscored
+from pytest_rageval.extensions.calibration.calibration import judge_items, judge_preference, pipeline_verdict
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, LabelledPair
-from pytest_rageval.extensions.calibration.judged_items import judge_items, judge_preference, pipeline_verdict
 from tests.unit.scores.conftest import World
 
 

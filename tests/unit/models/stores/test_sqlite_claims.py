@@ -8,8 +8,8 @@ import pytest
 
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.models.stores import interface
-from pytest_rageval.models.stores import sqlite_claims as module
-from pytest_rageval.models.stores.sqlite_claims import Claims
+from pytest_rageval.models.stores import sqlite as module
+from pytest_rageval.models.stores.sqlite import Claims
 from pytest_rageval.models.stores.sqlite_file import Database
 
 Open = Callable[..., Database]
