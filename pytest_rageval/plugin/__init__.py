@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_rageval import hookspecs
+from pytest_rageval.core.extensions import installed
 from pytest_rageval.lib.options import OPTIONS, Option
 from pytest_rageval.plugin.fixtures import (
     rageval,
@@ -37,8 +39,6 @@ from pytest_rageval.plugin.markers import MARKERS
 
 if TYPE_CHECKING:
     from warnings import WarningMessage
-
-    from pytest_rageval.run.registry import Registry
 
 __all__ = [
     "pytest_addhooks",
@@ -82,24 +82,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(option.ini, _help(option), type=kind, default=None)
 
 
-class Hooks:
-    """The specification of the hook that other plugins implement."""
-
-    @staticmethod
-    @pytest.hookspec
-    def pytest_rageval_register(registry: "Registry") -> None:
-        """Add scores, comparators, answer measures, retriever adapters, eval-set formats and reports.
-
-        pytest calls the hook once per process, before the first score is computed or the first report is written.
-
-        Args:
-            registry: see `pytest_rageval.run.registry.Registry` for its methods.
-        """
-
-
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the hook `pytest_rageval_register`."""
-    pluginmanager.add_hookspecs(Hooks)
+    """Add the hooks of this package, and its extensions, which implement them."""
+    pluginmanager.add_hookspecs(hookspecs)
+    for extension in installed().values():
+        # No name of its own: `-p no:NAME` must not disable a part of the plugin.
+        pluginmanager.register(extension, str(id(extension)))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,7 +14,7 @@ from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import EvaluatedTest, OutOfBoundsError
+from pytest_rageval.run.test import OutOfBoundsError, TestRun
 
 if TYPE_CHECKING:
     from pytest_rageval.scores.annotator_agreement import Agreement
@@ -40,7 +40,7 @@ class Rageval:
         clear_progress: function that removes the progress line from the terminal.
     """
 
-    def __init__(self, session: Session, test: EvaluatedTest, *, clear_progress: Callable[[], None]) -> None:
+    def __init__(self, session: Session, test: TestRun, *, clear_progress: Callable[[], None]) -> None:
         self._session = session
         self._test = test
         self._clear_progress = clear_progress

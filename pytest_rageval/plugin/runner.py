@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pytest_rageval.run.default_components import ConfiguredModels, DefaultGenerator, DefaultJudge
     from pytest_rageval.run.registry import Registry, Report
     from pytest_rageval.run.session import Session
-    from pytest_rageval.run.test import EvaluatedTest
+    from pytest_rageval.run.test import TestRun
 
 __all__ = [
     "GATEWAY_CLEANUP",
@@ -119,7 +119,7 @@ class EvaluationPlugin:
         self._gateway = config.stash.get(GATEWAY_SERVER, None)
         self._progress: EvaluationProgress | None = None
         self._sharing_alpha: frozenset[str] | None = None
-        self._tests: dict[str, EvaluatedTest] = {}
+        self._tests: dict[str, TestRun] = {}
         self._usage_before: dict[str, Usage] = {}
         # True if pytest's message about the failed assertion has been replaced by an explanation of this package.
         self._explained = False
@@ -161,7 +161,9 @@ class EvaluationPlugin:
 
             self._gateway = fail_on_error(GatewayServer)
             self.config.add_cleanup(self._gateway.close)
-            self._gateway.connect(lambda: self.session.backend(client))
+            from pytest_rageval.extensions.application_calls.application import Backend  # noqa: PLC0415
+
+            self._gateway.connect(lambda: Backend.of(self.session, client))
         return self._gateway
 
     def models_of(self, client: object) -> "ConfiguredModels":
@@ -205,14 +207,11 @@ class EvaluationPlugin:
         """The scores, formats, reports and other objects of this package and of other plugins."""
         from pytest_rageval.run.registry import Registry  # noqa: PLC0415 - see session
 
-        registry = Registry()
         try:
-            self.config.hook.pytest_rageval_register(registry=registry)
+            return Registry(self.config.hook)
         except RagevalError as error:
             # The innermost frame outside this package is in the plugin whose hook failed.
             text = "\n  ".join([str(error), *user_frames(error)[-1:]])
-        else:
-            return registry
         raise failure(text)
 
     @property
@@ -272,9 +271,9 @@ class EvaluationPlugin:
         parse_prompts(prompts)
         from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
         from pytest_rageval.run.inputs import Components  # noqa: PLC0415
-        from pytest_rageval.run.test import EvaluatedTest  # noqa: PLC0415
+        from pytest_rageval.run.test import TestRun  # noqa: PLC0415
 
-        test = EvaluatedTest(
+        test = TestRun(
             self.session,
             Components(retriever, generator, judge, executor=executor),
             marked_test(item, reference),
@@ -379,13 +378,15 @@ class EvaluationPlugin:
             # environment. With the environment restored, their own gateways call the real server.
             self.config.stash.get(GATEWAY_CLEANUP, ExitStack()).close()
         elif self._gateway is not None:
+            from pytest_rageval.extensions.application_calls.application import Backend  # noqa: PLC0415
+
             try:
-                backend = self.session.backend
+                session = self.session
             except pytest.fail.Exception as error:
                 # Each test that needs the session has this error too.
                 self._gateway.refuse(str(error))
             else:
-                self._gateway.connect(backend)
+                self._gateway.connect(lambda: Backend.of(session))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -400,7 +401,7 @@ class EvaluationPlugin:
                 call.excinfo = pytest.ExceptionInfo.from_exception(error)
         cut_traceback(call.excinfo)
         report = yield
-        if item.nodeid in self._tests and self._tests[item.nodeid].awaits_merge:
+        if item.nodeid in self._tests and self._tests[item.nodeid].is_recorded:
             _note_xfail(item, report)
         if report.failed and call.excinfo is not None and self.is_own_message(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)
@@ -481,7 +482,7 @@ class EvaluationPlugin:
         is_own = isinstance(error, RagevalError | Unscored) or hasattr(error, "rageval_summary")
         return is_own or (self._explained and isinstance(error, AssertionError))
 
-    def _results_of(self, test: "EvaluatedTest") -> dict[str, Any]:
+    def _results_of(self, test: "TestRun") -> dict[str, Any]:
         """Return the results of a test, as detailed as the outputs of this run need them.
 
         Details cost time, since the tokens of all passages are counted, and memory for the texts.

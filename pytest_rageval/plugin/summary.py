@@ -202,7 +202,7 @@ class SummaryPlugin:
 
     def _shard_entry(self, session: pytest.Session) -> dict[str, Any]:
         """Return the key `shard` of the report, with what `rageval merge` needs to know about this run."""
-        from pytest_rageval.run.record import shard_entry  # noqa: PLC0415 - few runs are shards
+        from pytest_rageval.extensions.shards.record import shard_entry  # noqa: PLC0415 - few runs are shards
 
         index, count = self._settings.shard_index, self._settings.shard_count
         self._notes.append(

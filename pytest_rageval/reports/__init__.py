@@ -41,7 +41,7 @@ KINDS: Final[Mapping[str, Callable[..., Any]]] = {
     ".html": Lazy("reports.html.page", "html_report"),
     ".json": json_report,
     ".md": Lazy("reports.markdown", "markdown_report"),
-    "otlp:": Lazy("extensions.otlp", "send_events"),
+    "otlp:": Lazy("extensions.otlp.otlp", "send_events"),
 }
 """The writers of `--rageval-report`, by the suffix of the file or the scheme of the address."""
 

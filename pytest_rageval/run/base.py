@@ -1,11 +1,11 @@
 """`BaseSession`: the part of a session that needs only settings and scores, for a test run and a merge of shards."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.options import Settings
@@ -23,6 +23,8 @@ from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, ScoreReq
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
 __all__ = ["BaseSession", "read_baseline", "score_request_of"]
+
+T = TypeVar("T")
 
 EMBEDDING_TOLERANCE: Final = 1e-6
 """Maximal difference of a score from embeddings between two machines, whose floating-point results differ."""
@@ -54,6 +56,8 @@ class BaseSession(ABC):
     def __init__(self, settings: Settings, registry: Registry) -> None:
         self.settings = settings
         self.registry = registry
+        self.hook: Any = registry.hook
+        self._resources: dict[Callable[[Any], Any], Any] = {}
         self.spool: Spool = Spool()
 
     @abstractmethod
@@ -67,6 +71,25 @@ class BaseSession(ABC):
     @abstractmethod
     def received(self, components: Components) -> AbstractSet[str]:
         """Return the parts of an example's context that the retriever receives, such as "history"."""
+
+    @property
+    def counts_only(self) -> bool:
+        """True if the run counts requests and has no results, as in a plan."""
+        return self.settings.plan
+
+    @property
+    def may_lack_replies(self) -> bool:
+        """True if replies, and so results, may be missing: in a plan, and while a batch is collected."""
+        return self.counts_only or self.settings.collects
+
+    def resource(self, make: "Callable[[Any], T]") -> T:
+        """Return what `make` returns for this session, such as a class of an extension: one object in each session.
+
+        If it has a method `close`, that is called when the session is closed.
+        """
+        if make not in self._resources:
+            self._resources[make] = make(self)
+        return cast("T", self._resources[make])
 
     @cached_property
     def baseline(self) -> Baseline:

@@ -24,7 +24,6 @@ from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.protocol import Judge
-    from pytest_rageval.extensions.calibration.human_labels import HumanLabels
     from pytest_rageval.models.generator import Generator
     from pytest_rageval.run.default_components import DefaultGenerator
 
@@ -95,7 +94,7 @@ class MarkedTest:
 
 
 class Sources:
-    """A cache of eval sets and human labels: each file is read once.
+    """A cache of eval sets: each file is read once.
 
     Args:
         formats: the formats of eval sets by name.
@@ -105,7 +104,6 @@ class Sources:
         self._formats = formats
         self._evalsets: dict[tuple[Path, str], EvalSet] = {}
         self._checked: dict[int, tuple[EvalSet, EvalSet]] = {}
-        self._labels: dict[Path, HumanLabels] = {}
 
     def evalset(
         self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, Any] | None = None
@@ -145,18 +143,6 @@ class Sources:
                 "EvalSet."
             )
         return records
-
-    def labels(self, source: str | Path, *, bases: Sequence[Path]) -> "HumanLabels":
-        """Return the human labels of a file; `bases` and errors as for `evalset`."""
-        from pytest_rageval.extensions.calibration.human_labels import load_labels  # noqa: PLC0415 - few tests have labels
-
-        def is_file(path: Path) -> bool:
-            return path.exists() and not path.is_dir()
-
-        path = find_file("labels file", source, bases=bases, accepts=is_file)
-        if path not in self._labels:
-            self._labels[path] = load_labels(path)
-        return self._labels[path]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from itertools import chain
 from math import inf, isfinite
 from typing import Any, Final, Protocol, TypeVar, cast
 
+import pluggy
+
+from pytest_rageval import hookspecs
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.concurrency.inline import require_loop
@@ -26,6 +29,7 @@ from pytest_rageval.core.errors import (
     similar_names,
     summary_line,
 )
+from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.options import KIND_PATTERN
 from pytest_rageval.core.outcome import Outcome, Relevance, Spec
 from pytest_rageval.core.user_code import (
@@ -170,6 +174,16 @@ def _known_names(name: str, scores: Iterable[str]) -> str:
     return f"{hint}`rageval scores` lists the built-in scores{others}."
 
 
+@cache
+def extension_hooks() -> pluggy.HookRelay:
+    """Return the hooks of this package's extensions alone."""
+    manager = pluggy.PluginManager("pytest")
+    manager.add_hookspecs(hookspecs)
+    for name, extension in installed().items():
+        manager.register(extension, name)
+    return manager.hook
+
+
 class UserComparator(Protocol):
     """A comparator that a plugin adds."""
 
@@ -178,7 +192,10 @@ class UserComparator(Protocol):
 
 
 class Registry:
-    """The built-in objects, and the objects that other plugins add with `pytest_rageval_register`.
+    """The built-in objects, and the objects that extensions and other plugins add with `pytest_rageval_register`.
+
+    Args:
+        hook: the hooks of pytest's plugins; default: those of this package's extensions, outside of a run of pytest.
 
     Attributes:
         scores: the scores by name, without a cut-off.
@@ -191,7 +208,8 @@ class Registry:
         stores: the factories of reply stores, by the scheme of their URLs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hook: Any = None) -> None:
+        self.hook: Any = hook or extension_hooks()
         self.scores: ChainMap[str, ScoreDef] = ChainMap({}, cast("dict[str, ScoreDef]", SCORES))
         self.measures: dict[str, AnswerMeasure] = dict(MEASURES)
         self.comparators: dict[str, UserComparator] = {}
@@ -199,6 +217,7 @@ class Registry:
         self.formats: dict[str, Format] = dict(FORMATS)
         self.reports: dict[str, Report] = {}
         self.stores: dict[str, StoreFactory] = dict(STORES)
+        self.hook.pytest_rageval_register(registry=self)
 
     def add_score(
         self,

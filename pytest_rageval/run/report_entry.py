@@ -94,8 +94,8 @@ class ReportEntryBuilder:
 
         Args:
             evalset: function that returns the test's eval set; it is called only with `explain`.
-            describe: see `EvaluatedTest.results`.
-            explain: see `EvaluatedTest.results`.
+            describe: see `TestRun.results`.
+            explain: see `TestRun.results`.
         """
         self._add_strata()
         scores = [self._add_common(entry) for entry in self._entries.values()]

@@ -6,23 +6,21 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending
-from pytest_rageval.core.options import EMBEDDED, Settings
+from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Outcome, Score, Spec
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.models.stores import open_store, store_opener
+from pytest_rageval.models.stores import store_opener
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.default_components import ConfiguredModels
@@ -32,12 +30,6 @@ from pytest_rageval.scores.definition import GOLD, ScoreDef, check_failures, che
 from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
 
 if TYPE_CHECKING:
-    from pytest_rageval.extensions.application_calls.application import Backend
-    from pytest_rageval.extensions.arena_battles import Battles
-    from pytest_rageval.extensions.calibration.calibration import Calibration
-    from pytest_rageval.extensions.calibration.human_labels import HumanLabels
-    from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
-    from pytest_rageval.extensions.embeddings.shared_embeddings import SharedEmbeddings
     from pytest_rageval.models.api import LLM
     from pytest_rageval.models.gateway import Gateway
     from pytest_rageval.models.prompt_rendering import Prompts
@@ -48,8 +40,6 @@ __all__ = ["RunContext", "Session"]
 T = TypeVar("T")
 
 blame_outcomes: Lazy = Lazy("scores.sufficiency", "blame_outcomes")
-# Few runs have arena battles.
-battles: Lazy = Lazy("extensions.arena_battles", "Battles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +75,13 @@ class Session(BaseSession):
         tick: "Callable[[Sequence[Stall]], None] | None" = None,
     ) -> None:
         super().__init__(settings, registry or Registry())
-        self._context = context or RunContext()
+        self.context = context or RunContext()
         self._gateway: Gateway | None = None
         self.loop: BackgroundEventLoop = BackgroundEventLoop(
             threads=settings.threads, tick=tick and (lambda: tick(self._stalls()))
         )
         self.models: ConfiguredModels = ConfiguredModels(
-            settings, lambda: self.gateway, workers=self._context.workers
+            settings, lambda: self.gateway, workers=self.context.workers
         )
         # The user's clients with their models.
         self._models_of_clients: list[tuple[object, ConfiguredModels]] = []
@@ -102,9 +92,8 @@ class Session(BaseSession):
         if settings.cassette or settings.prices:
             # The gateway reads these files. An invalid file is an error even if no request is sent.
             self.gateway.cache.read_cassette()
-        self._encoder: CachedEncoder | None = None
         # The errors that the gateway returned to the application under test instead of replies.
-        self._unanswered: list[RagevalError] = []
+        self.unanswered: list[RagevalError] = []
         self._outcomes: dict[tuple[Pipeline, str, ResolvedScore], list[Outcome]] = {}
         self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
 
@@ -120,22 +109,6 @@ class Session(BaseSession):
         """The model of the options, for the user's own code."""
         return self.llm_of(self.models)
 
-    def backend(self, client: object = None) -> "Backend":
-        """Return the backend for model calls of the application under test.
-
-        Args:
-            client: the user's client, which the backend calls; None to call the server of the options.
-
-        Raises:
-            CallableError: `client` cannot be called as a client.
-        """
-        from pytest_rageval.extensions.application_calls.application import Backend  # noqa: PLC0415 - see gateway
-
-        settings = self.settings
-        names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
-        server = self.models_of(client).server("generator")
-        return Backend(self.gateway, server, self.loop, tuple(filter(None, names)), self._unanswered)
-
     def models_of(self, client: object) -> ConfiguredModels:
         """Return the models that use the user's client, always the same object for a client.
 
@@ -150,7 +123,7 @@ class Session(BaseSession):
         for known_client, models in self._models_of_clients:
             if known_client is client:
                 return models
-        workers = self._context.workers
+        workers = self.context.workers
         models = ConfiguredModels(self.settings, lambda: self.gateway, workers=workers, client=client)
         self._models_of_clients.append((client, models))
         return models
@@ -161,18 +134,6 @@ class Session(BaseSession):
 
         optional = () if prompts is None else (prompts,)
         return LLM(self.gateway, self.loop, models.generator_model, *optional)
-
-    @property
-    def encoder(self) -> "CachedEncoder":
-        """The packaged sentence encoder, for the package's retrievers; the cache stores its embeddings."""
-        if self._encoder is None:
-            # This imports numpy, which a run of ranking measures does not need.
-            from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, shared_encoder  # noqa: PLC0415
-
-            place = self.settings.cache_location
-            store = place if isinstance(place, Path) else self._shared_embeddings(place)
-            self._encoder = CachedEncoder(shared_encoder(), store)
-        return self._encoder
 
     def part_of(self, evalset: EvalSet) -> EvalSet:
         """Return the examples of the eval set that are in the sample and the shard of this run.
@@ -292,44 +253,30 @@ class Session(BaseSession):
             for answers, sufficiency in zip(runs, sufficiency_runs, strict=True)
         ]
 
-    def _definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
+    def definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
         """Return the definition of a score; None if it is unknown, which is an error when the score is evaluated."""
         with suppress(InputError):
             return self.definition(request)
         return None
 
     def _is_time(self, request: ScoreRequest) -> bool:
-        score = self._definition_or_none(request)
+        score = self.definition_or_none(request)
         return score is not None and score.is_time
 
     def _needs_event_loop(self, request: ScoreRequest) -> bool:
         """Return True if a score needs more than rankings: it uses models, is a plugin's, or times retrievals."""
-        score = self._definition_or_none(request)
+        score = self.definition_or_none(request)
         return score is not None and (
             bool(score.dependencies) or score.is_time or isinstance(score.evaluate, PluginScore)
         )
-
-    def score_with_new_replies(
-        self, components: Components, examples: Sequence[Example], request: ScoreRequest
-    ) -> list[Outcome]:
-        """Return the outcomes of these examples with new replies of generator and judge, not from the cache."""
-        resolved, score = resolve(request, self.registry.scores)
-        pipeline = self.pipelines.with_new_replies(self.pipeline(components, request), self._context.run)
-
-        async def evaluate() -> list[Outcome]:
-            return await score.evaluate(pipeline, examples, resolved)
-
-        outcomes = self.loop.run(evaluate())
-        self.check_answered()
-        return outcomes
 
     def check_answered(self) -> None:
         """Raise the first error that the gateway returned to the application instead of a model's reply.
 
         The application may have continued without the reply, and its result is used by all scores.
         """
-        if self._unanswered:
-            raise self._unanswered[0].with_traceback(None)
+        if self.unanswered:
+            raise self.unanswered[0].with_traceback(None)
 
     @property
     def served(self) -> Mapping[str, Collection[str]]:
@@ -346,44 +293,16 @@ class Session(BaseSession):
             names_of[f"{model} at {base_url}" if model == ambiguous else model] |= names
         return names_of
 
-    def plan(
+    def count_requests(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> list[RagevalError]:
         """Add the requests of the scores to the gateway's usage; return the errors that prevented it."""
         k = _largest_cutoff(requests)
 
-        async def count_requests(request: ScoreRequest) -> None:
+        async def count(request: ScoreRequest) -> None:
             await self._outcomes_of(components, evalset, request, k)
 
-        return [error for error in self._for_each(requests, count_requests).values() if error is not None]
-
-    @cached_property
-    def battles(self) -> "Battles":
-        """The arena battles between the systems of this process."""
-        created: Battles = battles(self.settings.arena_pairs, self.loop.run)
-        return created
-
-    def calibrate(
-        self, components: Components, labels: "HumanLabels", comparator: str | None = None
-    ) -> "Calibration":
-        """Let the judge judge the labelled items; in a plan, only count its requests.
-
-        Raises:
-            RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
-        """
-        from pytest_rageval.extensions.calibration.calibration import (  # noqa: PLC0415
-            Calibration,
-            judge_items,
-            pipeline_verdict,
-        )
-
-        verdict = pipeline_verdict(self.pipelines.get(components), comparator)
-        outcomes = self.loop.run(judge_items(labels, verdict))
-        check_failures(outcomes, self.settings.max_unscored)
-        if not self.settings.plan:
-            # The constructor raises an error if too many items are unscored.
-            Score(f"judge against {labels.name}", outcomes, max_unscored=self.settings.max_unscored)
-        return Calibration(labels, outcomes, comparator)
+        return [error for error in self._for_each(requests, count).values() if error is not None]
 
     def retrieve(self, components: Components, query: Query, k: int) -> Ranking:
         """Return the retriever's ranking of k documents for one query."""
@@ -406,15 +325,10 @@ class Session(BaseSession):
             return None
         for models in (self.models, *(models for _, models in self._models_of_clients)):
             models.close()
-        if self._encoder is not None:
-            self._encoder.close()
+        for resource in self._resources.values():
+            if close := getattr(resource, "close", None):
+                close()
         return self.loop.close(None if self._gateway is None else self._gateway.close)
-
-    def _shared_embeddings(self, place: StoreURL) -> "SharedEmbeddings":
-        from pytest_rageval.extensions.embeddings.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - see gateway
-
-        stores = self.registry.stores
-        return SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
 
     def _build_gateway(self) -> "Gateway":
         from pytest_rageval.models.budget import Limits  # noqa: PLC0415 - see gateway
@@ -428,7 +342,7 @@ class Session(BaseSession):
             cassette=settings.cassette,
             mode="plan" if settings.plan else "replay" if settings.replay else "live",
             open_store=store_opener(settings.cache_location, settings.cache_dir, self.registry.stores),
-            run=settings.run or self._context.run,
+            run=settings.run or self.context.run,
             refresh=settings.refresh,
             record=settings.record,
             record_prompts=settings.record_prompts,
@@ -510,7 +424,7 @@ class Session(BaseSession):
         self._check_separable(evalset, resolved, score)
         key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
-            sends_requests = not (self.settings.plan or self.settings.collects)
+            sends_requests = not self.may_lack_replies
             if pipeline.has_custom_judge and score.dependencies and score.separable and sends_requests:
                 # The user's judge is called after a paid answer of the model. The first examples show whether the judge
                 # works before the answers to all questions are paid for.

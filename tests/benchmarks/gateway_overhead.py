@@ -15,6 +15,7 @@ from pathlib import Path
 import openai
 
 from pytest_rageval.core.options import Settings
+from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer
 from pytest_rageval.lib.secret import BaseURL
 from pytest_rageval.run.session import Session
@@ -46,7 +47,7 @@ def through_gateway(url: str) -> float:
         settings = Settings(cache_dir=Path(folder), base_url=BaseURL.parse(url), concurrency=IN_FLIGHT)
         session = Session(settings)
         with GatewayServer() as server:
-            server.connect(session.backend)
+            server.connect(lambda: Backend.of(session))
             seconds = asyncio.run(request_all(server.url))
         assert session.usage.live == REQUESTS + 1
         session.close()

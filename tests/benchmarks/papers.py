@@ -32,6 +32,7 @@ from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.extensions.arena_battles.battles import battles_of
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines
@@ -270,7 +271,9 @@ def han2024(session: Session, first: int) -> None:
                 entries[-1]["arena"]["no_answer_ratio"],
             ]
         run = session.pipeline(components, ScoreRequest(f"arena.win@{CUTOFFS[0]}"))
-        battles = session.battles.fight(nodeid, run, (evalset.digest, evalset.examples), CUTOFFS, siblings)
+        battles = session.resource(battles_of).run_for_test(
+            nodeid, run, (evalset.digest, evalset.examples), CUTOFFS, siblings
+        )
         tests.append({"nodeid": nodeid, "evalset": described, "scores": entries, "battles": battles})
     say(f"\nhan2024, Tables 3, 9 and 10: win, win or tie ({evalset.name}){JUDGED}")
     rows(["all", *arena.DOMAINS, "no answer"], table)

@@ -20,6 +20,7 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
+from pytest_rageval.extensions.embeddings.encoder import session_encoder
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines
@@ -41,7 +42,7 @@ Table = Mapping[str, Mapping[str, Score]]
 
 def makers(session: Session) -> dict[str, Make]:
     """Return, for each technique in the order of the paper, a function that creates a retriever over a pool."""
-    llm, encoder = session.llm, session.encoder
+    llm, encoder = session.llm, session.resource(session_encoder)
 
     def dense(pool: list[Document]) -> DenseRetriever:
         return DenseRetriever(pool, encoder=encoder)

@@ -15,8 +15,8 @@ from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, R
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Evidence, Outcome, Places
 from pytest_rageval.evalsets.sampling import in_sample, select_subset
+from pytest_rageval.extensions.shards.record import Deserializer, Serializer
 from pytest_rageval.run.inputs import Components
-from pytest_rageval.run.record import Deserializer, Serializer
 from pytest_rageval.stats.agreement import Tally
 from tests.unit.extensions.shards.sharded import (
     evaluate_merged,

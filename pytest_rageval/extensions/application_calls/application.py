@@ -22,6 +22,7 @@ from pytest_rageval.core.errors import (
     Unscored,
     is_placeholder,
 )
+from pytest_rageval.core.options import EMBEDDED
 from pytest_rageval.core.user_code import count_completion
 from pytest_rageval.models.client import RequestRefused
 from pytest_rageval.models.gateway import Gateway
@@ -38,6 +39,7 @@ from pytest_rageval.models.proxied_request import (
     make_proxied_request,
 )
 from pytest_rageval.models.server import Server
+from pytest_rageval.run.session import Session
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -79,6 +81,22 @@ class Backend:
     models: tuple[str, ...] = ()  # the models to list if the server does not answer
     # Collects the errors that the application received in place of replies.
     unanswered: list[RagevalError] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, session: Session, client: object = None) -> "Backend":
+        """Return the backend for model calls of the application under test.
+
+        Args:
+            session: the session of the process.
+            client: the user's client, which the backend calls; None to call the server of the options.
+
+        Raises:
+            CallableError: `client` cannot be called as a client.
+        """
+        settings = session.settings
+        names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
+        server = session.models_of(client).server("generator")
+        return cls(session.gateway, server, session.loop, tuple(filter(None, names)), session.unanswered)
 
 
 class Application:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
+from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.reports.build import usage_entry, usage_lines
@@ -31,7 +32,7 @@ def gateway_command(options: argparse.Namespace) -> int:
         raise InputError("No command is named.\nWrite: rageval gateway -- COMMAND, such as python -m my_app.")
     settings = command_settings(options)
     with closing(session_for(settings)) as session, GatewayServer() as server:
-        server.connect(session.backend)
+        server.connect(lambda: Backend.of(session))
         status = _run_command(command, {**os.environ, **server.variables()})
         server.disconnect()
         _update_cassette(settings, session)

@@ -1,7 +1,79 @@
-"""Agreement of the judge with human labels.
+"""Calibration: how far the judge agrees with people, by the marker `rageval_calibration` and `--rageval-calibration`.
 
 - `calibration`: judges the items that people labelled, and computes the agreement. `human_labels`: reads the labels.
 - `gate`: evaluates the bounds of a test on its judge.
 - `prediction_powered`: means from few human labels.
 - `report`: the lines of the reports. `command`: `rageval judge`.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pluggy
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.outcome import Score
+    from pytest_rageval.extensions.calibration.gate import CalibrationGate
+    from pytest_rageval.gate.judge import ThresholdResult
+    from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.test import TestRun
+
+hookimpl = pluggy.HookimplMarker("pytest")
+
+MARKER: Final = "rageval_calibration"
+
+
+@hookimpl
+def pytest_rageval_before_test(test: "TestRun") -> Sequence[str]:
+    """Compare the judge with the labels of the test's markers."""
+    gate = _gate(test)
+    return gate.evaluate() if gate else ()
+
+
+@hookimpl
+def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
+    """Request the verdicts that correct these scores, where no result is reported yet."""
+    gate = _gate(test)
+    if gate and test.session.may_lack_replies:
+        for threshold in thresholds:
+            gate.by_option(threshold)
+    return ()
+
+
+@hookimpl
+def pytest_rageval_score_entry(
+    test: "TestRun", threshold: "Threshold", score: "Score | None", result: "ThresholdResult | None"
+) -> Mapping[str, Any]:
+    """Add the mean that is corrected for the judge's errors; after an early stop there is no mean."""
+    gate = _gate(test)
+    if gate is None or (result is not None and result.stopped_early):
+        return {}
+    return gate.corrected_mean(score, threshold)
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
+    """Add the agreement of the judge with people."""
+    gate = _gate(test)
+    return gate.results() if gate else {}
+
+
+@hookimpl
+def pytest_rageval_failures(test: "TestRun", limit: int | None) -> Sequence[str]:
+    """Return the violated bounds on the agreement."""
+    gate = _gate(test)
+    return gate.failures(limit=limit) if gate else ()
+
+
+def _gate(test: "TestRun") -> "CalibrationGate | None":
+    """Return the calibrations of a test; None if it has none."""
+    settings = test.session.settings
+    # Labelled items are not split into shards: the first shard judges all of them.
+    if settings.shard_index > 1 or not (settings.calibration or test.marked.markers(MARKER)):
+        return None
+    if "calibration" not in test.state:
+        from pytest_rageval.extensions.calibration.gate import CalibrationGate  # noqa: PLC0415 - few tests have one
+
+        test.state["calibration"] = CalibrationGate(test)
+    gate: CalibrationGate = test.state["calibration"]
+    return gate

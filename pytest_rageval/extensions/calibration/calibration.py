@@ -20,6 +20,7 @@ from pytest_rageval.answers.judge.protocol import Judge, Preference
 from pytest_rageval.core.data import Document, Example
 from pytest_rageval.core.errors import CallableError, InputError, did_you_mean
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score, Spec
+from pytest_rageval.evalsets.loading import find_file
 from pytest_rageval.extensions.calibration.human_labels import (
     PREFERENCES,
     HumanLabels,
@@ -28,10 +29,13 @@ from pytest_rageval.extensions.calibration.human_labels import (
     LabelledPair,
     LabelledPassage,
     Scale,
+    load_labels,
 )
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.plural import counted
-from pytest_rageval.scores.definition import score_each
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.definition import check_failures, score_each
 from pytest_rageval.scores.pipeline import Pipeline
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.intervals import Estimate
@@ -43,6 +47,7 @@ __all__ = [
     "CalibrationResult",
     "Correction",
     "HumanAgreement",
+    "LabelJudge",
     "LabelledVerdict",
     "check_bounds",
     "judge_items",
@@ -52,6 +57,46 @@ __all__ = [
 ]
 
 USAGE: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
+
+
+class LabelJudge:
+    """Lets the judge of a session judge labelled items; each file of labels is read once.
+
+    Args:
+        session: the session of the process.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._labels: dict[Path, HumanLabels] = {}
+
+    def labels(self, source: str | Path, *, bases: Sequence[Path]) -> HumanLabels:
+        """Return the human labels of a file; `bases` and errors as for `Sources.evalset`."""
+
+        def is_file(path: Path) -> bool:
+            return path.exists() and not path.is_dir()
+
+        path = find_file("labels file", source, bases=bases, accepts=is_file)
+        if path not in self._labels:
+            self._labels[path] = load_labels(path)
+        return self._labels[path]
+
+    def calibrate(
+        self, components: Components, labels: HumanLabels, comparator: str | None = None
+    ) -> "Calibration":
+        """Let the judge judge the labelled items; in a plan, only count its requests.
+
+        Raises:
+            RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
+        """
+        session, max_unscored = self._session, self._session.settings.max_unscored
+        verdict = pipeline_verdict(session.pipelines.get(components), comparator)
+        outcomes = session.loop.run(judge_items(labels, verdict))
+        check_failures(outcomes, max_unscored)
+        if not session.counts_only:
+            # The constructor raises an error if too many items are unscored.
+            Score(f"judge against {labels.name}", outcomes, max_unscored=max_unscored)
+        return Calibration(labels, outcomes, comparator)
 
 
 @dataclass(frozen=True, slots=True)

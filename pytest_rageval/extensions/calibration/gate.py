@@ -9,6 +9,7 @@ from pytest_rageval.extensions.calibration.calibration import (
     Bounds,
     Calibration,
     CalibrationResult,
+    LabelJudge,
     check_bounds,
 )
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, Kind
@@ -18,8 +19,8 @@ from pytest_rageval.extensions.calibration.report import (
     corrected_entry,
 )
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.run.inputs import Components, MarkedTest
-from pytest_rageval.run.session import Session
+from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.pipeline import ScoreRequest
 
 __all__ = ["CalibrationGate", "corrected_by"]
@@ -31,15 +32,14 @@ class CalibrationGate:
     """The judge's calibrations for one test, by the markers `rageval_calibration` and the option.
 
     Args:
-        session: the session that the test runs in.
-        components: the user's retriever, generator and judge.
-        test: the test and its markers.
+        test: the run of the test.
     """
 
-    def __init__(self, session: Session, components: Components, test: MarkedTest) -> None:
-        self._session = session
-        self._components = components
-        self._test = test
+    def __init__(self, test: TestRun) -> None:
+        self._session = test.session
+        self._components = test.components
+        self._test = test.marked
+        self._judge = test.session.resource(LabelJudge)
         self._results: list[CalibrationResult] = []
 
     def evaluate(self) -> list[str]:
@@ -49,7 +49,7 @@ class CalibrationGate:
             try:
                 bounds = Bounds.parse(marker.args, marker.kwargs)
                 calibration = self._calibrate(bounds.labels, bounds.comparator)
-                if self._session.settings.plan:
+                if self._session.counts_only:
                     continue
                 result = check_bounds(calibration, bounds)
             except RagevalError as error:
@@ -99,20 +99,20 @@ class CalibrationGate:
         kind = corrected_by(self._session, threshold)
         if option is None or kind is None:
             return None
-        labels = self._session.sources.labels(option, bases=self._test.bases)
+        labels = self._judge.labels(option, bases=self._test.bases)
         if isinstance(labels, HumanLabels) and labels.kind != kind:
             return None
         # The judge has judged the retrieved passages for the score itself, so it is not asked about labelled ones.
         if kind == "passages" and isinstance(labels, HumanLabels):
             return Calibration(labels, ())
-        return self._session.calibrate(self._components, labels, threshold.comparator)
+        return self._judge.calibrate(self._components, labels, threshold.comparator)
 
     def _calibrate(self, source: str | Path, comparator: str | None) -> Calibration:
-        labels = self._session.sources.labels(source, bases=self._test.bases)
-        return self._session.calibrate(self._components, labels, comparator)
+        labels = self._judge.labels(source, bases=self._test.bases)
+        return self._judge.calibrate(self._components, labels, comparator)
 
 
-def corrected_by(session: Session, threshold: Threshold) -> Kind | None:
+def corrected_by(session: BaseSession, threshold: Threshold) -> Kind | None:
     """Return the kind of human labels that can correct a score; None if none can, as for a slice."""
     if threshold.where or threshold.by is not None:
         return None

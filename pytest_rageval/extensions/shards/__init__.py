@@ -1,6 +1,78 @@
-"""Shards: the parts of a run that is split over several machines. `rageval merge` (`command`) joins their reports.
+"""Shards: the parts of a run that is split over several machines by `--rageval-shard`.
 
-- `document`: the types of what the report of a shard contains of each test.
+- `record`: the outcomes of a test in a shard, for its report; `document`: the types of what it contains.
 - `merge`: joins the reports and evaluates each test on the outcomes of all shards. `merged_session`: the objects that
-  replace the session and the user's components for this evaluation.
+  replace the session and the user's components for this evaluation. `command`: `rageval merge`.
 """
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from pytest_rageval.extensions.shards.record import ShardRecord
+    from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.test import TestRun
+
+hookimpl = pluggy.HookimplMarker("pytest")
+
+
+@hookimpl
+def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
+    """Refuse a call whose result needs all questions, if this run has only a part of them."""
+    settings = test.session.settings
+    if settings.shard_count > 1:
+        from pytest_rageval.core.errors import InputError  # noqa: PLC0415 - few runs are shards
+
+        raise InputError(
+            f"{call} needs the results of all questions, and --rageval-shard {settings.shard_index}/"
+            f"{settings.shard_count} evaluates only some of them.\nWrite the bound as a marker rageval_threshold, "
+            "which rageval merge judges; or run the test with all questions, in a job with --rageval-shard 1/1."
+        )
+
+
+@hookimpl
+def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str] | None:
+    """Record the outcomes that a merge needs to evaluate the thresholds."""
+    if not test.session.settings.shard:
+        return None
+    if not thresholds and not test.marked.markers("rageval_calibration"):
+        return []
+    record = _record(test)
+    record.add_calibrations(thresholds)
+    outcomes = partial(test.session.outcomes, all_requests=test.requests(thresholds))
+    for threshold, runs in record.add_scores(thresholds, test.evaluate_scores(thresholds, outcomes)):
+        test.report.add_entry(record.unjudged_entry(threshold, runs, test.definition(threshold).notes))
+    test.is_recorded = True
+    return record.problems
+
+
+@hookimpl
+def pytest_rageval_evaluate_call(
+    test: "TestRun", threshold: "Threshold", keywords: Mapping[str, Any]
+) -> None:
+    """Record a call of `rageval.score`, and leave it to the core: the only shard has all questions."""
+    if test.session.settings.shard and not test.session.may_lack_replies:
+        record = _record(test)
+        list(record.add_scores([threshold], test.evaluate_scores([threshold], test.session.outcomes)))
+        record.add_call(threshold.spec, keywords)
+        test.is_recorded = True
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
+    """Add the record of the test."""
+    if not test.is_recorded:
+        return {}
+    return {"shard": _record(test).serialize(shares_alpha=test.marked.nodeid in test.sharing_alpha)}
+
+
+def _record(test: "TestRun") -> "ShardRecord":
+    if "shards" not in test.state:
+        from pytest_rageval.extensions.shards.record import ShardRecord  # noqa: PLC0415 - few runs are shards
+
+        test.state["shards"] = ShardRecord(test)
+    record: ShardRecord = test.state["shards"]
+    return record

@@ -13,6 +13,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings, is_ci
 from pytest_rageval.extensions.history.history import history_entry, record_run
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
+from pytest_rageval.extensions.shards.record import VERDICT_SETTINGS
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.lib.plural import counted
@@ -33,7 +34,6 @@ from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
 from pytest_rageval.run.console import echo, echo_err
 from pytest_rageval.run.file_updates import update_baseline, update_cassette
 from pytest_rageval.run.gate_check import check_gate
-from pytest_rageval.run.record import VERDICT_SETTINGS
 
 __all__ = ["merge_command"]
 

@@ -24,15 +24,15 @@ from pytest_rageval.extensions.shards.merged_session import (
     MergedSession,
     MergedTest,
 )
+from pytest_rageval.extensions.shards.record import FORMAT, Deserializer
 from pytest_rageval.gate.baseline import SCALE_TOLERANCE, Baseline
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.lib.printable import printable
 from pytest_rageval.reports.build import REPORTED_KEYS
 from pytest_rageval.run.inputs import MarkedTest
-from pytest_rageval.run.record import FORMAT, Deserializer
 from pytest_rageval.run.registry import Registry, resolve
-from pytest_rageval.run.test import EvaluatedTest
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import ScoreRequest
 
@@ -452,7 +452,7 @@ class MergedRun:
             settings: the settings that verdicts depend on.
             root: the root directory of the run.
             baselines: see `MergedSession`.
-            explain: see `EvaluatedTest.results`.
+            explain: see `TestRun.results`.
         """
         reported = joined.entry
         base = {
@@ -465,7 +465,7 @@ class MergedRun:
             entry = {"nodeid": joined.nodeid, **joined.outcome, **_select_reported(results)}
             return MergedTestResult(entry, {})
         session = MergedSession(self.registry, settings, joined, baselines)
-        test = EvaluatedTest(
+        test = TestRun(
             cast("Session", session),
             MergedComponents(None, None, None, reported_user_defined=tuple(reported.get("own", ()))),
             self._marked_test(joined, root),
@@ -511,7 +511,7 @@ class MergedTestResult(NamedTuple):
 
     Attributes:
         entry: the test's entry for the report.
-        results: all results of `EvaluatedTest.results`, with the new baseline in an update; empty if the test was not
+        results: all results of `TestRun.results`, with the new baseline in an update; empty if the test was not
             evaluated.
     """
 

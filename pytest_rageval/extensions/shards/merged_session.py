@@ -1,6 +1,6 @@
 """`MergedTest`: a test with its outcomes from all shards; `MergedSession`: evaluates it in place of a `Session`.
 
-`rageval merge` has neither the user's components nor models. `EvaluatedTest` receives a `MergedSession` and
+`rageval merge` has neither the user's components nor models. `TestRun` receives a `MergedSession` and
 `MergedComponents`, which answer from the reports of the shards.
 """
 
@@ -14,7 +14,7 @@ from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.extensions.calibration.calibration import Calibration
+from pytest_rageval.extensions.calibration.calibration import Calibration, LabelJudge
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.inputs import Components
@@ -111,8 +111,9 @@ class MergedSession(BaseSession):
         super().__init__(settings, registry)
         self._test = test
         self._baselines = baselines
-        # This object has the methods of `Sources` and `Pipelines` that `EvaluatedTest` calls.
+        # This object has the methods of `Sources` and `Pipelines` that `TestRun` calls.
         self.sources = self.pipelines = self
+        self._resources[LabelJudge] = self
 
     def _read_baseline(self) -> Baseline:
         if "" not in self._baselines:

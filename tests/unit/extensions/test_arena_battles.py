@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval.answers.judge.protocol import Preference
 from pytest_rageval.core.data import Example
-from pytest_rageval.extensions.arena_battles import Battles, arena_cutoffs
+from pytest_rageval.extensions.arena_battles.battles import Battles, arena_cutoffs
 
 NODE = "t.py::test_it[{}]".format
 EXAMPLES = [Example(f"q{n}", f"q{n}", reference="long", tags={"domain": n % 2}) for n in range(8)]

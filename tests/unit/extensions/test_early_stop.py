@@ -11,14 +11,14 @@ import pytest
 from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Evidence, Outcome, Spec
-from pytest_rageval.extensions.early_stop import DropMonitor, MonitoredThreshold
+from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import EvaluatedTest
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from tests.unit.run.marked import NODEID, Judge, Mark, marked, threshold
@@ -98,7 +98,7 @@ def settings(tmp_path: Path) -> Settings:
 class Run:
     """The result of running a test."""
 
-    test: EvaluatedTest
+    test: TestRun
     problems: list[str]
     rag: Rag
 
@@ -117,7 +117,7 @@ class Run:
 def _run(settings: Settings, rag: Rag, *marks: Mark, evalset: EvalSet = EVALSET, registry: Any = None) -> Run:
     session = Session(settings, registry=registry)
     given = [Mark("rageval_evalset", (evalset,)), *(marks or [GATE])]
-    test = EvaluatedTest(
+    test = TestRun(
         session, rag.components, marked(settings.baseline.parent, given), sharing_alpha=[NODEID], limit=10
     )
     problems = test.evaluate_markers()

@@ -11,8 +11,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 )
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.extensions import otlp
-from pytest_rageval.extensions.otlp import (
+from pytest_rageval.extensions.otlp import otlp
+from pytest_rageval.extensions.otlp.otlp import (
     QUESTION_EVENT,
     SCORE_EVENT,
     end_ns,
@@ -20,7 +20,7 @@ from pytest_rageval.extensions.otlp import (
     resource_attributes,
     send_events,
 )
-from pytest_rageval.extensions.otlp import Collector as Target
+from pytest_rageval.extensions.otlp.otlp import Collector as Target
 from tests.otlp_server import Collector
 
 

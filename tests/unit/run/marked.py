@@ -8,7 +8,7 @@ from typing import Any
 from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import EvaluatedTest
+from pytest_rageval.run.test import TestRun
 
 NODEID = "test_it.py::test_gate"
 
@@ -77,12 +77,10 @@ def components(*lost: int) -> Components:
     return Components(retriever(*lost), _generate, Judge())
 
 
-def evaluated(
-    session: Session, root: Path, *marks: Mark, lost: Sequence[int] = (), **words: Any
-) -> EvaluatedTest:
+def evaluated(session: Session, root: Path, *marks: Mark, lost: Sequence[int] = (), **words: Any) -> TestRun:
     """Return a test of 20 questions with these marks, whose retriever misses the questions `lost`."""
     words.setdefault("sharing_alpha", [NODEID for mark in marks if "max_drop" in mark.kwargs])
-    return EvaluatedTest(session, components(*lost), marked(root, [EVALS, *marks]), **words)
+    return TestRun(session, components(*lost), marked(root, [EVALS, *marks]), **words)
 
 
 class Judge:

@@ -124,9 +124,9 @@ def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
         DefaultGenerator(session.models),
         DefaultJudge(session.models),
     )
-    assert session.plan(parts, EVALSET, [ScoreRequest("answer.em@1", draws=3)]) == []
+    assert session.count_requests(parts, EVALSET, [ScoreRequest("answer.em@1", draws=3)]) == []
     assert session.usage.live == 3
-    session.plan(parts, EVALSET, [ScoreRequest("llm_reteval@1")])
+    session.count_requests(parts, EVALSET, [ScoreRequest("llm_reteval@1")])
     # Five answers from the gold passage, a verdict on the planned answer, and the calls of its triage.
     assert session.usage.live - 3 > 5
     assert not llm.requests

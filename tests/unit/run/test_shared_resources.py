@@ -10,7 +10,7 @@ import pytest
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import EvaluatedTest
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.pipeline import ScoreRequest
 from tests.unit.run.marked import Mark, components, evalset_of, marked, retriever, threshold
 
@@ -82,7 +82,7 @@ def test_a_judge_is_compared_with_human_labels(
 ) -> None:
     mark = Mark("rageval_calibration", (_labels(tmp_path, wrong=2),), {"min_accuracy": bound})
     properties: list[tuple[str, float]] = []
-    test = EvaluatedTest(session, components(), marked(tmp_path, [mark], properties))
+    test = TestRun(session, components(), marked(tmp_path, [mark], properties))
     assert test.evaluate_markers() == []
     assert bool(test.failures()) == (status == "fail")
     assert test.results()["calibration"][0]["verdict"] == status
@@ -93,7 +93,7 @@ def test_a_score_is_corrected_for_the_errors_of_the_judge(session: Session, tmp_
     labels = Mark("rageval_calibration", (_labels(tmp_path, wrong=2),), {"min_accuracy": 0.1})
     evals = Mark("rageval_evalset", (evalset_of(10, answers=("right",)),))
     marks = [evals, labels, threshold("answer.correct@1", min=0.5), threshold("recall@1", min=0.5)]
-    test = EvaluatedTest(session, components(), marked(tmp_path, marks))
+    test = TestRun(session, components(), marked(tmp_path, marks))
     assert test.evaluate_markers() == []
     correct, recall = test.results()["scores"]
     assert (correct["mean"], correct["corrected"]["mean"], correct["corrected"]["labels"]) == (1.0, 0.9, 20)
@@ -103,7 +103,7 @@ def test_a_score_is_corrected_for_the_errors_of_the_judge(session: Session, tmp_
 def test_a_plan_counts_calls_of_the_users_own_functions(tmp_path: Path) -> None:
     session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
     evals = evalset_of(3, answers=("right",))
-    assert session.plan(components(), evals, [ScoreRequest("answer.correct@1")]) == []
+    assert session.count_requests(components(), evals, [ScoreRequest("answer.correct@1")]) == []
     assert sum(session.usage.remarks.values()) >= 3
     assert session.usage.requests == 0
     session.close()

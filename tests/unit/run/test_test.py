@@ -11,7 +11,7 @@ from pytest_rageval.core.errors import InputError, StaleBaselineError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import EvaluatedTest, OutOfBoundsError
+from pytest_rageval.run.test import OutOfBoundsError, TestRun
 from pytest_rageval.scores.annotator_agreement import AgreementRequest
 from tests.unit.run.marked import (
     EVALS,
@@ -109,7 +109,7 @@ def test_a_threshold_on_all_values_of_a_tag_has_an_entry_of_its_own(session: Ses
 
 def test_a_number_is_recorded_once(session: Session, tmp_path: Path) -> None:
     properties: list[tuple[str, float]] = []
-    test = EvaluatedTest(session, components(0), marked(tmp_path, [EVALS], properties))
+    test = TestRun(session, components(0), marked(tmp_path, [EVALS], properties))
     for _ in range(2):
         test.score("recall@1", {})
         test.score("recall@1", {"where": {"topic": "odd"}})
@@ -149,7 +149,7 @@ def test_a_failed_bound_of_a_call_raises_and_is_recorded(session: Session, tmp_p
     ],
 )
 def test_without_an_eval_set(session: Session, tmp_path: Path, marks: list[Mark], message: str) -> None:
-    test = EvaluatedTest(session, components(), marked(tmp_path, [*marks, threshold(min=0.5)]))
+    test = TestRun(session, components(), marked(tmp_path, [*marks, threshold(min=0.5)]))
     (problem,) = test.evaluate_markers()
     assert message in problem
     assert test.results()["evalset"] is None
@@ -273,7 +273,7 @@ def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: P
     ]
     parts = replace(components(), judge=_Undecided())
     session.settings = replace(session.settings, max_unscored=0.5)
-    test = EvaluatedTest(session, parts, marked(tmp_path, marks))
+    test = TestRun(session, parts, marked(tmp_path, marks))
     assert test.evaluate_markers() == []
     results = test.results(explain=True)
     questions = results["questions"]

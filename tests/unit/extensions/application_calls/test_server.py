@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.extensions.application_calls import application
+from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer
 from pytest_rageval.lib.secret import BaseURL
 from pytest_rageval.run.session import Session
@@ -80,7 +81,7 @@ def serve(tmp_path: Path, upstream: OpenAIServer) -> Iterator[Callable[..., Serv
     def start(*, own: Any = None, **options: Any) -> Served:
         options = {"cache_dir": tmp_path / "cache", "base_url": BaseURL.parse(upstream.url), **options}
         session, server = Session(Settings(api_key=KEY, **options)), GatewayServer()
-        server.connect(lambda: session.backend(own))
+        server.connect(lambda: Backend.of(session, own))
         made.append(Served(session, server))
         return made[-1]
 
@@ -600,7 +601,7 @@ def test_a_gateway_does_not_send_requests_to_itself(serve, tmp_path):
     """If the base URL is that of the gateway itself, requests get an error."""
     served = serve()
     session = Session(Settings(cache_dir=tmp_path, base_url=BaseURL.parse(served.server.url)))
-    served.server.connect(session.backend)
+    served.server.connect(lambda: Backend.of(session))
     with pytest.raises(openai.APIStatusError, match="would send requests to itself"):
         served.chat()
     session.close()

@@ -9,15 +9,15 @@ from typing import Any
 
 from pytest_rageval.core.options import Settings
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
+from pytest_rageval.extensions.shards.record import shard_entry
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.run.inputs import Components
-from pytest_rageval.run.record import shard_entry
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import EvaluatedTest
+from pytest_rageval.run.test import TestRun
 from tests.unit.run.marked import NODEID, Mark, components, marked
 
-Ran = tuple[list[str], EvaluatedTest]
+Ran = tuple[list[str], TestRun]
 
 
 def evaluated_in(
@@ -32,7 +32,7 @@ def evaluated_in(
     """Evaluate a test in a new session; return its problems, its failures and its results."""
     session = Session(settings, **words)
     sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
-    test = EvaluatedTest(session, parts, marked(root, marks), sharing_alpha=sharing, limit=10)
+    test = TestRun(session, parts, marked(root, marks), sharing_alpha=sharing, limit=10)
     problems = test.evaluate_markers()
     evaluation = problems, test.failures(), test.results(describe=True, explain=explain)
     session.close()

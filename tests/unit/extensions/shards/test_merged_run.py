@@ -14,7 +14,7 @@ from pytest_rageval.extensions.shards.merge import MergedRun, Shard
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import EvaluatedTest
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import each_example
 from tests.unit.extensions.shards.sharded import (
     evaluate_merged,
@@ -300,7 +300,7 @@ def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Setting
 
     def asked(shard: tuple[int, int] | None) -> dict[str, Any]:
         session = Session(replace(settings, shard=shard))
-        test = EvaluatedTest(session, components(3), marked(tmp_path, [EVALS]))
+        test = TestRun(session, components(3), marked(tmp_path, [EVALS]))
         test.evaluate_markers()
         test.score("recall@1", {"min": 0.5, "where": {"topic": "odd"}})
         test.score("mrr@1", {})

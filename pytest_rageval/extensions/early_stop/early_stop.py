@@ -1,31 +1,35 @@
 """Early stop: evaluates the questions of a threshold in random order until its verdict on a drop is clear."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import RagevalError, Unscored
-from pytest_rageval.core.outcome import Evidence, Outcome, Score, too_many_unscored
+from pytest_rageval.core.outcome import Evidence, Outcome, too_many_unscored
 from pytest_rageval.gate.comparison import (
     BaselineScore,
     changed_questions,
+    fingerprint_changes,
     is_comparable,
     question_changes,
 )
 from pytest_rageval.gate.judge import EarlyStopResult, ExampleState
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.run.base import score_request_of
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import EarlyScore, TestRun
 from pytest_rageval.scores.definition import ScoreDef, check_failures
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import SequentialDropTest
 
-__all__ = ["DropMonitor", "MonitoredThreshold", "score_until_clear"]
+__all__ = ["DropMonitor", "EarlyScores", "MonitoredThreshold", "score_until_clear"]
 
 CUT_LABEL_END: Final = '…"'
 """The end of a document's label that contains only the beginning of its text."""
@@ -45,8 +49,42 @@ class MonitoredThreshold(NamedTuple):
     tolerance: float
 
 
-EarlyScore = tuple[Score, EarlyStopResult] | RagevalError
-"""The score of the examples with a known score, and how far the evaluation went; or the error that prevented it."""
+class EarlyScores:
+    """The scores of a test whose evaluation may stop early (`PartialScores`)."""
+
+    def __init__(self, test: TestRun, monitored: Mapping[ScoreRequest, MonitoredThreshold]) -> None:
+        self.requests: Collection[ScoreRequest] = monitored.keys()
+        self._test = test
+        self._monitored = monitored
+
+    @classmethod
+    def of(cls, test: TestRun, thresholds: Sequence[Threshold]) -> "EarlyScores | None":
+        """Return the scores of those thresholds whose evaluation may stop early; None if there are none."""
+        session = test.session
+        counts = Counter(map(score_request_of, thresholds))
+        monitored = {}
+        for threshold in thresholds:
+            request, definition = score_request_of(threshold), test.definition(threshold)
+            separable = definition.separable and definition.scale is not None and definition.dependencies
+            once = counts[request] == 1 and session.runs_per_question(request) == 1
+            if not (threshold.may_stop_early and separable and once):
+                continue
+            try:
+                baseline = test.look_up_baseline(threshold)
+            except RagevalError:
+                # The error is raised again when the score is compared with the baseline.
+                continue
+            before = baseline.before
+            if before is not None and not fingerprint_changes(before, baseline.fingerprint):
+                monitored[request] = MonitoredThreshold(threshold, before, baseline.tolerance)
+        return cls(test, monitored) if monitored else None
+
+    def evaluate(self, *, tests: int, groups: int) -> tuple[dict[ScoreRequest, EarlyScore], int]:
+        """Evaluate the scores (see `PartialScores`)."""
+        test = self._test
+        return score_until_clear(
+            test.session, test.components, test.evalset, self._monitored, tests=tests, groups=groups
+        )
 
 
 def score_until_clear(  # noqa: PLR0913 - the arguments of a score, and those that determine the level

@@ -13,14 +13,17 @@ from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import Outcome, Spec
+from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.systems import rated_system_name
+from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.arena import battles_per_pair, draw_questions, position_bias_entry, run_battles
 
 if TYPE_CHECKING:
     from pytest_rageval.run.inputs import Marker
     from pytest_rageval.scores.pipeline import Pipeline
 
-__all__ = ["Battles", "arena_cutoffs", "arena_systems"]
+__all__ = ["Battles", "arena_cutoffs", "arena_systems", "battle"]
 
 ARENA: Final = "arena"
 
@@ -96,6 +99,35 @@ class Battles:
             }
             for pair, outcomes in zip(pairs, fought, strict=True)
         ]
+
+
+def battle(test: TestRun, thresholds: Iterable[Threshold]) -> None:
+    """Let the systems of a test battle those of its siblings; the entries are in the test's state.
+
+    Raises:
+        RagevalError: a request to the judge failed.
+    """
+    session = test.session
+    # Scores with the same settings for draws have the same pipeline.
+    cutoffs_of: dict[Pipeline, list[int]] = {}
+    for request in test.requests(thresholds):
+        if cutoffs := arena_cutoffs([request.spec]):
+            pipeline = session.pipeline(test.components, request)
+            cutoffs_of.setdefault(pipeline, []).extend(cutoffs)
+    for pipeline, cutoffs in cutoffs_of.items():
+        evalset = test.evalset.digest, test.evalset.examples
+        siblings = test.marked.siblings()
+        systems, battles = test.state.setdefault("arena_battles", (set(), {}))
+        systems.update(arena_systems(siblings, cutoffs))
+        entries = session.resource(battles_of).run_for_test(
+            test.marked.nodeid, pipeline, evalset, cutoffs, siblings
+        )
+        session.check_answered()
+        battles |= {(entry["system"], entry["opponent"]): entry for entry in entries}
+
+
+def battles_of(session: Session) -> Battles:
+    return Battles(session.settings.arena_pairs, session.loop.run)
 
 
 def arena_cutoffs(specs: Iterable[object]) -> list[int]:

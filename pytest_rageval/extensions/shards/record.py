@@ -8,7 +8,7 @@ to a table.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import MISSING, fields
@@ -24,7 +24,7 @@ from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score, Spec
 from pytest_rageval.core.shape import check_fields, check_shape
 from pytest_rageval.evalsets.sampling import select_subset
-from pytest_rageval.extensions.calibration.calibration import Bounds, Calibration
+from pytest_rageval.extensions.calibration.calibration import Bounds, Calibration, LabelJudge
 from pytest_rageval.extensions.calibration.gate import corrected_by
 from pytest_rageval.extensions.calibration.human_labels import (
     HumanLabels,
@@ -36,9 +36,8 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.reports.build import Notes, error_entry, evalset_entry, score_entry
 from pytest_rageval.run.base import score_request_of
-from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.registry import SCORES, PluginScore
-from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import TestRun, score_key
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.agreement import Tally
@@ -269,26 +268,21 @@ class ShardRecord:
     """The record of one test in one shard.
 
     Args:
-        session: the session that the test runs in.
-        components: the user's retriever, generator and judge.
-        test: the test and its markers.
-        whole: the test's whole eval set, of which the shard has a part.
-        warning: a warning about the eval set, for the report; default: none.
+        test: the run of the test.
 
     Attributes:
         problems: the errors of scores and calibrations so far.
-        is_complete: True if the record has each score of the test, or its error.
     """
 
-    def __init__(
-        self, session: Session, components: Components, test: MarkedTest, whole: EvalSet, warning: str = ""
-    ) -> None:
-        self._session = session
-        self._components = components
-        self._test = test
-        self._sampled = select_subset(whole, sample=session.settings.sample)
-        self._part = session.part_of(whole)
-        self._warning = warning
+    def __init__(self, test: TestRun) -> None:
+        self._session = test.session
+        self._components = test.components
+        self._test = test.marked
+        # A test with only the marker `rageval_calibration` needs no eval set.
+        whole = test.whole_evalset if test.marked.markers("rageval_evalset") else EvalSet("", ())
+        self._sampled = select_subset(whole, sample=test.session.settings.sample)
+        self._part = test.session.part_of(whole)
+        self._warning = test.evalset_warning()
         self._serializer = Serializer()
         self._scores: dict[tuple[ScoreRequest, bool], Mapping[str, Any]] = {}
         self._calibrations: list[Mapping[str, Any]] = []
@@ -297,7 +291,14 @@ class ShardRecord:
         self._with_ranking: set[str] = set()
         self._largest_k = 0
         self.problems: list[str] = []
-        self.is_complete: bool = False
+
+    def add_scores(
+        self, thresholds: Sequence[Threshold], runs_of_score: Mapping[tuple[ScoreRequest, bool], Runs]
+    ) -> Iterator[tuple[Threshold, Runs]]:
+        """Record scores by `score_key`; return each threshold with the outcomes of its score, or the error."""
+        for (request, compared), runs in runs_of_score.items():
+            self.add_score(request, runs, compared=compared)
+        return ((threshold, runs_of_score[score_key(threshold)]) for threshold in thresholds)
 
     def add_score(self, request: ScoreRequest, runs: Runs, *, compared: bool) -> None:
         """Record the outcomes of a score, or its error.
@@ -331,7 +332,6 @@ class ShardRecord:
 
     def add_call(self, spec: str, keywords: Mapping[str, Any]) -> None:
         """Record a call of `rageval.score`."""
-        self.is_complete = True
         self._calls.append({"spec": spec, "keywords": self._serializer.serialize(keywords)})
 
     def add_calibrations(self, thresholds: Sequence[Threshold]) -> None:
@@ -352,7 +352,8 @@ class ShardRecord:
         for (source, comparator), kinds in (
             corrected.items() if self._session.settings.shard_index == 1 else ()
         ):
-            labels = self._session.sources.labels(source, bases=self._test.bases)
+            judge = self._session.resource(LabelJudge)
+            labels = judge.labels(source, bases=self._test.bases)
             pipeline = self._session.pipelines.get(self._components)
             entry = {
                 "source": str(source),
@@ -361,7 +362,7 @@ class ShardRecord:
             }
             try:
                 calibration = (
-                    self._session.calibrate(self._components, labels, comparator)
+                    judge.calibrate(self._components, labels, comparator)
                     if labels.kind in kinds
                     else Calibration(labels, ())
                 )

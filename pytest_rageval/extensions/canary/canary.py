@@ -9,16 +9,22 @@ from random import Random
 from statistics import fmean
 from typing import Final
 
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, is_comparable
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput
+from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.plural import counted
+from pytest_rageval.run.base import score_request_of
 from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.registry import resolve
 from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
-__all__ = ["Canary", "plan_canary", "run_canary"]
+__all__ = ["Canary", "plan_canaries", "run_canary"]
 
 ALPHA: Final = 0.01
 """The probability of a false alarm of one canary. An alarm ends the test as an error."""
@@ -88,18 +94,21 @@ def run_canary(
     return Canary(len(pairs), then, now, min(1.0, 2 * min(tails)))
 
 
-def plan_canary(
-    session: Session,
-    components: Components,
-    request: ScoreRequest,
-    outcomes: Sequence[Outcome],
-    baseline: BaselineLookup,
-) -> None:
-    """Count the requests of a canary in a plan, from the outcomes of the score in the plan.
+def plan_canaries(test: TestRun, thresholds: Sequence[Threshold], compared: Sequence[Threshold]) -> None:
+    """Count the requests of the canaries of the `compared` thresholds in a plan, one for each score.
 
     In the run, a question that has no score is not chosen, and another one may be chosen instead.
     """
-    _new_outcomes(session, components, request, outcomes, baseline)
+    by_request = {score_request_of(item): item for item in compared}
+    # The session has these outcomes already: they are not counted again.
+    outcomes = test.session.outcomes(
+        test.components, test.evalset, [*by_request], all_requests=test.requests(thresholds)
+    )
+    for request, threshold in by_request.items():
+        runs = outcomes[request]
+        if not isinstance(runs, RagevalError):
+            baseline = test.look_up_baseline(threshold)
+            _new_outcomes(test.session, test.components, request, runs[0], baseline)
 
 
 def _new_outcomes(
@@ -119,10 +128,25 @@ def _new_outcomes(
         outcome.example
         for outcome in outcomes
         # In a plan no outcome has a value.
-        if (outcome.value is not None or session.settings.plan) and _has_same_passages(outcome, before)
+        if (outcome.value is not None or session.counts_only) and _has_same_passages(outcome, before)
     ]
     chosen = Random(session.settings.seed).sample(same, min(session.settings.canary, len(same)))  # noqa: S311 - no secret
-    return session.score_with_new_replies(components, chosen, request) if chosen else []
+    return _with_new_replies(session, components, chosen, request) if chosen else []
+
+
+def _with_new_replies(
+    session: Session, components: Components, examples: Sequence[Example], request: ScoreRequest
+) -> list[Outcome]:
+    """Return the outcomes of these examples with new replies of generator and judge, not from the cache."""
+    resolved, score = resolve(request, session.registry.scores)
+    pipeline = session.pipelines.with_new_replies(session.pipeline(components, request), session.context.run)
+
+    async def evaluate() -> list[Outcome]:
+        return await score.evaluate(pipeline, examples, resolved)
+
+    outcomes = session.loop.run(evaluate())
+    session.check_answered()
+    return outcomes
 
 
 def _has_same_passages(outcome: Outcome, before: BaselineScore) -> bool:

@@ -1,0 +1,1 @@
+"""Cached functions: `rageval.cached(function)` stores the results of functions of the user in the cache."""

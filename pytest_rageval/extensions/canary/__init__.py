@@ -1,0 +1,60 @@
+"""Canary: were the generator and the judge those of the baseline? `--rageval-canary N` scores N questions again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.judge import ThresholdInput
+    from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.test import TestRun
+
+hookimpl = pluggy.HookimplMarker("pytest")
+
+
+@hookimpl
+def pytest_rageval_before_judge(
+    test: "TestRun", threshold_input: "ThresholdInput"
+) -> "ThresholdInput | None":
+    """Treat the baseline of a score as missing if the models changed; the canary runs once per score."""
+    if not _has_canary(test, threshold_input.threshold):
+        return None
+    from pytest_rageval.extensions.canary.canary import run_canary  # noqa: PLC0415 - few runs have one
+    from pytest_rageval.run.base import score_request_of  # noqa: PLC0415
+
+    canaries = test.state.setdefault("canary", {})
+    request = score_request_of(threshold_input.threshold)
+    if request not in canaries:
+        canaries[request] = run_canary(test.session, test.components, request, threshold_input)
+    canary = canaries[request]
+    if canary is None or not canary.shifted:
+        return None
+    return threshold_input._replace(baseline=replace(threshold_input.baseline, missing=canary.reason()))
+
+
+@hookimpl
+def pytest_rageval_score_entry(test: "TestRun", threshold: "Threshold") -> Mapping[str, Any]:
+    """Add the result of the canary."""
+    if "canary" not in test.state:
+        return {}
+    from pytest_rageval.run.base import score_request_of  # noqa: PLC0415 - see above
+
+    canary = test.state["canary"].get(score_request_of(threshold))
+    return {} if canary is None else {"canary": asdict(canary)}
+
+
+@hookimpl
+def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
+    """Count the requests of the canaries in a plan."""
+    compared = [item for item in thresholds if test.session.counts_only and _has_canary(test, item)]
+    if compared:
+        from pytest_rageval.extensions.canary.canary import plan_canaries  # noqa: PLC0415 - see above
+
+        plan_canaries(test, thresholds, compared)
+    return ()
+
+
+def _has_canary(test: "TestRun", threshold: "Threshold") -> bool:
+    return bool(test.session.settings.canary) and threshold.uses_baseline

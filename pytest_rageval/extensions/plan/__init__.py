@@ -1,0 +1,39 @@
+"""Plan: `--rageval-plan` counts the requests that a run would send, and sends none."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.errors import RagevalError
+    from pytest_rageval.core.outcome import Score
+    from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.test import TestRun
+
+hookimpl = pluggy.HookimplMarker("pytest")
+
+
+@hookimpl(tryfirst=True)
+def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str] | None:
+    """Count the requests of a test's markers."""
+    if not test.session.counts_only:
+        return None
+    return [*test.before(), *(map(str, _count(test, thresholds)) if thresholds else ())]
+
+
+@hookimpl(tryfirst=True)
+def pytest_rageval_evaluate_call(test: "TestRun", threshold: "Threshold") -> "Score | None":
+    """Count the requests of a call of `rageval.score`, and return a stub."""
+    if not test.session.counts_only:
+        return None
+    for error in _count(test, [threshold]):
+        raise error
+    return test.score_stub(threshold)
+
+
+def _count(test: "TestRun", thresholds: "Sequence[Threshold]") -> "list[RagevalError]":
+    from pytest_rageval.core.errors import RagevalError  # noqa: PLC0415 - few runs are plans
+
+    errors = test.session.count_requests(test.components, test.evalset, test.requests(thresholds))
+    return errors or [RagevalError(text) for text in test.after(thresholds)]

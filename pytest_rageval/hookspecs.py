@@ -1,0 +1,114 @@
+"""The hooks of this plugin. Its own extensions use them, and other plugins and conftest.py may.
+
+A hook is a function of this name in a plugin module or conftest.py. It may leave out arguments that it does not need.
+The hooks with a `test` are called in the process that runs the test, between its setup and its report; `test` is a
+`pytest_rageval.run.test.TestRun`, whose `state` an extension may use for what it has to remember.
+
+`VERSION` is raised when a hook, or a meaning of one of its arguments, changes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pluggy
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.outcome import Score
+    from pytest_rageval.gate.judge import ThresholdInput, ThresholdResult
+    from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.registry import Registry
+    from pytest_rageval.run.test import PartialScores, TestRun
+
+VERSION: Final = 1
+
+hookspec = pluggy.HookspecMarker("pytest")
+
+
+@hookspec
+def pytest_rageval_register(registry: "Registry") -> None:
+    """Add scores, comparators, answer measures, retriever adapters, eval-set formats, reports and stores.
+
+    The hook is called once in each process, before the first score is computed or the first report is written.
+
+    Args:
+        registry: see `pytest_rageval.run.registry.Registry` for its methods.
+    """
+
+
+@hookspec
+def pytest_rageval_before_test(test: "TestRun") -> "Sequence[str] | None":
+    """Do what a test needs besides its thresholds, before their scores are evaluated; return errors.
+
+    Raises:
+        RagevalError: it ends the test as an error.
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> "Sequence[str] | None":
+    """Evaluate the thresholds of a test's markers in place of the core, which then gives no verdicts; return errors.
+
+    None leaves the evaluation to the next plugin, and at last to the core.
+    """
+
+
+@hookspec
+def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
+    """Refuse a call of the object `rageval`, such as "rageval.score()".
+
+    Raises:
+        RagevalError: the call is the error.
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_evaluate_call(
+    test: "TestRun", threshold: "Threshold", keywords: Mapping[str, Any]
+) -> "Score | None":
+    """Return the score of a call of `rageval.score` in place of the core; None to leave it to the core.
+
+    `keywords` are those of the call, from which the threshold was made.
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_partial_scores(
+    test: "TestRun", thresholds: "Sequence[Threshold]"
+) -> "PartialScores | None":
+    """Return scores of some thresholds that need not all questions: a `PartialScores`; None for no such threshold."""
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_before_judge(
+    test: "TestRun", threshold_input: "ThresholdInput"
+) -> "ThresholdInput | None":
+    """Return a threshold with its score and baseline as it is to be judged; None if it stays as it is.
+
+    Raises:
+        RagevalError: it takes the place of the verdict.
+    """
+
+
+@hookspec
+def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> "Sequence[str] | None":
+    """Do more with the test after the scores of these thresholds were evaluated; return errors."""
+
+
+@hookspec
+def pytest_rageval_score_entry(
+    test: "TestRun",
+    threshold: "Threshold",
+    score: "Score | None",
+    result: "ThresholdResult | None",
+) -> Mapping[str, Any] | None:
+    """Return more keys for the entry of a score in the report; the result is None for a score without a bound."""
+
+
+@hookspec
+def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any] | None:
+    """Return more keys for the entry of a test in the report; lists of `warnings` are joined."""
+
+
+@hookspec
+def pytest_rageval_failures(test: "TestRun", limit: int | None) -> "Sequence[str] | None":
+    """Return failures of a test besides its thresholds, each a text with at most `limit` questions; None for all."""
