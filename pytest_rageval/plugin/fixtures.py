@@ -112,7 +112,7 @@ def rageval_gateway(pytestconfig: pytest.Config, rageval_client: object) -> "Gat
 @pytest.fixture(scope="session")
 def rageval_encoder(pytestconfig: pytest.Config) -> "CachedEncoder":
     """The packaged sentence encoder, for DenseRetriever. Each text is encoded once; the cache stores its embedding."""
-    from pytest_rageval.extensions.embeddings.encoder import session_encoder  # noqa: PLC0415 - imports numpy
+    from pytest_rageval.extensions.embeddings.shared_embeddings import session_encoder  # noqa: PLC0415 - imports numpy
 
     return get_evaluation_plugin(pytestconfig).session.resource(session_encoder)
 

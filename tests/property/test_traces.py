@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.records import from_records
-from pytest_rageval.extensions.traces import read_traces
+from pytest_rageval.extensions.traces.reading import read_traces
 
 KEYS = st.sampled_from(
     [

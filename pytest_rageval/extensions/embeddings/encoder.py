@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock
@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore
 from pytest_rageval.lib.digests import digest, file_digest
-from pytest_rageval.models.stores import open_store
-from pytest_rageval.run.session import Session
 
 __all__ = [
     "CachedEncoder",
@@ -25,7 +23,6 @@ __all__ = [
     "TextEncoder",
     "Tokens",
     "Vectors",
-    "session_encoder",
     "shared_encoder",
 ]
 
@@ -260,18 +257,6 @@ class VectorStore(Protocol):
     def close(self) -> None:
         """Close the store."""
         ...
-
-
-def session_encoder(session: Session) -> "CachedEncoder":
-    """Return the packaged encoder for the package's retrievers; the cache of the session stores its embeddings."""
-    place = session.settings.cache_location
-    if isinstance(place, Path):
-        return CachedEncoder(shared_encoder(), place)
-    from pytest_rageval.extensions.embeddings.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - rare
-
-    stores = session.registry.stores
-    shared = SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
-    return CachedEncoder(shared_encoder(), shared)
 
 
 class CachedEncoder:

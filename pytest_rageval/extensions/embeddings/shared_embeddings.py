@@ -8,19 +8,24 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
 from pytest_rageval.core.errors import StoreError
+from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, shared_encoder
 from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores import open_store
 from pytest_rageval.models.stores.interface import Entry, ReplyStore
+from pytest_rageval.run.session import Session
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SharedEmbeddings"]
+__all__ = ["SharedEmbeddings", "session_encoder"]
 
 VECTOR_TYPE: Final = "<f4"
 """The numpy type of stored vectors, little-endian float32, as in a cache folder."""
@@ -78,3 +83,13 @@ class SharedEmbeddings:
             except StoreError:
                 self._unusable = True
                 return None
+
+
+def session_encoder(session: Session) -> CachedEncoder:
+    """Return the packaged encoder for the package's retrievers; the cache of the session stores its embeddings."""
+    place = session.settings.cache_location
+    if isinstance(place, Path):
+        return CachedEncoder(shared_encoder(), place)
+    stores = session.registry.stores
+    shared = SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
+    return CachedEncoder(shared_encoder(), shared)

@@ -6,7 +6,7 @@ from pathlib import Path
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.records import from_records, write_jsonl
 from pytest_rageval.extensions.evalset_tools.reading import refuse_existing
-from pytest_rageval.extensions.traces import read_traces
+from pytest_rageval.extensions.traces.reading import read_traces
 from pytest_rageval.run.console import echo, format_count
 
 __all__ = ["from_traces_command"]

@@ -7,7 +7,7 @@ from typing import Final
 from pytest_rageval.core.conversation import Message
 from pytest_rageval.core.data import Retrieval
 from pytest_rageval.core.errors import InputError, Unscored
-from pytest_rageval.extensions.traces import question_key, read_traces
+from pytest_rageval.extensions.traces.reading import question_key, read_traces
 
 __all__ = ["TraceRun"]
 

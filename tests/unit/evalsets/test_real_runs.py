@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.extensions.traces import read_traces
+from pytest_rageval.extensions.traces.reading import read_traces
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import load, load_records
-from pytest_rageval.extensions.traces import RecordedQuestion, Traces, read_traces
+from pytest_rageval.extensions.traces.reading import RecordedQuestion, Traces, read_traces
 from pytest_rageval.extensions.traces.records import extract_answer, extract_question
 from tests.evalset_files import FILES
 from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, phoenix, write_export
