@@ -13,8 +13,6 @@ from pytest_rageval.answers.citations import without_citations
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.models.prompts import ABSTENTION
 
-__all__ = ["abstains"]
-
 _ADVERBS: Final = r"(?:\w+ly |even |yet |really )*"
 _NOT: Final = rf"(?:not|n't|never) {_ADVERBS}"
 _BE: Final = r"(?:is|are|was|were|has been|have been)"

@@ -8,15 +8,6 @@ from typing import Final
 from pytest_rageval.answers.overlap import normalize
 from pytest_rageval.lib.lazy import lazy_pattern
 
-__all__ = [
-    "Citations",
-    "ListedAnswers",
-    "between_citations",
-    "match_listed_answers",
-    "parse_citations",
-    "without_citations",
-]
-
 # Prompts have far fewer than 1,000 passages. Four digits in brackets are a year, such as [1984].
 _NUMBER: Final = r"\d{1,3}"
 _PASSAGE_NOUN: Final = (

@@ -27,22 +27,6 @@ from pytest_rageval.answers.overlap import (
 from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
 from pytest_rageval.lib.lazy import Lazy, lazy_pattern
 
-__all__ = [
-    "EMBEDDING_MEASURES",
-    "EXTRAS",
-    "JUDGE_METHOD_OF_COMPARATOR",
-    "MEASURES",
-    "AnswerMeasure",
-    "Atom",
-    "CanonicalComparator",
-    "Expression",
-    "GradedComparator",
-    "MeasureSettings",
-    "highest",
-    "lowest",
-    "parse_expression",
-]
-
 
 async def lowest(values: Iterable[Awaitable[float]]) -> float:
     """Return the lowest of some numbers in [0, 1] (logical and); 1.0 if there are none.

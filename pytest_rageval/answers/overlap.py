@@ -31,19 +31,6 @@ from pytest_rageval.lib.tokenize import (
     separate_unspaced,
 )
 
-__all__ = [
-    "bleu",
-    "containment",
-    "exact_match",
-    "meteor",
-    "normalize",
-    "rouge1",
-    "rouge2",
-    "rouge_l",
-    "token_f1",
-    "token_recall",
-]
-
 EXTRA: Final = "overlap"
 
 MAX_SUBSEQUENCE_WORDS: Final = 20_000

@@ -25,8 +25,6 @@ from pytest_rageval.core.options import OPTIONS, Option, resolve_cache
 from pytest_rageval.lib.secret import parse_public_cache
 from pytest_rageval.run.console import echo, echo_err
 
-__all__ = ["main"]
-
 EXIT_UNUSABLE = 2  # argparse's exit status for bad arguments, here also for files that cannot be used
 EXIT_INTERRUPTED = 130
 SHELLS: Final = ("bash", "zsh", "tcsh", "fish")

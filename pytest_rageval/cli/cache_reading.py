@@ -33,22 +33,6 @@ from pytest_rageval.run.console import (
 )
 from pytest_rageval.run.plugin_stores import stores_for
 
-__all__ = [
-    "BrokenCacheError",
-    "bytes_on_disk",
-    "cassette_entries",
-    "embeddings_survey",
-    "export_command",
-    "has_only_embeddings",
-    "info_command",
-    "model_names",
-    "model_of",
-    "models_table",
-    "open_cache",
-    "open_shared_store",
-    "split_damaged",
-]
-
 # Prefixes of SQLite's error names for a damaged file; the last is for missing tables.
 CORRUPT_FILE_ERRORS = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
 

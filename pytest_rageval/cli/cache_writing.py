@@ -43,8 +43,6 @@ from pytest_rageval.models.stores.sqlite_file import (
 )
 from pytest_rageval.run.console import echo, echo_err, format_bytes, format_count, to_one_line
 
-__all__ = ["import_command", "prune_command", "verify_command"]
-
 DAY_S = 86_400.0
 
 NOT_LOOKED_AT: Final = (

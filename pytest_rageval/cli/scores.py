@@ -12,8 +12,6 @@ from pytest_rageval.run.console import echo
 from pytest_rageval.run.registry import SCORES
 from pytest_rageval.scores.definition import ScoreDef
 
-__all__ = ["scores_command"]
-
 
 def scores_command(options: argparse.Namespace) -> int:
     """Print a line for each score, or for each score of a group such as `arena`; or describe one score in detail."""

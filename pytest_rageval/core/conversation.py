@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
-__all__ = ["ROLE_LABELS", "Message", "QuestionWithHistory", "conversation_text", "history_of"]
-
 Message = Mapping[str, str]
 """One message: a mapping with the keys `role` and `content`."""
 

@@ -11,23 +11,6 @@ from pytest_rageval.lib.digests import digest, digest_of_all
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
 from pytest_rageval.lib.spool import Spool, SpooledTuple
 
-__all__ = [
-    "RETRIEVER_CONTEXT",
-    "Document",
-    "EvalSet",
-    "Example",
-    "ExampleSubset",
-    "Gold",
-    "Nugget",
-    "Ranking",
-    "Retrieval",
-    "Span",
-    "SpooledDocuments",
-    "Step",
-    "SubsetInfo",
-    "excerpt",
-]
-
 RETRIEVER_CONTEXT: Final = ("history", "filters", "metadata")
 """The fields of an example that a retriever can receive in addition to the question."""
 

@@ -5,23 +5,6 @@ from typing import Annotated, Any, Literal, Required, TypedDict
 
 from pytest_rageval.core.shape import Count, Length, Share
 
-__all__ = [
-    "ComparisonEntry",
-    "EarlyStopEntry",
-    "EvalSetEntry",
-    "EvaluatedQuestion",
-    "ExampleEntry",
-    "QuestionEntry",
-    "QuestionsEntry",
-    "ReferenceEntry",
-    "ReportDocument",
-    "RetrievalEntry",
-    "RevisionEntry",
-    "ScoreEntry",
-    "TestEntry",
-]
-
-
 Interval = Annotated[list[float], Length(2)]
 OutcomeName = Literal["passed", "failed", "error", "skipped", "xfailed"]
 

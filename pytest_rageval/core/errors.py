@@ -13,40 +13,6 @@ from typing import Any, Final, Literal
 
 from pytest_rageval.lib.printable import MAX_TEXT, printable, text_of
 
-__all__ = [
-    "REPLY_PLACEHOLDER",
-    "BudgetError",
-    "CallableError",
-    "Cause",
-    "ContextOverflow",
-    "InputError",
-    "MissingReplyError",
-    "NoGroundTruth",
-    "Planned",
-    "QueryError",
-    "RagevalError",
-    "ReplyPending",
-    "ServerError",
-    "StaleBaselineError",
-    "StoreError",
-    "TooManyUnscoredError",
-    "Undefined",
-    "Unscored",
-    "UnusableRanking",
-    "did_you_mean",
-    "exception_chain",
-    "exception_text",
-    "has_placeholder",
-    "innermost_user_frame",
-    "is_placeholder",
-    "parse_failure",
-    "raised_in_package",
-    "require",
-    "similar_names",
-    "summary_line",
-    "user_frames",
-]
-
 Cause = Literal["retriever", "example", "run"]
 """The reason why an example has no score: the retriever failed, the example lacks data that the score needs, or
 another part of this run failed, such as a server."""

@@ -12,28 +12,6 @@ from pytest_rageval.core.errors import InputError, did_you_mean, parse_failure
 from pytest_rageval.lib.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S
 from pytest_rageval.lib.secret import BaseURL, Secret
 
-__all__ = [
-    "KEY_SOURCES",
-    "LENGTH_PARAMETERS",
-    "REJECTED_ARGUMENTS",
-    "ROLES",
-    "TABLE_PARSERS",
-    "Api",
-    "ModelSettings",
-    "Role",
-    "ServerSettings",
-    "Tables",
-    "merge_parameters",
-    "number_parser",
-    "parse_amount",
-    "parse_count",
-    "parse_parameters",
-    "parse_positive_int",
-    "parse_rate",
-    "parse_seconds",
-    "read_tables",
-]
-
 N = TypeVar("N", int, float)
 
 Role = Literal["generator", "judge"]

@@ -16,23 +16,6 @@ from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
-__all__ = [
-    "EMPTY_MAPPING",
-    "REFERENCE_LATENCY",
-    "SCORE_KEYWORDS",
-    "SCORING_VERSION",
-    "YES_THRESHOLD",
-    "Evidence",
-    "Outcome",
-    "Places",
-    "Relevance",
-    "Score",
-    "Spec",
-    "compute_intervals",
-    "score_name",
-    "too_many_unscored",
-]
-
 SCORING_VERSION: Final = "1"
 """The version of the scoring rules. It changes when a release scores the same answers differently; older baselines are
 then stale."""

@@ -21,8 +21,6 @@ from pytest_rageval.core.model_settings import (
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import HIDDEN, BaseURL, parse_public_cache, public_url
 
-__all__ = ["KIND_PATTERN", "PARSERS", "Address", "destination_kind", "parse_destination"]
-
 SCHEME: Final = r"[A-Za-z][A-Za-z0-9+-]+:"
 """The scheme of an address. It has at least two characters, since a single letter is a drive on Windows."""
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from pytest_rageval.core.errors import did_you_mean
 
-__all__ = ["Preset", "read_preset"]
-
 
 @dataclass(frozen=True)
 class Preset:

@@ -22,8 +22,6 @@ from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
 if TYPE_CHECKING:
     from pytest_rageval.core.presets import Preset
 
-__all__ = ["EMBEDDED", "JUDGE_KEY", "POLICY_OPTIONS", "TEMPERATURE", "Settings", "sampling_text"]
-
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
 TEMPERATURE: Final = 0.5

@@ -29,17 +29,6 @@ from typing import (
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.files import refuse_special
 
-__all__ = [
-    "Between",
-    "Count",
-    "Length",
-    "Share",
-    "check_fields",
-    "check_shape",
-    "parse_json",
-    "read_json",
-]
-
 MAX_NUMBER: Final = 1e100  # sums and squares of larger numbers overflow
 MAX_INTEGER_DIGITS: Final = 300  # an integer with more digits is read as infinite
 MAX_DEPTH: Final = 64  # of the lists and objects in a value of any type

@@ -28,37 +28,6 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.lib.foreign_values import is_data_frame, is_record
 
-__all__ = [
-    "CACHED",
-    "CALL_ERRORS",
-    "MAX_FAILURES",
-    "MAX_ITEMS",
-    "MAX_TEXT_LENGTH",
-    "InvalidResult",
-    "PlanStub",
-    "RemoteResult",
-    "TimedResult",
-    "UserCallable",
-    "accepts_arguments",
-    "as_number",
-    "as_share",
-    "bounded_list",
-    "bounded_text",
-    "count_completion",
-    "error_result",
-    "format_signature",
-    "has_parameter",
-    "is_async",
-    "is_built_in",
-    "is_cached",
-    "is_cancelled",
-    "qualified_name",
-    "read_to_end",
-    "signature_of",
-    "stored_module",
-    "unwrap_stub",
-]
-
 T = TypeVar("T")
 
 MAX_FAILURES: Final = 5

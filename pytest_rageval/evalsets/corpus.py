@@ -10,8 +10,6 @@ from pytest_rageval.evalsets.files import json_records, not_utf8_error
 from pytest_rageval.evalsets.format import COMPRESSION_SUFFIXES
 from pytest_rageval.evalsets.records import Check, check_records
 
-__all__ = ["beir_text", "find_beir_file", "is_folder_of_files", "read_corpus"]
-
 TEXT_SUFFIXES: Final = (".md", ".markdown", ".mdx", ".rst", ".text", ".txt")
 """Suffixes of the files that are read from a folder."""
 

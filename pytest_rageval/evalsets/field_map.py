@@ -8,8 +8,6 @@ from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, OWN_FIELDS, Check, Records, check_records
 
-__all__ = ["RECORD_NUMBER", "check_field_map", "is_target", "map_fields", "near_misses", "refuse_gold_twice"]
-
 RECORD_NUMBER: Final = "#"  # in a field map, in place of a field's name: the number of the record
 MISSING: Final = object()
 OBJECT_FIELDS: Final = ("tags", "filters")  # fields whose keys the user chooses; a map may name each key

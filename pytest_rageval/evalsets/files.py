@@ -20,18 +20,6 @@ from typing import IO, Any, Final, NoReturn, cast
 from pytest_rageval.core.errors import InputError, parse_failure, require
 from pytest_rageval.lib.files import refuse_special
 
-__all__ = [
-    "ARRAY_REMEDY",
-    "find_wrapper_key",
-    "json_elements",
-    "json_members",
-    "json_records",
-    "not_utf8_error",
-    "open_file",
-    "parse_json",
-    "read_lines",
-]
-
 MAX_LINE_BYTES: Final = 64 * 2**20  # a longer line is not a record, and would fill the memory
 CHUNK_BYTES: Final = 2**16  # read from a JSON document at once
 ERROR_MARGIN: Final = 16

@@ -12,8 +12,6 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import find_wrapper_key, json_elements, open_file, parse_json
 from pytest_rageval.evalsets.records import EXPORT_KEYS, EXPORT_REMEDY, Records
 
-__all__ = ["COMPRESSION_SUFFIXES", "Format", "Shape", "find_format"]
-
 HEAD_BYTES: Final = 2**18  # read from the beginning of a file to recognize its format
 COMPRESSION_SUFFIXES: Final = (".gz", ".zst")
 

@@ -16,8 +16,6 @@ from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import data_frame_rows, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
 
-__all__ = ["LoadOptions", "clear_last_evalset", "find_file", "load", "load_records"]
-
 map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets need a field map
 frame_records: Final = Lazy("evalsets.formats.table", "frame_records")
 

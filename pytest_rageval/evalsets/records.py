@@ -17,26 +17,6 @@ from pytest_rageval.evalsets.files import ARRAY_REMEDY
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
 
-__all__ = [
-    "EXPORT_KEYS",
-    "EXPORT_REMEDY",
-    "FIELDS",
-    "GOLD_FIELDS",
-    "OWN_FIELDS",
-    "Check",
-    "Records",
-    "check_evalset",
-    "check_records",
-    "checked_evalset",
-    "example_from",
-    "field_map_remedy",
-    "from_records",
-    "looks_like_export",
-    "no_examples_error",
-    "same_id_error",
-    "write_jsonl",
-]
-
 Records = Iterator[tuple[str, Any]]
 """The place of each record for error messages, such as "support.jsonl line 3", and the record or an `Example`."""
 

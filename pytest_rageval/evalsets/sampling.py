@@ -20,8 +20,6 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.plural import counted
 
-__all__ = ["SampleSpec", "allocate", "draw_sample", "in_sample", "keep_smallest", "rank", "select_subset"]
-
 RANK_BYTES: Final = 8
 HASH_DIGITS = 16  # hex digits of a digest that are used as a number
 

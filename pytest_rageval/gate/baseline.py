@@ -24,17 +24,6 @@ from pytest_rageval.gate.comparison import (
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.spool import Spool
 
-__all__ = [
-    "MAX_ANSWER_LENGTH",
-    "SCALE_TOLERANCE",
-    "UPDATE_COMMAND",
-    "AnchorEntry",
-    "Baseline",
-    "BaselineEntry",
-    "anchor_entry",
-    "baseline_entry",
-]
-
 SCHEMA: Final = 1
 
 MAX_SPREAD_DEPTH: Final = 5

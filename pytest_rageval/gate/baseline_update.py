@@ -8,16 +8,6 @@ from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, ScoreEntry,
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
-__all__ = [
-    "BaselineUpdate",
-    "ScoreChange",
-    "complete_entry",
-    "compute_update",
-    "hold_back_scores",
-    "score_changes",
-    "updated_anchors",
-]
-
 
 class ScoreChange(NamedTuple):
     """The change of a score in the baseline, over the n questions that are unchanged and scored in both versions.

@@ -18,23 +18,6 @@ from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
-__all__ = [
-    "AnchorPin",
-    "BaselineExample",
-    "BaselineScore",
-    "Comparison",
-    "ExamplePair",
-    "QuestionChanges",
-    "SpooledExample",
-    "SpooledExamples",
-    "changed_questions",
-    "compare",
-    "fingerprint_changes",
-    "fingerprint_digest",
-    "is_comparable",
-    "question_changes",
-]
-
 IGNORED_KEYS: Final = frozenset({"package"})
 """Keys of a fingerprint that are not compared. If a release changes scores, the fingerprint has another key for it."""
 

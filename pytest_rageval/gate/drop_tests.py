@@ -20,8 +20,6 @@ from pytest_rageval.stats.power import (
     intraclass_correlation,
 )
 
-__all__ = ["GOLD_CLUSTERS", "question_clusters", "run_drop_tests"]
-
 GOLD_CLUSTERS: Final = ("gold.source", "gold.id")
 """The values of `cluster` that are not tags: clusters by the files of the gold passages, or by their ids."""
 

@@ -10,8 +10,6 @@ from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.stats.intervals import UNIT
 
-__all__ = ["DropTestInput", "DropTestResult"]
-
 
 class DropTestInput(NamedTuple):
     """A score, perhaps of a slice, whose drop is to be tested.

@@ -36,16 +36,6 @@ from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 if TYPE_CHECKING:
     from pytest_rageval.gate.ratio import RatioTestResult
 
-__all__ = [
-    "BaselineLookup",
-    "EarlyStopResult",
-    "ExampleState",
-    "ThresholdInput",
-    "ThresholdResult",
-    "evaluate_thresholds",
-    "violated_bounds",
-]
-
 # Imported late, since few thresholds compare with a reference.
 run_ratio_test: Final = Lazy("gate.ratio", "run_ratio_test")
 

@@ -7,8 +7,6 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Score
 from pytest_rageval.stats.intervals import Quantile
 
-__all__ = ["RatioTestResult", "run_ratio_test"]
-
 MIN_TIME_S: Final = 1e-9
 """A measured time of 0 counts as the resolution of a clock, a nanosecond, since times are divided by it."""
 

@@ -11,8 +11,6 @@ from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
 
-__all__ = ["BOUNDS", "Threshold"]
-
 DEFAULT_ALPHA: Final = 0.05
 
 DROP_KEYWORDS: Final = ("max_drop", "max_total_drop")

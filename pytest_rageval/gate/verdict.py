@@ -16,20 +16,6 @@ from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 if TYPE_CHECKING:
     from pytest_rageval.gate.ratio import RatioTestResult
 
-__all__ = [
-    "MIN_CLUSTERS",
-    "WORST_FIRST",
-    "Verdict",
-    "blind_text",
-    "drop_interval_text",
-    "drop_text",
-    "early_pass",
-    "excluded_failures_warnings",
-    "p_value_text",
-    "removal_text",
-    "verdict_on",
-]
-
 Status = Literal["pass", "inconclusive", "fail", "error"]
 
 WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass")

@@ -7,8 +7,6 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["canonical_json", "digest", "digest_of_all", "file_digest", "text_digest"]
-
 SAMPLED_BLOCKS: Final = 64
 BLOCK_BYTES: Final = 1 << 16
 

@@ -13,17 +13,6 @@ from uuid import uuid4
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = [
-    "SpecialFileError",
-    "UntrustedFolderError",
-    "append_line",
-    "foreign_objects",
-    "make_cache_folder",
-    "make_private_file",
-    "refuse_special",
-    "write_atomically",
-]
-
 GITIGNORE: Final = "*\n"
 """The content of `.gitignore` in a cache folder. It shows that this package created the folder."""
 

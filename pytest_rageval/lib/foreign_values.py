@@ -13,24 +13,6 @@ from pathlib import PurePath
 from typing import Any, Final
 from unicodedata import normalize
 
-__all__ = [
-    "FLOAT_OF_INTEGER",
-    "MISSING_WORDS",
-    "as_identifier",
-    "as_mapping",
-    "data_frame_rows",
-    "id_key",
-    "id_keys",
-    "is_data_frame",
-    "is_identifier",
-    "is_missing",
-    "is_record",
-    "modules_of",
-    "plain_number",
-    "to_plain",
-    "whole_number",
-]
-
 MISSING_TYPES: Final = ("NAType", "NaTType")  # names of the types of missing values in pandas
 MISSING_WORDS: Final = frozenset({"", "nan", "NaN", "<NA>", "NaT", "None"})
 """What Python and pandas print for a missing value."""

@@ -6,8 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-__all__ = ["REF", "GitError", "commit_of", "file_at", "git_output", "run_git"]
-
 TIMEOUT_S: Final = 10
 """The longest time that a call of git may take."""
 

@@ -11,8 +11,6 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, cast
 
-__all__ = ["Lazy", "lazy_pattern"]
-
 
 class Lazy:
     """A function of this package that is imported at its first call.

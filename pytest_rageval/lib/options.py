@@ -6,16 +6,6 @@ This module imports nothing of the package, since every run of pytest imports it
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "BASELINE",
-    "DEFAULT_CONCURRENCY",
-    "DEFAULT_PATIENCE_S",
-    "DEFAULT_RETRIES",
-    "DEFAULT_TIMEOUT_S",
-    "OPTIONS",
-    "Option",
-]
-
 BASELINE: Final = Path("rageval_baseline.json")
 DEFAULT_CONCURRENCY: Final = 16  # requests in flight from one process to a server
 DEFAULT_TIMEOUT_S: Final = 60.0  # for one reply

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["counted", "join_first", "plural", "singular"]
-
 
 def counted(number: int, noun: str) -> str:
     """Return a number and a noun, in the singular or plural.

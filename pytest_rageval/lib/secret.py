@@ -12,21 +12,6 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, url
 
 from pytest_rageval.lib.lazy import lazy_pattern
 
-__all__ = [
-    "CACHE_URL",
-    "HIDDEN",
-    "SCHEME",
-    "BaseURL",
-    "Credentials",
-    "Secret",
-    "StoreURL",
-    "basic_token",
-    "is_secret_name",
-    "parse_cache",
-    "parse_public_cache",
-    "public_url",
-]
-
 HIDDEN: Final = "***"
 
 MIN_REDACTED_LENGTH: Final = 8

@@ -14,8 +14,6 @@ from threading import Lock
 from types import NoneType
 from typing import IO, Any, Final, Generic, Self, SupportsIndex, TypeVar, overload
 
-__all__ = ["Spool", "SpooledList", "SpooledTuple", "spooled_list", "spooled_map"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

@@ -7,17 +7,6 @@ from typing import Final, Literal
 
 from pytest_rageval.lib.lazy import lazy_pattern
 
-__all__ = [
-    "COMMON_UNSPACED",
-    "CharacterMap",
-    "fold",
-    "has_unspaced",
-    "is_word_character",
-    "join_unspaced",
-    "normal_form",
-    "separate_unspaced",
-]
-
 COMMON_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 """Ranges of Thai, Lao, Myanmar, Khmer, kana and ideographs, for a character class of a regular expression.
 

@@ -14,8 +14,6 @@ from pytest_rageval.models.messages import Message, Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.models.server import Server
 
-__all__ = ["LLM"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 Conversation = str | Sequence[Message]
 

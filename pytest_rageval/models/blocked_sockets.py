@@ -4,8 +4,6 @@ from typing import Final
 
 from pytest_rageval.core.errors import ServerError, exception_chain
 
-__all__ = ["blocked_error"]
-
 REMEDIES: Final = {
     "pytest_socket": "Allow the host with --allow-hosts={host} or @pytest.mark.allow_hosts(['{host}']), or all sockets "
     "of the test with @pytest.mark.enable_socket",

@@ -22,17 +22,6 @@ from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Spending
 from pytest_rageval.models.usage import Price, Prices
 
-__all__ = [
-    "Budget",
-    "Charge",
-    "Ledger",
-    "Limits",
-    "count_tokens",
-    "max_output_tokens",
-    "max_reply_tokens",
-    "prompt_tokens",
-]
-
 POLL_S: Final = 0.02  # how often a waiting reservation is tried again
 SETTLING_S: Final = 5.0  # how long another process may take to settle a call after its reply
 NOTHING_SUBMITTED: Final = (

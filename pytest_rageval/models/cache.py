@@ -29,8 +29,6 @@ from pytest_rageval.models.messages import Reply, Request, RequestSummary
 from pytest_rageval.models.stores.interface import Entry, OpenStore, ReplyStore, Spending, skip_damaged
 from pytest_rageval.models.stores.sqlite import SqliteStore
 
-__all__ = ["Cache"]
-
 POLL_S: Final = 0.05  # how often a waiting process checks for the reply that another process requests
 DAMAGED: Final = "damaged entry of the cache ignored (`rageval cache verify` lists such entries)"
 K = TypeVar("K")

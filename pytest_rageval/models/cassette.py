@@ -17,16 +17,6 @@ from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.models.messages import Reply, read_summary
 from pytest_rageval.models.stores.interface import Entry
 
-__all__ = [
-    "LaterVersionError",
-    "cassette_lines",
-    "entry_from_record",
-    "parse_entry",
-    "parse_json",
-    "read_cassette",
-    "write_cassette",
-]
-
 VERSION: Final = 1
 MIB: Final = 2**20
 MAX_LINE_BYTES: Final = 16 * MIB  # decompressed; the largest reply with its prompt is smaller

@@ -42,18 +42,6 @@ if TYPE_CHECKING:
 
     from pytest_rageval.models.connection import Connection
 
-__all__ = [
-    "NO_LIMITS",
-    "URL_OPTIONS",
-    "Client",
-    "RequestPolicy",
-    "RequestRefused",
-    "RetryableError",
-    "Server",
-    "error_body",
-    "request_body",
-]
-
 T = TypeVar("T")
 
 MAX_BODY_CHARACTERS: Final = 4000  # of an unreadable body, for messages and searches

@@ -6,8 +6,6 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.models.messages import MAX_TOKEN_COUNT, Message
 
-__all__ = ["PATH", "reply_fields", "request_body", "typed_field", "usage_fields"]
-
 T = TypeVar("T")
 
 PATH: Final = "/chat/completions"  # appended to the base URL

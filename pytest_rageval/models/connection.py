@@ -23,8 +23,6 @@ from pytest_rageval.models.messages import TooLarge
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["Connection"]
-
 MAX_BODY_BYTES: Final = 16 * 2**20  # the largest decompressed body
 DUMMY_KEY: Final = "none"  # for servers without a key, since the openai client requires one
 

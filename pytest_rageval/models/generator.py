@@ -30,8 +30,6 @@ from pytest_rageval.models.prompt_rendering import (
 )
 from pytest_rageval.models.server import Server
 
-__all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
-
 PromptRenderer = Callable[[str, Sequence[str]], str]
 """A function that renders the prompt of a question and passages."""
 

@@ -18,29 +18,6 @@ from pytest_rageval.core.options import Api
 from pytest_rageval.lib.digests import canonical_json, digest, text_digest
 from pytest_rageval.lib.lazy import lazy_pattern
 
-__all__ = [
-    "FIRST_RUN_LOCAL_SAMPLE",
-    "KEY_SCHEMA",
-    "MAX_REPLY_LENGTH",
-    "MAX_TOKEN_COUNT",
-    "RUN_FIELD",
-    "BilledFailure",
-    "LazyParts",
-    "Message",
-    "Reply",
-    "Request",
-    "RequestSummary",
-    "TooLarge",
-    "describe_differences",
-    "describe_parameters",
-    "empty_reason",
-    "find_nearest",
-    "read_summary",
-    "replace_surrogates",
-    "request_summary",
-    "without_reasoning",
-]
-
 Message = Mapping[str, Any]
 """A chat message: `{"role": "user", "content": "…"}`."""
 

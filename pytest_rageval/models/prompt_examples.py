@@ -8,15 +8,6 @@ replies again and makes baselines stale.
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = [
-    "ANSWER_EXAMPLES",
-    "CITING_EXAMPLES",
-    "LONG_ANSWER_EXAMPLES",
-    "PREFERENCE_EXAMPLES",
-    "SEARCH_EXAMPLES",
-    "WorkedExample",
-]
-
 WorkedExample = tuple[str, tuple[str, ...], str]  # a question, its passages, and the reply
 
 CABLE_CAR: Final = (

@@ -38,20 +38,6 @@ from pytest_rageval.models.prompts import (
     numbered_list,
 )
 
-__all__ = [
-    "DEFAULT_PROMPTS",
-    "REWORDED_PROMPTS",
-    "Prompts",
-    "build_prompts",
-    "few_shot_citing_prompt",
-    "few_shot_long_answer_prompt",
-    "few_shot_prompt",
-    "few_shot_question_prompt",
-    "read_prompts",
-    "read_templates",
-    "repair_prompt",
-]
-
 _LIST_FORMATS: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
     "answer": "\n".join,
     "references": bulleted_list,

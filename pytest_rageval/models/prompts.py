@@ -14,29 +14,6 @@ from typing import Final
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.models.prompt_examples import ANSWER_EXAMPLES, CITING_EXAMPLES, PREFERENCE_EXAMPLES
 
-__all__ = [
-    "ABSTENTION",
-    "CITING_INSTRUCTION",
-    "CRITERIA",
-    "EXAMPLES_PLACEHOLDER",
-    "FENCE_PLACEHOLDER",
-    "FENCE_TEXT",
-    "LONG_ANSWER_INSTRUCTION",
-    "MAX_NUGGETS",
-    "PLACEHOLDER",
-    "PREFERENCE_WITH_EXAMPLES",
-    "QUESTION_EXAMPLES",
-    "QUESTION_INSTRUCTION",
-    "RATING_INSTRUCTION",
-    "REWORDED_TEMPLATES",
-    "TEMPLATES",
-    "UNFENCED_PLACEHOLDERS",
-    "bulleted_list",
-    "fence",
-    "fence_token",
-    "numbered_list",
-]
-
 TOKEN_LENGTH: Final = 12
 FENCE_TEXT: Final = lazy_pattern(
     r"(?:\A|(?<=\n\n))[^\n]*\{mark\}[^\n]*\n\n|^</?\w+ \{mark\}>(?:\n|\Z)", re.MULTILINE

@@ -20,22 +20,6 @@ if TYPE_CHECKING:
 
     from pytest_rageval.models.connection import Connection
 
-__all__ = [
-    "CHAT",
-    "EMBEDDINGS",
-    "RESPONSES",
-    "Answer",
-    "Event",
-    "ProxiedRequest",
-    "Sink",
-    "StreamEndedEarly",
-    "is_token_list",
-    "make_proxied_request",
-    "reply_record",
-    "send_proxied_request",
-    "send_raw",
-]
-
 CHAT: Final = completions.PATH
 RESPONSES: Final = responses.PATH
 EMBEDDINGS: Final = "/embeddings"

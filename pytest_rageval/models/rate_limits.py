@@ -18,8 +18,6 @@ from typing import Final
 
 from pytest_rageval.lib.plural import counted
 
-__all__ = ["Limiter", "OutageTimer", "Slot", "Stall", "StallNotifier", "retry_after", "until_reset"]
-
 DECREASE_FACTOR: Final = 0.5  # of the limit of requests in flight, at congestion
 CONGESTION_SHARE: Final = 0.3  # the share of refused requests above which the limit is decreased
 PAUSE_SHARE: Final = 0.5  # the share of refused requests above which all requests wait

@@ -7,8 +7,6 @@ from typing import Any, Final
 from pytest_rageval.models.completions import typed_field, usage_fields
 from pytest_rageval.models.messages import Message
 
-__all__ = ["PATH", "ReportedError", "reply_fields", "request_body"]
-
 PATH: Final = "/responses"  # appended to the base URL
 INSTRUCTION_ROLES: Final = ("system", "developer")
 """Roles of messages that become the instructions of a request."""

@@ -19,8 +19,6 @@ from pytest_rageval.models.client import Client, RequestRefused, RetryableError
 from pytest_rageval.models.messages import BilledFailure, Reply, Request
 from pytest_rageval.models.rate_limits import Limiter, OutageTimer, Slot, Stall
 
-__all__ = ["Sender", "UnsupportedParams"]
-
 FIRST_DELAY_S: Final = 0.5
 MAX_DELAY_S: Final = 8.0
 JITTER: Final = 0.1  # the largest random addition to a delay that the server requests, as a share of it

@@ -40,16 +40,6 @@ from pytest_rageval.models.server import RemoteServer, RequestPolicy, Server
 from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.usage import Price, Prices, Tier, Usage
 
-__all__ = [
-    "BatchSource",
-    "GatewaySettings",
-    "LiveSource",
-    "PlanSource",
-    "ReplaySource",
-    "Source",
-    "Submission",
-]
-
 NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does it change from run to run?)"
 
 MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause

@@ -12,8 +12,6 @@ from typing import Any, Final, Literal
 from pytest_rageval.core.errors import InputError, parse_failure
 from pytest_rageval.lib.files import refuse_special
 
-__all__ = ["Price", "Prices", "Tier", "Usage"]
-
 SHIPPED_FILE: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval-prices"
 MILLION: Final = 1_000_000

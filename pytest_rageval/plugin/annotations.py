@@ -12,8 +12,6 @@ import pytest
 
 from pytest_rageval.lib.plural import counted
 
-__all__ = ["OTHER_PLUGIN", "Annotation", "Place", "annotations", "place_of"]
-
 OTHER_PLUGIN: Final = "pytest_github_actions_annotate_failures"
 """The name of a plugin that annotates tests whose body fails, but not tests that fail in their setup."""
 

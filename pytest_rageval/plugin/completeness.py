@@ -23,8 +23,6 @@ from pytest_rageval.plugin.terminal import (
     terminal_width,
 )
 
-__all__ = ["CompletenessPlugin", "WorkerPlugin", "given_options"]
-
 SELECTING_OPTIONS: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """The options of pytest that cause tests to be left out or not to run."""
 

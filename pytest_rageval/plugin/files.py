@@ -20,8 +20,6 @@ from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
 
-__all__ = ["BaselineWriterPlugin", "CassetteWriterPlugin", "head_commit", "run_entry"]
-
 
 class CassetteWriterPlugin:
     """Writes the cassette at the end of a run, in the process that writes files.

@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from pytest_rageval.models.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
 
-__all__ = [
-    "rageval",
-    "rageval_client",
-    "rageval_encoder",
-    "rageval_executor",
-    "rageval_gateway",
-    "rageval_generator",
-    "rageval_judge",
-    "rageval_llm",
-    "rageval_prompts",
-    "rageval_reference_retriever",
-    "rageval_retriever",
-]
-
 NO_RETRIEVER: Final = """\
 There is no fixture rageval_retriever, so there is nothing to evaluate. Write in conftest.py:
 

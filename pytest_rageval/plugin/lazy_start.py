@@ -31,8 +31,6 @@ from pytest_rageval.plugin.markers import (
 if TYPE_CHECKING:
     from pytest_rageval.plugin.runner import EvaluationPlugin
 
-__all__ = ["ENVIRONMENT", "HEADERS", "PARSER", "LazyStart", "get_evaluation_plugin", "needs_eager_start"]
-
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables at the start of the process, before the gateway or a test module changed them."""
 

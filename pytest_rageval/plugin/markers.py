@@ -8,15 +8,6 @@ from typing import Final
 
 import pytest
 
-__all__ = [
-    "EVALUATED_MARKERS",
-    "MARKERS",
-    "timeout_mark_error",
-    "timeout_warnings",
-    "unknown_marker_error",
-    "uses_plugin",
-]
-
 # The signatures are those of `Threshold` and `Bounds`. They are written out, because importing these classes would slow
 # down runs without marked tests.
 MARKERS: Final = """

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     Running = tuple[str, Usage] | None
     """The node id of the running test and its usage of models so far; None if no test runs."""
 
-__all__ = ["EvaluationProgress", "Work", "WorkersProgress"]
-
 TERMINAL_DELAY_S: Final = 1.0
 """Time after which the line on a terminal appears."""
 

@@ -19,8 +19,6 @@ from pytest_rageval.run.test import OutOfBoundsError, TestRun
 if TYPE_CHECKING:
     from pytest_rageval.scores.annotator_agreement import Agreement
 
-__all__ = ["Rageval", "marked_test", "parametrization"]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 

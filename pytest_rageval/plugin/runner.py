@@ -48,18 +48,6 @@ if TYPE_CHECKING:
     from pytest_rageval.run.session import Session
     from pytest_rageval.run.test import TestRun
 
-__all__ = [
-    "GATEWAY_CLEANUP",
-    "GATEWAY_SERVER",
-    "RECEIVED_FIXTURE",
-    "EvaluationPlugin",
-    "PlanningPlugin",
-    "deselect_tests_without_requests",
-    "fail_on_error",
-    "parse_prompts",
-    "report_as_skipped",
-]
-
 T = TypeVar("T")
 
 GATEWAY_SERVER: "pytest.StashKey[GatewayServer]" = pytest.StashKey()

@@ -21,8 +21,6 @@ from pytest_rageval.plugin.runner import GATEWAY_CLEANUP, GATEWAY_SERVER, Evalua
 from pytest_rageval.plugin.summary import SummaryPlugin
 from pytest_rageval.plugin.unused_evalsets import UnusedEvalSetPlugin
 
-__all__ = ["start", "start_gateway"]
-
 BATCH_STEPS: Final = ("submit", "status", "collect")
 """The values of `--rageval-batch` for a single step of a run in batches, as the command `rageval batch` runs it."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.annotations import Place
 
-__all__ = ["LEGEND", "SummaryPlugin"]
-
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""
 

@@ -18,22 +18,6 @@ import pytest
 from pytest_rageval.core.errors import RagevalError, Unscored, exception_chain
 from pytest_rageval.lib.printable import one_line, printable
 
-__all__ = [
-    "PASSED",
-    "argument_of",
-    "cut_traceback",
-    "fail_run",
-    "failure",
-    "place_failure",
-    "plain_nodeid",
-    "print_command",
-    "print_line",
-    "print_lines",
-    "report_outcome",
-    "terminal_width",
-    "write_uncaptured",
-]
-
 PACKAGE: Final = Path(__file__).parents[1]
 
 MIN_WIDTH: Final = 40

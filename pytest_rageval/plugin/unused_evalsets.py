@@ -9,8 +9,6 @@ from pytest_rageval.plugin.markers import EVALUATED_MARKERS
 from pytest_rageval.plugin.runner import RECEIVED_FIXTURE
 from pytest_rageval.plugin.terminal import print_lines
 
-__all__ = ["UnusedEvalSetPlugin"]
-
 EVALSET: Final = "rageval_evalset"
 
 

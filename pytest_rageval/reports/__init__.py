@@ -19,8 +19,6 @@ from pytest_rageval.core.options import Address
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.lazy import Lazy
 
-__all__ = ["KINDS", "deliver", "json_report"]
-
 
 def json_report(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the JSON text of the document in parts.

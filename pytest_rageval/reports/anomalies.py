@@ -12,8 +12,6 @@ from pytest_rageval.lib.foreign_values import id_key
 if TYPE_CHECKING:
     from pytest_rageval.core.data import Ranking
 
-__all__ = ["all_zero_reason", "anomalies_entry", "anomalies_text"]
-
 ANOMALY_TEXTS: Final[Mapping[str, str]] = {
     "duplicates": "{n} duplicated document{s} counted once",
     "without_text": "{n} document{s} without text",

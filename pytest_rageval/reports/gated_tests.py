@@ -9,16 +9,6 @@ from pytest_rageval.gate.baseline_update import ScoreChange
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.reports.notes import baseline_update_text
 
-__all__ = [
-    "RanTests",
-    "change_lines",
-    "failing_gates",
-    "gate_entry",
-    "missing_lines",
-    "missing_text",
-    "remark_lines",
-]
-
 DESELECTED: Final = "deselected, or the run ended before it"
 NOT_COLLECTED: Final = "not collected: it was removed, renamed or left out"
 

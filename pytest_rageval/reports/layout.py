@@ -12,8 +12,6 @@ from unicodedata import east_asian_width
 
 from pytest_rageval.lib.printable import printable
 
-__all__ = ["WIDTH", "align_columns", "field_lines", "width", "wrap_text"]
-
 WIDTH: Final = 80
 LABEL_WIDTH: Final = 12
 

@@ -32,8 +32,6 @@ from pytest_rageval.reports.terminal import (
     wide_cells,
 )
 
-__all__ = ["MAX_CHARS", "MAX_LINES", "Section", "folded_section", "markdown_report"]
-
 MAX_LINES: Final = 60
 """The maximum number of lines of a report."""
 MAX_CHARS: Final = 60_000

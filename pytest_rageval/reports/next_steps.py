@@ -6,8 +6,6 @@ from typing import Any
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.notes import significant_gain
 
-__all__ = ["accept_entry", "accept_lines", "gain_lines", "gains_text", "update_command"]
-
 
 def update_command(arguments: Iterable[str], merge: str = "") -> str:
     """Return the command that makes the present scores of tests their baseline.

@@ -28,24 +28,6 @@ from pytest_rageval.stats.intervals import MEAN
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import ScoreChange
 
-__all__ = [
-    "NOTE_TEXTS",
-    "baseline_update_text",
-    "change_text",
-    "common_entry",
-    "companion_entry",
-    "comparisons_entry",
-    "count_causes",
-    "format_rho",
-    "mean_entry",
-    "repeats_entry",
-    "significant_gain",
-    "slice_warnings",
-    "slices_entry",
-    "votes_entry",
-    "warnings_entry",
-]
-
 MAX_REASONS: Final = 5  # maximum number of different reasons in a note
 
 NOTABLE_DESIGN_EFFECT: Final = 1.2

@@ -20,26 +20,6 @@ from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_entry
 from pytest_rageval.reports.layout import field_lines, width, wrap_text
 from pytest_rageval.reports.notes import count_causes
 
-__all__ = [
-    "context_entry",
-    "expected_entry",
-    "expected_text",
-    "explain_assertion",
-    "failure_lines",
-    "lost_by_text",
-    "lost_entry",
-    "question_lines",
-    "questions_entry",
-    "questions_text",
-    "ranking_lines",
-    "restore_answer",
-    "score_line",
-    "score_text",
-    "single_question_lines",
-    "steps_entry",
-    "worse_entry",
-]
-
 MAX_EXTRA_IDS: Final = 8  # maximum number of ids of questions that are not shown
 NOTHING: Final = "(nothing)"
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

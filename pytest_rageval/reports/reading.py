@@ -9,8 +9,6 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.shape import check_shape, read_json
 from pytest_rageval.reports.build import SCHEMA
 
-__all__ = ["check_report", "is_report", "read_report"]
-
 
 def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
     """Return the document of a JSON report, whose content is checked against `ReportDocument`.

@@ -11,8 +11,6 @@ from pytest_rageval.models.budget import count_tokens
 from pytest_rageval.models.prompts import numbered_list
 from pytest_rageval.stats.intervals import Quantile
 
-__all__ = ["Retrieval", "longest_retrievals", "retrieval_entry", "retrieval_from_ranking", "retrieval_lines"]
-
 
 class Retrieval(NamedTuple):
     """A ranking with its number of tokens.

@@ -16,19 +16,6 @@ from pytest_rageval.reports.layout import WIDTH, align_columns
 from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.systems import Battle, Standing, UnratableError, bradley_terry, compare_with_best
 
-__all__ = [
-    "PAIRS",
-    "matrix_entries",
-    "matrix_lines",
-    "pairs_notes",
-    "pairs_table",
-    "rated_system_name",
-    "ratings_entries",
-    "ratings_lines",
-    "ratings_text",
-    "system_names",
-]
-
 ALPHA: Final = 0.05  # a system with a higher p-value is not significantly worse than the best system
 
 FIXTURE_PREFIX: Final = "rageval_"

@@ -17,22 +17,6 @@ from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.layout import align_columns
 from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, slice_warnings
 
-__all__ = [
-    "FAILING_VERDICTS",
-    "MARKS",
-    "VERDICTS",
-    "by_urgency",
-    "headline",
-    "note_lines",
-    "number_text",
-    "plan_lines",
-    "table_lines",
-    "test_name",
-    "threshold_text",
-    "warning_lines",
-    "wide_cells",
-]
-
 MARKS: Final[Mapping[str, str]] = {
     "pass": "✅",
     "inconclusive": "⚠️",

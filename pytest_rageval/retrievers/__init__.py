@@ -27,8 +27,6 @@ from pytest_rageval.retrievers.fields import FieldSample
 if TYPE_CHECKING:
     from pytest_rageval.retrievers.query_batcher import QueryBatcher
 
-__all__ = ["Retriever", "adapt_retriever"]
-
 FIXTURE: Final = "rageval_retriever"
 
 # Imported lazily, since few retrievers accept several questions in one call.

@@ -15,8 +15,6 @@ from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.tokenize import CharacterMap, is_word_character, normal_form
 from pytest_rageval.retrievers.documents import corpus_from
 
-__all__ = ["ENGLISH", "BM25Retriever", "words"]
-
 
 def words(text: str) -> list[str]:
     """Return the words of a text, case folded, without punctuation, in Unicode's compatibility form (NFKC).

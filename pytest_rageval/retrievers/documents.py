@@ -31,8 +31,6 @@ from pytest_rageval.retrievers.result_shapes import (
     documents_in,
 )
 
-__all__ = ["corpus_from", "document_from", "document_list", "is_document_list", "retrieval_from"]
-
 SOURCE_NAMES: Final = ("source", "file_path", "file_name", "source_id", "ref_doc_id")
 PAGE_NAMES: Final = ("page", "page_label", "page_number")
 

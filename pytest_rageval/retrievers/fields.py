@@ -12,8 +12,6 @@ from pytest_rageval.core.data import Document, Ranking
 from pytest_rageval.lib.foreign_values import as_identifier, as_mapping, id_key, is_missing
 from pytest_rageval.retrievers.result_shapes import TEXT_NAMES
 
-__all__ = ["FieldSample", "GoldField", "flat_fields", "value_at"]
-
 PLAIN: Final = (str, int, float, bytes, UUID, PurePath)
 MAX_SAMPLED: Final = 300  # documents whose fields are kept
 MAX_FIELDS: Final = 100  # fields of a document that are kept

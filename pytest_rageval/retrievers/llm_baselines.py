@@ -27,15 +27,6 @@ from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.documents import retrieval_from
 
-__all__ = [
-    "RRF_K",
-    "FeedbackRetriever",
-    "FusionRetriever",
-    "HyDERetriever",
-    "RewriteRetriever",
-    "reciprocal_rank_fusion",
-]
-
 MAX_TOKENS: Final = 96  # enough for a short paragraph; the packaged encoder reads 256 tokens in all
 SEPARATOR: Final = " [SEP] "  # BERT encoders read it as the end of a text
 RRF_K: Final = 60  # as in Cormack et al.; a larger constant gives first ranks less weight

@@ -11,8 +11,6 @@ from pytest_rageval.core.concurrency.inline import is_inline, require_loop
 from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
 from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
 
-__all__ = ["QueryBatcher"]
-
 Key = tuple[str, int | None]
 
 InFlight = dict[Key, list[CallbackFuture[Any]]]

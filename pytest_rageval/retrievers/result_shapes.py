@@ -17,8 +17,6 @@ from pytest_rageval.lib.foreign_values import (
 )
 from pytest_rageval.lib.plural import counted
 
-__all__ = ["ID_NAMES", "METADATA_NAMES", "SCORE_NAMES", "TEXT_NAMES", "documents_in"]
-
 TEXT_NAMES: Final = (
     "text", "page_content", "content", "passage", "document", "chunk", "long_text", "body",
 )  # fmt: skip

@@ -24,8 +24,6 @@ from pytest_rageval.lib.foreign_values import id_key
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RunFile", "TrecRun", "read_run"]
-
 EMPTY: Final[Mapping[str, Any]] = {}
 
 COLUMNS: Final = 6

@@ -22,8 +22,6 @@ from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, ScoreRequest
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
-__all__ = ["BaseSession", "read_baseline", "score_request_of"]
-
 T = TypeVar("T")
 
 EMBEDDING_TOLERANCE: Final = 1e-6

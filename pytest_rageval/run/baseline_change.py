@@ -10,8 +10,6 @@ from pytest_rageval.gate.baseline_update import score_changes
 from pytest_rageval.lib.git import GitError, commit_of, file_at, git_output
 from pytest_rageval.lib.plural import counted
 
-__all__ = ["change_entry", "read_baseline_at"]
-
 MERGE_BASE: Final = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 """The environment variable with the merge base itself (GitLab)."""
 

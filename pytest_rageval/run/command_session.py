@@ -13,8 +13,6 @@ from pytest_rageval.run.plugin_stores import stores_for
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
 
-__all__ = ["command_settings", "echo_request_count", "registry_for", "session_for"]
-
 
 def command_settings(options: argparse.Namespace, **overrides: Any) -> Settings:
     """Return the settings from the command's arguments, pyproject.toml, the environment and the defaults.

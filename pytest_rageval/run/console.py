@@ -10,17 +10,6 @@ from pytest_rageval.lib.plural import plural
 from pytest_rageval.lib.printable import one_line, printable
 from pytest_rageval.reports.layout import align_columns
 
-__all__ = [
-    "echo",
-    "echo_err",
-    "format_bytes",
-    "format_count",
-    "format_table",
-    "format_timestamp",
-    "reason_lines",
-    "to_one_line",
-]
-
 KILO: Final = 1000
 
 

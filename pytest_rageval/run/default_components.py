@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_rageval.models.prompt_rendering import Prompts
     from pytest_rageval.models.server import EmbeddedServer, RequestPolicy, Server
 
-__all__ = ["ConfiguredModels", "DefaultGenerator", "DefaultJudge"]
-
 NO_MODEL_FOR_CLIENT: Final = (
     "The fixture rageval_client is defined, but no model is named{0}.\n"
     "Name one, as the client names it, with --rageval-{1}model NAME or in the ini file."

@@ -14,8 +14,6 @@ from pytest_rageval.reports.notes import baseline_update_text
 if TYPE_CHECKING:
     from pytest_rageval.models.stores.interface import Entry
 
-__all__ = ["BaselineChanges", "update_baseline", "update_cassette"]
-
 MAX_UNUSED_KEYS: Final = 3
 """Number of unused replies whose keys are listed without -v."""
 

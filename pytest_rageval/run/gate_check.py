@@ -9,8 +9,6 @@ from pytest_rageval.reports.gated_tests import RanTests, gate_entry
 from pytest_rageval.run.base import read_baseline
 from pytest_rageval.run.baseline_change import change_entry
 
-__all__ = ["check_gate"]
-
 
 def check_gate(
     settings: Settings, ran: RanTests, environment: Mapping[str, str], known: Baseline | None = None

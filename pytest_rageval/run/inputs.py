@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_rageval.models.generator import Generator
     from pytest_rageval.run.default_components import DefaultGenerator
 
-__all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
-
 UNCACHED_FUNCTION: Final = (
     "answers of {}, your own function, are cached within this run only (rageval_llm.cached caches them)"
 )
@@ -51,9 +49,12 @@ class Marker(Protocol):
     """The interface of a marker's arguments, such as `pytest.Mark`."""
 
     @property
-    def args(self) -> tuple[Any, ...]: ...
+    def args(self) -> tuple[Any, ...]:
+        """The positional arguments."""
+
     @property
-    def kwargs(self) -> Mapping[str, Any]: ...
+    def kwargs(self) -> Mapping[str, Any]:
+        """The keyword arguments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,6 @@ from pytest_rageval.models.stores import STORES, StoreFactory
 if TYPE_CHECKING:
     from pytest_rageval.run.registry import Registry
 
-__all__ = ["stores_for"]
-
 new_registry: Final = Lazy("run.registry", "Registry")  # imports all scores; cache commands rarely need it
 HOOK: Final = "pytest_rageval_register"
 OUR_REQUIREMENT: Final = re.compile(r"pytest[-_.]rageval\b", re.IGNORECASE)  # at the start of a requirement

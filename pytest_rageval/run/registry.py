@@ -51,18 +51,6 @@ from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores.definition import KNOWN_DEPENDENCIES, ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore, ScoreRequest
 
-__all__ = [
-    "DEFAULT_CUTOFF",
-    "SCORES",
-    "SCORE_MODULES",
-    "PluginComparator",
-    "PluginMeasure",
-    "PluginScore",
-    "Registry",
-    "Report",
-    "resolve",
-]
-
 SCORE_MODULES: Final[Mapping[str, Collection[str]]] = {
     "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
     "retrieval_cost": ("steps", "retrieval", "context", "latency"),

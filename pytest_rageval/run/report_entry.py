@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.reports.retrieval import Retrieval
 
-__all__ = ["Evidence", "ReportEntryBuilder"]
-
 stratify_answers: Final = Lazy("scores.sufficiency", "stratify_answers")
 common_entry: Final = Lazy("reports.notes", "common_entry")
 common_items: Final = Lazy("reports.html.evidence", "common_items")

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pytest_rageval.models.prompt_rendering import Prompts
     from pytest_rageval.models.rate_limits import Stall
 
-__all__ = ["RunContext", "Session"]
-
 T = TypeVar("T")
 
 blame_outcomes: Lazy = Lazy("scores.sufficiency", "blame_outcomes")
@@ -75,7 +73,7 @@ class Session(BaseSession):
         tick: "Callable[[Sequence[Stall]], None] | None" = None,
     ) -> None:
         super().__init__(settings, registry or Registry())
-        self.context = context or RunContext()
+        self.context: RunContext = context or RunContext()
         self._gateway: Gateway | None = None
         self.loop: BackgroundEventLoop = BackgroundEventLoop(
             threads=settings.threads, tick=tick and (lambda: tick(self._stalls()))

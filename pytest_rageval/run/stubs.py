@@ -9,8 +9,6 @@ from pytest_rageval.core.errors import has_placeholder
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest, Association
 
-__all__ = ["PlannedText", "planned_agreement", "planned_ranking", "planned_score", "planned_text"]
-
 PLACEHOLDER_NUMBER: Final = 0.5
 """The value of a stub for a number."""
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.judge import EarlyStopResult
     from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest
 
-__all__ = ["EarlyScore", "OutOfBoundsError", "PartialScores", "TestRun", "joined", "score_key"]
-
 T = TypeVar("T")
 
 EVALSET: Final = "rageval_evalset"
@@ -121,11 +119,11 @@ class TestRun:
         sharing_alpha: Collection[str] = (),
         limit: int | None = None,
     ) -> None:
-        self.session = session
-        self.components = components
-        self.marked = marked
-        self.sharing_alpha = sharing_alpha
-        self.limit = limit
+        self.session: Session = session
+        self.components: Components = components
+        self.marked: MarkedTest = marked
+        self.sharing_alpha: Collection[str] = sharing_alpha
+        self.limit: int | None = limit
         self.state: dict[str, Any] = {}
         self.has_stubs: bool = False
         self.is_recorded: bool = False

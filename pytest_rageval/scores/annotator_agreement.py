@@ -18,8 +18,6 @@ from pytest_rageval.scores.passage_labels import LABEL_MEASURE_NAMES
 from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 
-__all__ = ["ANNOTATORS", "MEASURES", "Agreement", "AgreementRequest", "Association"]
-
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
 """The ways to label passages; "gold" is what the paper calls provenance."""
 

@@ -10,8 +10,6 @@ from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.scores.definition import REFERENCES, ScoreDef, each_example
 from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of, references_of
 
-__all__ = ["SCORES", "answer_measure_score"]
-
 
 @each_example
 async def evaluate_answer_correct(

@@ -21,17 +21,6 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import Estimate
 from pytest_rageval.stats.systems import first_place_share, position_bias
 
-__all__ = [
-    "MIN_RESULT",
-    "SCORES",
-    "answer_first_ids",
-    "arena_notes",
-    "battles_per_pair",
-    "draw_questions",
-    "position_bias_entry",
-    "run_battles",
-]
-
 WON, TIED, LOST = 1.0, 0.5, 0.0
 
 RESULT_OF_FIRST: Final = {1: WON, 2: LOST, 0: TIED}

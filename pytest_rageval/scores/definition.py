@@ -25,23 +25,6 @@ from pytest_rageval.scores.measures.gold_matching import GoldMatch
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
-__all__ = [
-    "GOLD",
-    "GOLD_TEXTS",
-    "KNOWN_DEPENDENCIES",
-    "MATCH_ITEMS",
-    "NUGGETS",
-    "REFERENCES",
-    "ScoreDef",
-    "check_failures",
-    "check_ids",
-    "combine_errors",
-    "each_example",
-    "score_each",
-    "score_with_progress",
-    "uniform_judge_warning",
-]
-
 GOLD: Final = "gold passages"
 GOLD_TEXTS: Final = "gold passages with text"
 REFERENCES: Final = "reference answers"

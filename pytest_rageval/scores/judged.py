@@ -25,8 +25,6 @@ from pytest_rageval.scores.pipeline import (
     texts_of,
 )
 
-__all__ = ["SCORES"]
-
 GRADES: Final = (float(MIN_GRADE), float(MAX_GRADE))
 
 

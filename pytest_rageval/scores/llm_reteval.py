@@ -22,8 +22,6 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, gold_passage
 from pytest_rageval.scores.ranking import gold_ranks
 from pytest_rageval.stats.agreement import spearman_rho
 
-__all__ = ["SCORES", "ReferenceChecks", "case_of", "lost_by", "triage_notes"]
-
 COMPANIONS: Final = ("recall", "precision", "f1")
 """The ranking measures that are reported with the score."""
 

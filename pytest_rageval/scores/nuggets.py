@@ -25,8 +25,6 @@ from pytest_rageval.scores.definition import NUGGETS, ScoreDef, each_example
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
 
-__all__ = ["SCORES", "alpha_ndcg", "best_labels", "lenient", "strict"]
-
 Labels = Sequence[float]
 """The labels of the nuggets of a question for one text, in the order of the nuggets."""
 

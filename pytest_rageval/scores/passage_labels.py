@@ -25,8 +25,6 @@ from pytest_rageval.scores.definition import GOLD, REFERENCES, ScoreDef, each_ex
 from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of, references_of
 from pytest_rageval.scores.ranking import retrieve_and_match
 
-__all__ = ["LABEL_MEASURE_NAMES", "SCORES", "contains_answer", "judge_finds_relevant"]
-
 ERAG: Final = {
     "p": "The mean label of the first k.",
     "recall": "The share of the useful retrieved passages that are among the first k.",

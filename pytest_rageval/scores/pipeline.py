@@ -37,23 +37,6 @@ if TYPE_CHECKING:
     from pytest_rageval.models.generator import Generator
     from pytest_rageval.retrievers import Retriever
 
-__all__ = [
-    "DEFAULT_DRAWS",
-    "NO_GOLD",
-    "NO_REFERENCES",
-    "DrawSettings",
-    "Evaluation",
-    "GoldMatches",
-    "Pipeline",
-    "Query",
-    "ResolvedScore",
-    "ScoreRequest",
-    "expected_of",
-    "gold_passages",
-    "references_of",
-    "texts_of",
-]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

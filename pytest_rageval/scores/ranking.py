@@ -11,8 +11,6 @@ from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.scores.measures.gold_measures import GoldRanks, compute_measure
 from pytest_rageval.scores.pipeline import NO_GOLD, GoldMatches, Pipeline, ResolvedScore
 
-__all__ = ["SCORES", "gold_ranks", "incomparable_reason", "match_ranking", "retrieve_and_match"]
-
 
 async def retrieve_and_match(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore

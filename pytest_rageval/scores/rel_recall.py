@@ -41,8 +41,6 @@ from pytest_rageval.scores.passage_labels import contains_answer, judge_finds_re
 from pytest_rageval.scores.pipeline import NO_GOLD, NO_REFERENCES, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.scores.ranking import incomparable_reason
 
-__all__ = ["SCORES", "Recall", "RelPrime", "pooled_notes", "rel_prime"]
-
 NO_RELEVANT = "no relevant passage was in the prompt"
 """The reason why recall over Rel' is undefined."""
 

@@ -21,8 +21,6 @@ from pytest_rageval.stats.intervals import Quantile
 if TYPE_CHECKING:
     from pytest_rageval.retrievers import Retriever
 
-__all__ = ["SCORES"]
-
 
 @each_example
 async def evaluate_steps_recall(

@@ -12,8 +12,6 @@ from pytest_rageval.core.concurrency.inline import is_fatal, is_inline, require_
 from pytest_rageval.core.conversation import QuestionWithHistory
 from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
 
-__all__ = ["SingleFlight", "digest_key"]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from pytest_rageval.scores.definition import ScoreDef, each_example
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
-__all__ = ["SCORES", "SUFFICIENT", "blame_outcomes", "stratify_answers"]
-
 SUFFICIENT: Final = "sufficient"
 """The name of the score, and of the stratum of questions with sufficient context."""
 

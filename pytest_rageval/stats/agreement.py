@@ -11,16 +11,6 @@ from typing import TypeVar
 
 from pytest_rageval.stats.intervals import Estimate, proportion
 
-__all__ = [
-    "Tally",
-    "accuracy",
-    "cohen_kappa",
-    "kendall_tau",
-    "majority",
-    "pearson",
-    "spearman_rho",
-]
-
 Label = TypeVar("Label", bound=Hashable)
 
 

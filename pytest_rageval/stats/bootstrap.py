@@ -7,8 +7,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bca_correlation", "bca_means", "ratio_of_quantiles"]
-
 N_RESAMPLES: Final = 2000
 MAX_BLOCK_SIZE: Final = 1 << 16  # indices drawn at a time, so that memory does not grow with n
 

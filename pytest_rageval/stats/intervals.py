@@ -5,22 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-__all__ = [
-    "MEAN",
-    "SCORE_TOLERANCE",
-    "UNIT",
-    "Z95",
-    "Estimate",
-    "Mean",
-    "Quantile",
-    "Statistic",
-    "mean_interval",
-    "mean_intervals",
-    "proportion",
-    "quantile_interval",
-    "wilson_interval",
-]
-
 Z95: Final = 1.959963984540054  # the 97.5% quantile of the standard normal distribution
 
 UNIT: Final = (0.0, 1.0)  # the lowest and the highest value of most scores

@@ -3,8 +3,6 @@
 import math
 from statistics import NormalDist
 
-__all__ = ["mid_p", "tango_interval"]
-
 MAX_N_EXACT = 1000
 """Up to this number of discordant pairs the tail is an exact integer sum; above, its error is about 1e-11."""
 TAIL_RTOL = 1e-17  # terms below this share of the tail do not change a float

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["inferiority_p_value", "noninferiority_p_value", "null_weights"]
-
 FLOAT_TOL = 1e-9  # numbers that differ by less are equal up to floating-point rounding
 MAX_ITER = 80  # steps of the bisection: more than the precision of a float
 GRID_STEPS = (1, 12, 60, 240)

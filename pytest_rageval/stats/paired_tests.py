@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "JointTestResult",
-    "PairedDrops",
-    "PairedTestResult",
-    "cluster_sums",
-    "drop_interval",
-    "joint_drop_test",
-    "unseen_gain",
-]
-
 MIN_N_INFERIORITY: Final = 60  # with fewer questions the inferiority test has too little power to be required
 MIN_ALPHA_INFERIORITY: Final = 0.05  # at a smaller alpha its power is too low as well
 SYMMETRY_ALPHA_FACTOR: Final = 2

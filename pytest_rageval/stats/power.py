@@ -12,15 +12,6 @@ from typing import Final
 
 from pytest_rageval.stats.paired_tests import cluster_sums
 
-__all__ = [
-    "POWER",
-    "design_effect",
-    "detectable_drop",
-    "detectable_drop_unpaired",
-    "examples_needed",
-    "intraclass_correlation",
-]
-
 POWER: Final = 0.8  # the share of runs in which a drop is to be detected
 
 

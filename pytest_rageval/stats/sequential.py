@@ -3,8 +3,6 @@
 import math
 from typing import Final, Literal
 
-__all__ = ["SequentialDropTest", "anchor_alpha"]
-
 N_EQUAL_LEVELS: Final = 10  # the first comparisons with an anchor have the same level; together half of alpha
 STAKES: Final = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
 """Stakes λ as shares of the largest bet that cannot lose all. Small stakes suit small drops with much noise."""

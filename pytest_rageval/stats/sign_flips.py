@@ -8,16 +8,6 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MAX_DRAWS",
-    "MAX_EXACT_ROWS",
-    "MAX_SIGNS",
-    "RESAMPLING_RISK",
-    "SignFlipResult",
-    "marginal_level",
-    "sign_flip_test",
-]
-
 MAX_EXACT_ROWS = 16  # with up to this number of rows, all sign patterns are enumerated
 RESAMPLING_RISK = 1e-4  # probability that drawn patterns lead to another decision than the enumeration of all
 MAX_DRAWS = 1_000_000  # draws after which the test gives up, if the p-value is too close to alpha to decide

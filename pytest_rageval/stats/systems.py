@@ -14,17 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Battle",
-    "PositionBias",
-    "Standing",
-    "UnratableError",
-    "bradley_terry",
-    "compare_with_best",
-    "first_place_share",
-    "position_bias",
-]
-
 ALPHA: Final = 0.05  # the level at which random sign patterns settle whether a p-value is above or below it
 MEAN_RATING: Final = 1000.0  # the mean of all ratings
 POINTS_PER_LOG_ODDS: Final = 400.0 / log(10)  # 400 points multiply the odds by 10

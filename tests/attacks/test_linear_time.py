@@ -178,25 +178,25 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.rouge_l": lambda text: overlap.rouge_l(text, [f"{text} x"]),
     "overlap.bleu": lambda text: overlap.bleu(text, [f"{text} x"]),
     "overlap.meteor": lambda text: overlap.meteor(text, [f"{text} x"]),
-    "judge_replies.parse_yes_no": _quietly(judge_replies.parse_yes_no),
-    "judge_replies.parse_explained_yes_no": _quietly(
+    "replies.parse_yes_no": _quietly(judge_replies.parse_yes_no),
+    "replies.parse_explained_yes_no": _quietly(
         lambda text: judge_replies.parse_explained_yes_no(f"{text}\nyes")
     ),
-    "judge_replies.parse_yes_no, after yes": _quietly(lambda text: judge_replies.parse_yes_no(f"yes{text}")),
-    "judge_replies.parse_grade": _quietly(judge_replies.parse_grade),
-    "judge_replies.parse_grade, after a grade": _quietly(lambda text: judge_replies.parse_grade(f"3{text}")),
-    "judge_replies.parse_preference": _quietly(judge_replies.parse_preference),
-    "judge_replies.parse_explained_preference": _quietly(
+    "replies.parse_yes_no, after yes": _quietly(lambda text: judge_replies.parse_yes_no(f"yes{text}")),
+    "replies.parse_grade": _quietly(judge_replies.parse_grade),
+    "replies.parse_grade, after a grade": _quietly(lambda text: judge_replies.parse_grade(f"3{text}")),
+    "replies.parse_preference": _quietly(judge_replies.parse_preference),
+    "replies.parse_explained_preference": _quietly(
         lambda text: judge_replies.parse_explained_preference(f"{text}<rating>1</rating>")
     ),
-    "judge_replies.parse_preference, in a tag": _quietly(
+    "replies.parse_preference, in a tag": _quietly(
         lambda text: judge_replies.parse_preference(f"<rating>{text}1</rating>")
     ),
-    "judge_replies.parse_rating": _quietly(judge_replies.parse_rating),
-    "judge_replies.parse_rating, in a block": _quietly(
+    "replies.parse_rating": _quietly(judge_replies.parse_rating),
+    "replies.parse_rating, in a block": _quietly(
         lambda text: judge_replies.parse_rating(f"```json{text}```")
     ),
-    "judge_replies.parse_rating, an explanation": _quietly(
+    "replies.parse_rating, an explanation": _quietly(
         lambda text: judge_replies.parse_rating(json.dumps({"explanation": text, "grade": 3}))
     ),
     "templates.fence_token": lambda text: fence_token([text, text]),
@@ -235,12 +235,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
         without_reasoning(f"{start}{text}")
         for start in ("", "<think>", "</think>", "<|channel|>a<|message|>")
     ],
-    "judge_replies.parse_support": _quietly(lambda text: judge_replies.parse_support(text, 2)),
-    "judge_replies.parse_support, in a list": _quietly(
-        lambda text: judge_replies.parse_support(f"[{text}]", 2)
-    ),
-    "judge_replies.parse_nuggets": _quietly(judge_replies.parse_nuggets),
-    "judge_replies.parse_nuggets, in an object": _quietly(
+    "replies.parse_support": _quietly(lambda text: judge_replies.parse_support(text, 2)),
+    "replies.parse_support, in a list": _quietly(lambda text: judge_replies.parse_support(f"[{text}]", 2)),
+    "replies.parse_nuggets": _quietly(judge_replies.parse_nuggets),
+    "replies.parse_nuggets, in an object": _quietly(
         lambda text: judge_replies.parse_nuggets(json.dumps({"nuggets": [{"text": text}]}))
     ),
     "judge_json.find_object": judge_json.find_object,
@@ -377,17 +375,30 @@ def test_the_check_finds_what_is_quadratic():
     assert any(_slow(lambda text: pattern.sub("", text), ["spaces"]) for _ in range(5))
 
 
-PARTS = ("answers", "measures", "prompts.templates", "tokenize", "cli.quotes", "llm.budget")
+PARTS = (
+    *(
+        "answers",
+        "answers.judge",
+        "extensions.embeddings",
+        "scores.measures",
+        "models.prompts",
+        "lib.tokenize",
+    ),
+    *("extensions.evalset_tools.quotes", "models.budget"),
+)
 
 ELSEWHERE = {
-    "embedding.cosine": "test_an_embedding_reads_a_beginning",
-    "embedding.bertscore": "as cosine: the same tokenizer, which cuts the text off",
-    "embedding.bertscore_f1": "as cosine",
-    "embedding.bertscore_precision": "as cosine",
-    "embedding.bertscore_recall": "as cosine",
+    "measures.cosine": "test_an_embedding_reads_a_beginning",
+    "measures.bertscore": "as cosine: the same tokenizer, which cuts the text off",
+    "measures.bertscore_f1": "as cosine",
+    "measures.bertscore_precision": "as cosine",
+    "measures.bertscore_recall": "as cosine",
     "gold_measures.compute_measure": "its text is the name of a measure",
-    "judge_replies.unreadable_reply": "its text is ours; the reply is shortened for the message",
+    "replies.unreadable_reply": "its text is ours; the reply is shortened for the message",
     "ranking.usefulness": "its text is the name of a measure",
+    "prompts.fence": "its text is a digest of ours",
+    "reply_json.find_json": "each parser of a reply calls it",
+    "reply_json.find_object": "each parser of a reply calls it",
     "tokenize.is_word_character": "its text is one character",
 }
 """Functions without a row in `FUNCTIONS`, with the reason."""
@@ -407,10 +418,10 @@ def _public_text_functions() -> Iterator[str]:
         for module in modules:
             if module.__name__.startswith("pytest_rageval.answers.canonical."):
                 continue  # read through `matches_any` alone
-            for name in getattr(module, "__all__", ()):
-                function = getattr(module, name)
+            for name, function in vars(module).items():
                 if (
-                    not callable(function)
+                    name.startswith("_")
+                    or not callable(function)
                     or isinstance(function, type)
                     or function.__module__ != module.__name__
                 ):

@@ -36,8 +36,6 @@ from pytest_rageval.answers.canonical.words import (
     word_set,
 )
 
-__all__ = ["is_long", "matches_any"]
-
 MIN_WORD_SHARE = Fraction(2, 3)
 _MIN_WORDS = 3
 _MAX_MISSING_WORDS = 20

@@ -17,17 +17,6 @@ from pytest_rageval.answers.canonical.words import (
     word_set,
 )
 
-__all__ = [
-    "FIRST_WORDS",
-    "ClockTime",
-    "Date",
-    "date_matches",
-    "dates_compatible",
-    "read_clock_time",
-    "read_dates",
-    "read_rate",
-]
-
 _MONTHS = numbers_by_word(
     "january february march april may june july august september october november december", start=1
 )

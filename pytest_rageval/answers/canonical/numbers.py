@@ -11,8 +11,6 @@ from fractions import Fraction
 
 from pytest_rageval.answers.canonical.words import Lexeme, numbers_by_word, skip_words, text_at
 
-__all__ = ["FIRST_WORDS", "Number", "read_number", "roman_value"]
-
 _ROMAN_NUMERAL = re.compile(r"(?=[ivx]{2})(x{0,3})(ix|iv|v?i{0,3})")
 _ROMAN_UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
 _GIVEN_NAMES = frozenset({"vi", "xi"})

@@ -40,18 +40,6 @@ from pytest_rageval.answers.canonical.words import (
     word_set,
 )
 
-__all__ = [
-    "Figure",
-    "ParsedQuestion",
-    "Punctuation",
-    "Token",
-    "content_word_at",
-    "figure_matches",
-    "form_at",
-    "parse",
-    "parse_question",
-]
-
 # Patterns of abbreviations, each with its expansion. "us" is expanded only if it cannot be the pronoun.
 _ABBREVIATIONS = (
     (r"\bu\. ?s\.(?: ?a\b\.?)?|\busa\b|(?<=\bthe )us\b|^us$|^us(?=[.,])", "united states"),

@@ -25,8 +25,6 @@ from pytest_rageval.answers.canonical.words import (
     word_set,
 )
 
-__all__ = ["Phrase", "Span", "initialisms", "phrase_spans"]
-
 Span = tuple[int, int]  # the index of the first token, and the index after the last
 _MIN_INITIALISM_LENGTH = 3
 _INITIALISM_LENGTHS = range(2, 8)

@@ -11,8 +11,6 @@ from fractions import Fraction
 from pytest_rageval.answers.canonical.numbers import Number, read_number
 from pytest_rageval.answers.canonical.words import Lexeme, skip_words, text_at
 
-__all__ = ["CURRENCIES", "FIRST_WORDS", "Quantity", "Unit", "read_quantity", "same_quantity", "units_named"]
-
 _OCCASIONS = {"once": 1, "twice": 2, "thrice": 3}
 _MAX_SYMBOL_LENGTH = 2
 _MIN_ROUNDED_DIGITS = 2

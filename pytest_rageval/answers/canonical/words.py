@@ -13,29 +13,6 @@ from functools import lru_cache
 
 from pytest_rageval.lib.tokenize import COMMON_UNSPACED, is_word_character, normal_form
 
-__all__ = [
-    "ARTICLES",
-    "DISTINGUISHING",
-    "FUNCTION_WORDS",
-    "NEGATORS",
-    "PARTICLES",
-    "PREPOSITIONS",
-    "ROLES",
-    "TITLES",
-    "Lexeme",
-    "Word",
-    "fold",
-    "make_word",
-    "numbers_by_word",
-    "parse_pairs",
-    "same_word",
-    "skip_words",
-    "split_lexemes",
-    "stem",
-    "text_at",
-    "word_set",
-]
-
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u2032\u0060\u00b4"), "'") | (
     dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"), '"')
 )

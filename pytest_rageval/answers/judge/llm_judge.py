@@ -35,8 +35,6 @@ from pytest_rageval.models.server import Server
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
 
-__all__ = ["LLMJudge", "Voter", "Voting", "majority"]
-
 V = TypeVar("V", bound=Hashable)
 
 TEMPERATURE: Final = 0.5

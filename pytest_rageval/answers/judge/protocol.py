@@ -11,19 +11,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pytest_rageval.stats.agreement import Tally
 
-__all__ = [
-    "MAX_GRADE",
-    "MIN_GRADE",
-    "PARTIAL_SUPPORT",
-    "Comparator",
-    "Judge",
-    "JudgeVerdict",
-    "Preference",
-    "Rating",
-    "collect_tallies",
-    "record_tally",
-]
-
 T = TypeVar("T")
 
 NO_VOTES: Final = Tally()

@@ -24,20 +24,6 @@ from pytest_rageval.core.errors import Unscored
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.plural import counted
 
-__all__ = [
-    "RATING_FORMAT",
-    "SUPPORT_LABELS",
-    "parse_explained_preference",
-    "parse_explained_yes_no",
-    "parse_grade",
-    "parse_nuggets",
-    "parse_preference",
-    "parse_rating",
-    "parse_support",
-    "parse_yes_no",
-    "unreadable_reply",
-]
-
 RATING_FORMAT: Final[Mapping[str, Any]] = {
     "type": "json_schema",
     "json_schema": {

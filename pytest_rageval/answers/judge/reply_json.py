@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from pytest_rageval.lib.lazy import lazy_pattern
 
-__all__ = ["FoundObject", "find_json", "find_object"]
-
 MAX_DEPTH: Final = 64
 """Levels of nesting; a deeper value is not read."""
 

@@ -28,8 +28,6 @@ from pytest_rageval.core.user_code import (
 )
 from pytest_rageval.lib.plural import counted
 
-__all__ = ["UserJudge", "adapt_judge"]
-
 OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "grade": (
         'grade(question, references, prediction), which the comparator "graded" needs',

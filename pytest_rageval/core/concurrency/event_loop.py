@@ -25,8 +25,6 @@ from pytest_rageval.core.concurrency.gathering import CallbackFuture
 from pytest_rageval.core.concurrency.inline import NOT_FINISHED, call_user_function, is_inline, run_inline
 from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_user_frame
 
-__all__ = ["BackgroundEventLoop", "DaemonThreadPool", "in_asyncio"]
-
 T = TypeVar("T")
 
 TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Literal
 
-__all__ = ["FIRST_THRESHOLD", "RAISED_THRESHOLD", "fewer_collections"]
-
 FIRST_THRESHOLD: Final = 20_000
 """The number of new objects that triggers a collection when a run begins; Python's default is 700."""
 

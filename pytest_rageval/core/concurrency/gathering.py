@@ -20,8 +20,6 @@ from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.core.concurrency.inline import LOOP_REQUIRED, is_fatal, is_inline, require_loop
 
-__all__ = ["CallbackFuture", "gather_all", "gather_results", "gather_two"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

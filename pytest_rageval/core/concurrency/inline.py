@@ -16,16 +16,6 @@ from typing import Any, Final, TypeVar
 
 from pytest_rageval.core.errors import ReplyPending
 
-__all__ = [
-    "LOOP_REQUIRED",
-    "NOT_FINISHED",
-    "call_user_function",
-    "is_fatal",
-    "is_inline",
-    "require_loop",
-    "run_inline",
-]
-
 T = TypeVar("T")
 
 LOOP_REQUIRED: Final = object()  # yielded by a coroutine that cannot continue without an event loop

@@ -10,8 +10,6 @@ import os
 import sys
 from io import FileIO
 
-__all__ = ["new_event_loop"]
-
 
 class _PipeEnd(FileIO):
     """One end of a pipe that does not block, with the methods of a socket that asyncio calls."""

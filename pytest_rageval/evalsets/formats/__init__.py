@@ -9,8 +9,6 @@ from typing import Final
 from pytest_rageval.evalsets.format import Format, Shape
 from pytest_rageval.lib.lazy import Lazy
 
-__all__ = ["FORMATS", "is_golden", "is_test_case"]
-
 SHARED_MODULES: Final[Mapping[str, Collection[str]]] = {
     "open_qa": ("squad", "alce", "qampari", "lfrqa", "retrievalqa", "nq_open", "openqa"),
     "multi_hop": ("hotpotqa", "musique", "fanoutqa"),

@@ -10,8 +10,6 @@ from pytest_rageval.evalsets.formats.trec import read_qrels
 from pytest_rageval.evalsets.records import Records, check_records
 from pytest_rageval.lib.foreign_values import id_key
 
-__all__ = ["read", "recognises"]
-
 
 def recognises(shape: Shape) -> bool:
     """Return True for a folder with a file `queries.jsonl`, compressed or not."""

@@ -10,8 +10,6 @@ from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.table import find_delimiter, parse_list_cell, read_rows
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
-__all__ = ["read", "read_golden"]
-
 UPPER_CASE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
-__all__ = ["read"]
-
 
 def read(path: Path) -> Records:
     """Yield records with each page of the provenance as a gold passage, by its Wikipedia id.

@@ -13,8 +13,6 @@ from pytest_rageval.evalsets.formats.table import find_delimiter, parse_list_cel
 from pytest_rageval.evalsets.formats.trec import read_questions
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
-__all__ = ["PASSAGES_KEY", "read_ms_marco", "read_ms_marco_answers", "real_answers"]
-
 NO_ANSWER: Final = "No Answer Present."  # MS MARCO's placeholder for a query whose passages contain no answer
 
 

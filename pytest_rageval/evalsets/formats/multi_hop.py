@@ -15,8 +15,6 @@ from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.formats.ms_marco import PASSAGES_KEY
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
-__all__ = ["read_fanoutqa", "read_hotpotqa", "read_musique"]
-
 
 def read_hotpotqa(path: Path) -> Records:
     """Yield records with each paragraph that contains a supporting fact as a gold passage, by its text.

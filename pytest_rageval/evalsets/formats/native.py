@@ -8,8 +8,6 @@ from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Records
 from pytest_rageval.lib.lazy import Lazy
 
-__all__ = ["read"]
-
 map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few files need a field map
 
 

@@ -22,17 +22,6 @@ from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.ms_marco import PASSAGES_KEY
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
-__all__ = [
-    "articles",
-    "read_alce",
-    "read_lfrqa",
-    "read_nq_open",
-    "read_openqa",
-    "read_qampari",
-    "read_retrievalqa",
-    "read_squad",
-]
-
 SEPARATOR: Final = "\n\n"  # between two paragraphs of an article
 
 

@@ -14,8 +14,6 @@ from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.table import find_delimiter, frame_records, read_rows
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
-__all__ = ["find_assertion", "read"]
-
 EXPECTED: Final = "__expected"
 METADATA: Final = "__metadata:"
 ANSWER_FIELDS: Final = ("answers", "answer_set", "reference")

@@ -23,8 +23,6 @@ from pytest_rageval.evalsets.files import parse_json, read_lines
 from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, looks_like_export
 from pytest_rageval.lib.foreign_values import MISSING_WORDS
 
-__all__ = ["find_delimiter", "frame_records", "is_list_cell", "parse_list_cell", "read", "read_rows"]
-
 MAX_CELL_CHARACTERS: Final = 2**24
 """An unclosed quote turns the rest of the file into one cell; this limits it."""
 CELL_REMEDY: Final = (

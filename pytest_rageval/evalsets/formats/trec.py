@@ -12,16 +12,6 @@ from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
 
-__all__ = [
-    "is_json_by_topic",
-    "read",
-    "read_numbers_by_topic",
-    "read_qrels",
-    "read_questions",
-    "recognises",
-    "split_cells",
-]
-
 TOPICS_ARE_IDS: Final = "ids"  # value of the option `topics`: the id of a topic is used as its question
 BEIR_QRELS_CELLS: Final = 3
 TREC_QRELS_CELLS: Final = 4

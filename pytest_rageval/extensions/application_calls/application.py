@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["Application", "Backend", "split_into_events"]
-
 T = TypeVar("T")
 Asgi = Callable[..., Awaitable[None]]
 

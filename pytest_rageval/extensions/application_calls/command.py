@@ -19,8 +19,6 @@ from pytest_rageval.run.command_session import command_settings, session_for
 from pytest_rageval.run.console import echo_err, format_count
 from pytest_rageval.run.session import Session
 
-__all__ = ["gateway_command"]
-
 FORWARDED_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 SIGNAL_STATUS: Final = 128  # shells add this to the number of the signal that ended a command
 

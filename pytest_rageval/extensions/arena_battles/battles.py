@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_rageval.run.inputs import Marker
     from pytest_rageval.scores.pipeline import Pipeline
 
-__all__ = ["Battles", "arena_cutoffs", "arena_systems", "battle"]
-
 ARENA: Final = "arena"
 
 Siblings = Mapping[str, Sequence["Marker"]]
@@ -127,6 +125,7 @@ def battle(test: TestRun, thresholds: Iterable[Threshold]) -> None:
 
 
 def battles_of(session: Session) -> Battles:
+    """Return the battles between the systems of a process, for `Session.resource`."""
     return Battles(session.settings.arena_pairs, session.loop.run)
 
 

@@ -24,21 +24,6 @@ from pytest_rageval.models.server import RemoteServer
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = [
-    "BatchAPI",
-    "BatchRequest",
-    "Failure",
-    "FailureKind",
-    "RequestLine",
-    "ServerBatch",
-    "UnclearError",
-    "parse_object",
-    "raise_unclear",
-    "read_lines",
-    "request_line",
-    "split_lines",
-]
-
 MAX_REQUESTS: Final = 50_000
 MAX_BYTES: Final = 200_000_000
 """The limits of one batch at OpenAI."""

@@ -42,8 +42,6 @@ from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.stores.interface import Entry
 
-__all__ = ["Batch", "Batches"]
-
 CHUNK: Final = 500  # how many replies are stored at once
 MAX_EXPIRATIONS: Final = 2  # a request that expired this often has failed
 FAILURES_COUNT_S: Final = 86400.0  # a request that failed longer ago is sent in a batch again

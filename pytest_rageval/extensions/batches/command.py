@@ -19,8 +19,6 @@ from pytest_rageval.core.options import RUN_VARIABLE
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.run.console import echo, echo_err, format_count
 
-__all__ = ["Step", "StepReport", "collect_command", "run_step", "status_command", "submit_command"]
-
 Step = Literal["submit", "status", "collect"]
 
 REPORT_VARIABLE: Final = "RAGEVAL_BATCH_REPORT"

@@ -22,8 +22,6 @@ from pytest_rageval.plugin.terminal import print_line, print_lines
 if TYPE_CHECKING:
     from pytest_rageval.extensions.batches.batches import Batch
 
-__all__ = ["BatchPlugin", "BatchStatusPlugin", "BatchSubmitPlugin"]
-
 MAX_STAGES: Final = 20
 """Number of stages after which the run ends as an error: its requests probably differ from stage to stage."""
 

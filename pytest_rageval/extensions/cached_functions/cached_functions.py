@@ -23,8 +23,6 @@ from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import Reply, Request, request_summary
 from pytest_rageval.models.stores.interface import Entry
 
-__all__ = ["Functions"]
-
 SERVER: Final = "function"  # the `base_url` of the requests that stand for calls of functions
 F = TypeVar("F", bound=Callable[..., Any])
 ResultFuture = concurrent.futures.Future[Any]

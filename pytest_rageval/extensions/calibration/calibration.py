@@ -40,22 +40,6 @@ from pytest_rageval.scores.pipeline import Pipeline
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.intervals import Estimate
 
-__all__ = [
-    "MEASURES",
-    "Bounds",
-    "Calibration",
-    "CalibrationResult",
-    "Correction",
-    "HumanAgreement",
-    "LabelJudge",
-    "LabelledVerdict",
-    "check_bounds",
-    "judge_items",
-    "judge_preference",
-    "judge_verdict",
-    "pipeline_verdict",
-]
-
 USAGE: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
 
 

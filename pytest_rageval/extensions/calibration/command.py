@@ -35,17 +35,6 @@ from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
 from pytest_rageval.stats.systems import PositionBias, position_bias
 
-__all__ = [
-    "Injection",
-    "InjectionSummary",
-    "Trial",
-    "compare_fences",
-    "injections",
-    "judge_command",
-    "run_trials",
-    "summarize_trials",
-]
-
 INJECTION_TRIALS: Final = ("injections", "injections without fences")
 
 

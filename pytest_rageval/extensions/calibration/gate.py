@@ -23,8 +23,6 @@ from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.pipeline import ScoreRequest
 
-__all__ = ["CalibrationGate", "corrected_by"]
-
 MARKER: Final = "rageval_calibration"
 
 

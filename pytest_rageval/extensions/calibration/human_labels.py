@@ -11,18 +11,6 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Check, example_from
 
-__all__ = [
-    "PREFERENCES",
-    "HumanLabels",
-    "Kind",
-    "LabelledAnswer",
-    "LabelledItem",
-    "LabelledPair",
-    "LabelledPassage",
-    "Scale",
-    "load_labels",
-]
-
 Scale = Literal["yes/no", "graded", "pairwise"]
 
 Kind = Literal["answers", "pairs", "passages"]

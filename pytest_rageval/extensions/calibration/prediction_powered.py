@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from pytest_rageval.stats.intervals import Z95, Estimate
 
-__all__ = ["prediction_powered_mean"]
-
 Array = npt.NDArray[np.float64]
 
 MIN_N_STUDENT: Final = 50

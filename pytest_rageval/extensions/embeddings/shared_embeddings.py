@@ -25,8 +25,6 @@ from pytest_rageval.run.session import Session
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SharedEmbeddings", "session_encoder"]
-
 VECTOR_TYPE: Final = "<f4"
 """The numpy type of stored vectors, little-endian float32, as in a cache folder."""
 

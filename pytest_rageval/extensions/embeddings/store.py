@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["EMBEDDINGS_FILE", "EmbeddingStore", "Survey", "delete_damaged", "delete_older", "survey"]
-
 EMBEDDINGS_FILE: Final = "embeddings.sqlite"
 FORMAT_VERSION: Final = 1
 """The version of the file's format. A file without a version has this version."""

@@ -14,8 +14,6 @@ from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.run.console import echo, format_count, reason_lines
 
-__all__ = ["AnchorResult", "anchor", "anchor_command"]
-
 MAX_SPANS: Final = 8  # spans of one text that are stored: further ones would not make it less ambiguous
 REASONS_KEY: Final = "unanchored"  # the key under `extra` for the reasons that an example is left over
 

@@ -27,8 +27,6 @@ from pytest_rageval.scores.measures.gold_matching import matching_files, normali
 from pytest_rageval.scores.measures.near_duplicates import similar_questions
 from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
 
-__all__ = ["check_command"]
-
 MAX_IMBALANCE: Final = 10
 """Maximum ratio of the number of examples with a tag's most frequent value to the number with its rarest value."""
 ALPHA: Final = 0.05  # significance level of the drop that an eval set can show

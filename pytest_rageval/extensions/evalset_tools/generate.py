@@ -32,8 +32,6 @@ from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.measures.near_duplicates import words
 
-__all__ = ["generate_command"]
-
 PASSAGES_PER_QUESTION: Final = 4  # passages drawn for each question, since some questions are rejected
 EMBEDDED_MAX_TOKENS: Final = 96  # enough for a question and an answer; the embedded model would write more
 MAX_CHARACTERS: Final = 1200  # maximum length of a passage; longer texts are cut

@@ -16,8 +16,6 @@ from pytest_rageval.run.command_session import command_settings, echo_request_co
 from pytest_rageval.run.console import echo, format_count, reason_lines
 from pytest_rageval.run.default_components import DefaultJudge
 
-__all__ = ["nuggets_command"]
-
 
 def nuggets_command(options: argparse.Namespace) -> int:
     """Write the eval set with proposed nuggets and print a summary; return 1 if an example still has no nuggets."""

@@ -14,8 +14,6 @@ from typing import Final
 
 from pytest_rageval.lib.tokenize import has_unspaced, join_unspaced, separate_unspaced
 
-__all__ = ["QuoteIndex", "SearchableText"]
-
 KEY_WORDS: Final = 3  # number of first words that index a quote; two documents rarely share them by chance
 MAX_SIMPLE_SEARCHES: Final = 8  # occurrences found by `str.find` before the linear-time algorithm starts
 WORD: Final = re.compile(r"\w+")

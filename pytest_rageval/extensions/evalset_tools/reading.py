@@ -13,8 +13,6 @@ from pytest_rageval.evalsets.format import Format, find_format
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import from_records
 
-__all__ = ["read_evalset", "refuse_existing"]
-
 FLAGS: Final[Mapping[str, str]] = {"fields": "--field OURS=THEIRS", "format": "--format NAME"}
 """The flag for each argument of the marker `rageval_evalset` that is not passed with `--option`."""
 

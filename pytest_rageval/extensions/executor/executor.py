@@ -28,8 +28,6 @@ from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample
 
-__all__ = ["read_remote_result", "search_in_executor"]
-
 CHUNK_S: Final = 0.2
 """The target duration of a chunk: long compared with its transport, short compared with the run."""
 

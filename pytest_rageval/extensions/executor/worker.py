@@ -27,8 +27,6 @@ from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 
-__all__ = ["Call", "ChunkResult", "PickledRetriever", "Signature", "answer_chunk", "read_signature"]
-
 Call = tuple[str, int | None, Mapping[str, Any]]
 """The query, k and the context of a call."""
 

@@ -14,8 +14,6 @@ from typing import Final
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.run.console import echo, echo_err
 
-__all__ = ["demo_command"]
-
 PACKAGE: Final = Path(__file__).parents[2]
 EXAMPLES: Final = (PACKAGE / "_example", PACKAGE.parent / "example_project")
 """Possible folders of the example: in the package, when installed from a wheel; next to the package, in a checkout."""

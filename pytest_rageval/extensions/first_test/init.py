@@ -22,8 +22,6 @@ from pytest_rageval.evalsets.loading import load
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.run.console import echo, echo_err
 
-__all__ = ["init_command"]
-
 QUESTIONS: Final = Path("evals", "questions.jsonl")
 REPLIES: Final = "evals/replies.jsonl"
 

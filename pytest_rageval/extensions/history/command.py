@@ -30,8 +30,6 @@ from pytest_rageval.reports.reading import check_report, is_report
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, number_text
 from pytest_rageval.run.console import echo, format_count, to_one_line
 
-__all__ = ["badge_command", "history_command"]
-
 MAX_SPARKLINE_RUNS = 40  # a sparkline has one character for each run
 
 

@@ -20,20 +20,6 @@ from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.gated_tests import failing_gates
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, VERDICTS
 
-__all__ = [
-    "MAX_CHART_RUNS",
-    "Point",
-    "Run",
-    "ScoreKey",
-    "append_run",
-    "filter_runs",
-    "history_entry",
-    "read_history",
-    "record_run",
-    "series",
-    "severity_rank",
-]
-
 SCHEMA: Final = 1
 
 MAX_CHART_RUNS: Final = 20  # number of runs in the chart of a report

@@ -11,8 +11,6 @@ from pytest_rageval.extensions.history.history import Point, Run, ScoreKey, seri
 from pytest_rageval.extensions.history.trend import axis_range, value_range
 from pytest_rageval.reports.html import number, render
 
-__all__ = ["trend_page"]
-
 # The size and the margins of a chart, in units of its SVG view box. They are pixels if the page is wide enough.
 WIDTH: Final = 900
 HEIGHT: Final = 220

@@ -12,8 +12,6 @@ from pytest_rageval.extensions.history.history import MAX_CHART_RUNS, Point, Run
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.reports.terminal import number_text
 
-__all__ = ["BARS", "axis_range", "chart_lines", "html_entities", "sparkline", "value_range"]
-
 BARS: Final = "▁▂▃▄▅▆▇█"
 ASCII_BARS: Final = "_.-=*#"
 """The bars for a terminal whose encoding lacks `BARS`."""

@@ -24,8 +24,6 @@ from pytest_rageval.lib.printable import one_line
 from pytest_rageval.lib.secret import BaseURL, basic_token
 from pytest_rageval.reports.build import entry_name
 
-__all__ = ["QUESTION_EVENT", "SCORE_EVENT", "end_ns", "generate_events", "resource_attributes", "send_events"]
-
 BATCH_SIZE: Final = 500
 """The number of events in one request."""
 

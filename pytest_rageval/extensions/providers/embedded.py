@@ -19,8 +19,6 @@ from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["EmbeddedClient"]
-
 T = TypeVar("T")
 GetAddresses = Callable[[], Awaitable[Sequence[str]]]
 """Returns the URLs of the contexts of the server, which the first call starts."""

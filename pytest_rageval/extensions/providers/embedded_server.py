@@ -10,8 +10,6 @@ from pathlib import Path
 
 import xllamacpp
 
-__all__ = ["main"]
-
 CONTEXT_TOKENS = 4096
 
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"

@@ -32,8 +32,6 @@ from pytest_rageval.models.client import NO_LIMITS, Client, RequestPolicy, Retry
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.proxied_request import CHAT, Answer, ProxiedRequest
 
-__all__ = ["UserClient", "UserFunction", "UserServer", "client_functions"]
-
 CALL_FORM: Final = "(model, messages, **parameters)"
 
 COMPLETION: Final = ("model", "choices", "usage")

@@ -21,8 +21,6 @@ from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.run.console import echo, echo_err, format_table, to_one_line
 
-__all__ = ["diff_command"]
-
 
 def diff_command(options: argparse.Namespace) -> int:
     """Print the differences between two reports, or between two systems in one report; return 0."""

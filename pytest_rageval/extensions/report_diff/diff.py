@@ -16,18 +16,6 @@ from pytest_rageval.run.registry import SCORES
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
-__all__ = [
-    "PairedTest",
-    "Report",
-    "ReportedScore",
-    "ScoreComparison",
-    "ScoreKey",
-    "compare_reports",
-    "format_change",
-    "format_ids",
-    "select_system",
-]
-
 ALPHA: Final = 0.025  # of each of the two one-sided tests, so that the interval has 95%
 SIMILARITY_TOLERANCE: Final = 1e-6
 """Smaller differences of scores from embeddings are ignored: the scores vary that much between machines."""

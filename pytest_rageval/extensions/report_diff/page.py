@@ -9,8 +9,6 @@ from pytest_rageval.reports.build import SCORE_KEYWORDS
 from pytest_rageval.reports.html.page import Fact, html_page
 from pytest_rageval.reports.html.question_rows import to_evaluated_question
 
-__all__ = ["diff_page"]
-
 ALPHA: Final = 0.05  # a score with a p-value up to this is called worse or better
 
 CHANGES: Final = ("worse", "unclear", "better", "same")

@@ -35,8 +35,6 @@ from pytest_rageval.run.console import echo, echo_err
 from pytest_rageval.run.file_updates import update_baseline, update_cassette
 from pytest_rageval.run.gate_check import check_gate
 
-__all__ = ["merge_command"]
-
 LAST_NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # in a file name that does not begin with it
 FAILING_OUTCOMES = frozenset({"failed", "error"})  # outcomes of tests that fail a run
 

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 from pytest_rageval.core.document import EvalSetEntry, RevisionEntry, TestEntry
 from pytest_rageval.core.shape import Between, Count, Share
 
-__all__ = ["ShardDocument", "ShardTest"]
-
 AtLeastOne = Annotated[int, Between(1)]
 
 

@@ -39,8 +39,6 @@ from pytest_rageval.scores.pipeline import ScoreRequest
 if TYPE_CHECKING:
     from pytest_rageval.run.session import Session
 
-__all__ = ["MergedRun", "MergedTestResult", "Shard"]
-
 MAX_LOST_SHOWN: Final = 10
 """Number of lost questions that a failure shows, as in a run without -v."""
 

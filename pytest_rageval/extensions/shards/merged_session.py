@@ -25,8 +25,6 @@ from pytest_rageval.scores.pipeline import ScoreRequest
 if TYPE_CHECKING:
     from pytest_rageval.extensions.calibration.human_labels import HumanLabels
 
-__all__ = ["Marker", "MergedComponents", "MergedSession", "MergedTest"]
-
 
 class Marker(NamedTuple):
     """The arguments of a marker."""

@@ -43,8 +43,6 @@ from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import UNIT
 
-__all__ = ["FORMAT", "VERDICT_SETTINGS", "Deserializer", "Serializer", "ShardRecord", "shard_entry"]
-
 DATACLASSES: Final = {
     kind.__name__: kind
     for kind in (

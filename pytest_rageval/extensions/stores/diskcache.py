@@ -32,8 +32,6 @@ from pytest_rageval.models.stores.interface import (
 )
 from pytest_rageval.models.stores.sqlite import OwnerMonitor
 
-__all__ = ["DiskcacheStore"]
-
 DATABASE: Final = "cache.db"
 SHARD: Final = re.compile(r"[0-9]{3}")
 VALUE_FILE: Final = re.compile(r"[0-9a-f]{2}[/\\][0-9a-f]{2}[/\\][0-9a-f]{28}\.val")

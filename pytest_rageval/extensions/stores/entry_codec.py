@@ -13,8 +13,6 @@ from pytest_rageval.models.cassette import entry_from_record, parse_json
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Damaged, Entry
 
-__all__ = ["StoredEntry", "decode_entry", "decode_or_damaged", "encode_entry", "usable_replies"]
-
 MAX_TEXT_BYTES: Final = 16 * 2**20  # the limit of a line of a cassette
 CHECKSUM_DIGITS: Final = 8
 YEAR_10000: Final = 253_402_300_800.0

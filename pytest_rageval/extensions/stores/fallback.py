@@ -28,8 +28,6 @@ from pytest_rageval.models.stores.interface import (
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.models.stores.sqlite_file import FILE
 
-__all__ = ["FallbackStore"]
-
 RETRY_INTERVAL_S: Final = 2.0  # between attempts to reach the shared store during an outage
 T = TypeVar("T")
 

@@ -28,8 +28,6 @@ from pytest_rageval.models.stores.interface import (
     start_renewing,
 )
 
-__all__ = ["RedisStore"]
-
 VERSION: Final = 1  # of the keys and values in Redis
 PATIENCE_S: Final = 10.0  # how long to retry while the server does not answer, as during a restart
 PAUSE_S: Final = 0.1  # between attempts

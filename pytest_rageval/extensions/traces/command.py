@@ -9,8 +9,6 @@ from pytest_rageval.extensions.evalset_tools.reading import refuse_existing
 from pytest_rageval.extensions.traces.reading import read_traces
 from pytest_rageval.run.console import echo, format_count
 
-__all__ = ["from_traces_command"]
-
 
 def from_traces_command(options: argparse.Namespace) -> int:
     """Write the questions, and print what was left out and what is missing."""

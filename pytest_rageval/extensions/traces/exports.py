@@ -34,8 +34,6 @@ from pytest_rageval.extensions.traces.records import (
     parse_time,
 )
 
-__all__ = ["read_export"]
-
 ALLOWED_KINDS: Final = (
     "Allowed are spans of Phoenix (attributes, context), OTLP JSON (resourceSpans), traces, observations, scores and "
     "data set items of Langfuse, runs and examples of LangSmith, data sets of Phoenix, and goldens of DeepEval, as "

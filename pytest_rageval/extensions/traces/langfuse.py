@@ -22,8 +22,6 @@ from pytest_rageval.extensions.traces.records import (
     parse_time,
 )
 
-__all__ = ["read_download", "read_observation", "read_trace"]
-
 
 def read_trace(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the span of a trace, the spans of its observations, and its scores as feedback."""

@@ -19,8 +19,6 @@ from pytest_rageval.extensions.traces.records import (
     parse_time,
 )
 
-__all__ = ["read_run"]
-
 
 def read_run(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the span of a run, the spans of its child runs, and the feedback on all of them."""

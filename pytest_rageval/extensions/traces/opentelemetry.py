@@ -34,8 +34,6 @@ from pytest_rageval.extensions.traces.records import (
     unwrap_list,
 )
 
-__all__ = ["is_phoenix", "read_otlp", "read_phoenix"]
-
 
 def is_phoenix(record: Mapping[str, Any]) -> bool:
     """Return True if a record is a span of Phoenix or of OpenTelemetry's console exporter."""

@@ -19,8 +19,6 @@ from pytest_rageval.extensions.traces.records import (
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.plural import plural
 
-__all__ = ["RecordedQuestion", "Traces", "question_key", "read_traces"]
-
 
 @dataclass(slots=True)
 class RecordedQuestion:

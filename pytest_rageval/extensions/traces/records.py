@@ -16,30 +16,6 @@ from typing import Any, Final, NamedTuple
 from pytest_rageval.core.data import Document, Step
 from pytest_rageval.lib.foreign_values import as_identifier
 
-__all__ = [
-    "MAX_LEVELS",
-    "NO_QUESTION",
-    "SPAN_KINDS",
-    "ExtractedQuestion",
-    "Feedback",
-    "Item",
-    "Span",
-    "SpanKind",
-    "TraceRecord",
-    "decode_json",
-    "extract_answer",
-    "extract_documents",
-    "extract_feedback",
-    "extract_objects",
-    "extract_question",
-    "first_field",
-    "first_not_none",
-    "get_path",
-    "nest_dotted_keys",
-    "parse_time",
-    "unwrap_list",
-]
-
 TEXT_KEYS: Final = ("content", "page_content", "text", "document")
 ID_KEYS: Final = ("id", "_id", "id_", "document_id", "doc_id", "chunk_id")
 SCORE_KEYS: Final = ("score", "similarity", "relevance_score")

@@ -9,8 +9,6 @@ from pytest_rageval.core.data import Retrieval
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.extensions.traces.reading import question_key, read_traces
 
-__all__ = ["TraceRun"]
-
 
 class TraceRun:
     """A retriever that returns what an application retrieved for a question and the messages before it.

@@ -15,8 +15,6 @@ from pytest_rageval.lib.secret import StoreURL
 if TYPE_CHECKING:
     from pytest_rageval.models.stores.interface import OpenStore, ReplyStore
 
-__all__ = ["STORES", "Namespace", "StoreFactory", "open_store", "store_opener"]
-
 Namespace = Literal["replies", "embeddings"]
 
 StoreFactory = Callable[[StoreURL, Namespace], "ReplyStore"]

@@ -16,21 +16,6 @@ from pytest_rageval.core.errors import RagevalError, StoreError
 from pytest_rageval.lib.secret import CACHE_URL, StoreURL
 from pytest_rageval.models.messages import Reply, RequestSummary
 
-__all__ = [
-    "CLAIM_TTL_S",
-    "RENEWAL_S",
-    "Damaged",
-    "Entry",
-    "OpenStore",
-    "ReplyStore",
-    "Spending",
-    "StoreAwayError",
-    "build_claim_results",
-    "mapped_errors",
-    "skip_damaged",
-    "start_renewing",
-]
-
 CLAIM_TTL_S: Final = 5.0  # how long after its last renewal a claim expires, and blocks others no longer
 RENEWAL_S: Final = 1.0  # the interval between renewals of a process's claims
 

@@ -31,8 +31,6 @@ from pytest_rageval.models.stores.interface import (
 )
 from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable, inspect_entries
 
-__all__ = ["RESTORED", "Claims", "OwnerMonitor", "SqliteStore", "spend"]
-
 
 class Claims:
     """The claims of this process and of other processes in the same file."""

@@ -26,21 +26,6 @@ from pytest_rageval.lib.files import (
 from pytest_rageval.models.messages import FIELD_TYPES, RUN_FIELD, Reply, read_summary
 from pytest_rageval.models.stores.interface import Damaged, Entry
 
-__all__ = [
-    "COLUMNS",
-    "FILE",
-    "Database",
-    "ForeignSchemaError",
-    "ReplyTable",
-    "count_claims",
-    "existing_keys",
-    "file_faults",
-    "inspect_entries",
-    "repair",
-    "schema_version",
-    "stored_summary",
-]
-
 FILE: Final = "replies.sqlite"
 APPLICATION_ID: Final = 0x52414756  # identifies the files of this package among SQLite files
 SCHEMA: Final = 1  # the version of the tables below

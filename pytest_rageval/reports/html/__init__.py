@@ -22,8 +22,6 @@ from markupsafe import Markup
 from pytest_rageval.lib.plural import plural
 from pytest_rageval.reports.terminal import number_text
 
-__all__ = ["environment", "render"]
-
 UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 """Characters that HTML does not allow."""
 

@@ -15,8 +15,6 @@ from pytest_rageval.reports.questions import context_entry, expected_entry, rest
 from pytest_rageval.reports.retrieval import Retrieval
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
 
-__all__ = ["common_items", "evaluated_questions", "explained_examples"]
-
 
 def evaluated_questions(
     examples: Iterable[Example],

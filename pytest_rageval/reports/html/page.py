@@ -28,8 +28,6 @@ from pytest_rageval.reports.terminal import (
     warning_lines,
 )
 
-__all__ = ["Fact", "Histogram", "ScoreView", "html_page", "html_report"]
-
 MAX_QUESTION_BYTES: Final = 10_000_000
 """The maximum size of all questions in the page. Questions beyond it are left out and counted."""
 

@@ -17,17 +17,6 @@ from pytest_rageval.lib.tokenize import COMMON_UNSPACED
 from pytest_rageval.reports.build import entry_name
 from pytest_rageval.reports.questions import expected_text, score_text
 
-__all__ = [
-    "STATES",
-    "Field",
-    "Passage",
-    "QuestionRow",
-    "ScoreCell",
-    "mark_answer_words",
-    "question_rows",
-    "to_evaluated_question",
-]
-
 STATES: Final = ("lost", "beyond", "unscored", "", "gained")
 """The states of a question in a score, the worst first.
 

@@ -15,8 +15,6 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.adapters.callables import Search
 
-__all__ = ["ADAPTERS", "Adapter", "RetrieverFactory", "search_of"]
-
 Adapter = tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]
 """A function that recognises a retriever, and one that returns a `Search`, or a function `(query, k)`, for it."""
 

@@ -9,21 +9,6 @@ from typing import Any, Final
 from pytest_rageval.core.errors import CallableError
 from pytest_rageval.core.user_code import is_async, signature_of
 
-__all__ = [
-    "CONTEXT_NAMES",
-    "K_NAMES",
-    "Search",
-    "adapt",
-    "adapt_method",
-    "as_count",
-    "async_if",
-    "context_of",
-    "default_of",
-    "name_of_k",
-    "overrides_method",
-    "required",
-]
-
 K_NAMES: Final = (
     "k", "top_k", "topk", "n", "limit", "n_results", "num_results", "max_results", "top", "similarity_top_k",
 )  # fmt: skip

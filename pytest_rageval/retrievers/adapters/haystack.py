@@ -12,8 +12,6 @@ from typing import Any, Final
 from pytest_rageval.core.errors import CallableError
 from pytest_rageval.retrievers.adapters.callables import CONTEXT_NAMES, K_NAMES, Search, as_count
 
-__all__ = ["adapt_component", "adapt_pipeline"]
-
 QUERY_NAMES: Final = ("query", "text", "question")
 TOP_K: Final = "top_k"
 

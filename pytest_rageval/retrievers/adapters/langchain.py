@@ -35,8 +35,6 @@ from pytest_rageval.retrievers.adapters.callables import (
 )
 from pytest_rageval.retrievers.adapters.callables import adapt as adapt_callable
 
-__all__ = ["adapt_retriever", "adapt_store"]
-
 FILTER: Final = "filter"
 """The keyword for filters of most vector stores."""
 

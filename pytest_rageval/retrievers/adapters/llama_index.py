@@ -19,8 +19,6 @@ from pytest_rageval.retrievers.adapters.callables import (
     overrides_method,
 )
 
-__all__ = ["adapt"]
-
 K_SETTING: Final = "similarity_top_k"
 FILTERS: Final = "_filters"
 

@@ -10,8 +10,6 @@ from typing import Final, NoReturn
 from pytest_rageval.core.errors import CallableError
 from pytest_rageval.lib.foreign_values import modules_of
 
-__all__ = ["is_store", "refuse"]
-
 FUNCTION: Final = "lambda query, k: "
 SQL: Final = f"{FUNCTION}connection.execute(sql, (embed(query), k))"
 SQL_CURSOR: Final = "a function (query, k) that executes a query and returns the cursor"

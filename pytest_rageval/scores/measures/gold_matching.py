@@ -9,16 +9,6 @@ from pytest_rageval.core.data import Document, Gold, Ranking, Span
 from pytest_rageval.lib.foreign_values import id_key, id_keys
 from pytest_rageval.lib.lazy import Lazy
 
-__all__ = [
-    "DEFAULT_MATCH_SHARE",
-    "GoldMatch",
-    "ideal_labels",
-    "match_by_id",
-    "matching_files",
-    "normalize_path",
-    "overlap",
-]
-
 # Loaded at first use: most gold passages are given by id and need no comparison of words.
 shingles: Final = Lazy("scores.measures.near_duplicates", "shingles")
 words: Final = Lazy("scores.measures.near_duplicates", "words")

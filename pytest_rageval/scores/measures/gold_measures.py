@@ -10,8 +10,6 @@ from functools import cache
 from math import log2
 from typing import Final, NamedTuple
 
-__all__ = ["GOLD_MEASURES", "GoldRanks", "compute_measure"]
-
 NUMPY_LANES: Final = 8
 """The number of partial sums that numpy adds up side by side."""
 

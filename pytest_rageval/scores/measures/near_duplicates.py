@@ -13,8 +13,6 @@ from typing import Final
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.tokenize import COMMON_UNSPACED, normal_form
 
-__all__ = ["near_duplicate", "shingle_overlap", "shingles", "similar_questions", "words"]
-
 # A combining mark splits a word here. This must not change: labels depend on matches of gold passages by these words.
 _WORD: Final = lazy_pattern(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 

@@ -29,8 +29,6 @@ from numpy.typing import NDArray
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.scores.measures.gold_measures import discount
 
-__all__ = ["BINARY_ONLY_MEASURES", "LABEL_MEASURES", "MEASURES", "usefulness"]
-
 Labels = NDArray[np.float64]
 Scores = NDArray[np.float64]
 
