@@ -78,7 +78,8 @@ class CassetteWriterPlugin:
     @property
     def recorded_lines(self) -> dict[str, str]:
         """The replies that all processes of the run used, as lines of a cassette, by key."""
-        return {**self._worker_lines, **EvaluationPlugin.get(self._config).recorded_lines()}
+        lines = {**self._worker_lines, **EvaluationPlugin.get(self._config).recorded_lines()}
+        return dict(sorted(lines.items()))
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Print lines about the written cassette, or the error."""

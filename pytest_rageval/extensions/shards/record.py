@@ -445,7 +445,8 @@ class ShardRecord:
         """
         places = {example.full_question: place for place, example in enumerate(self._part.examples)}
         judged = self._session.pipelines.get(self._components).recorded_verdicts
-        return [
+        # Sorted: the judge is asked about several answers at once, and replies in any order.
+        return sorted(
             [
                 digest([*map(str, texts), conversation_text(history_of(texts[0]))])[:16],
                 places[texts[0]],
@@ -453,7 +454,7 @@ class ShardRecord:
             ]
             for texts, verdict in judged.items()
             if texts[0] in places
-        ]
+        )
 
     def _definition(self, request: ScoreRequest) -> dict[str, Any]:
         """Return the definition of a plugin's score, because a merge loads no plugins; empty for a built-in score."""
