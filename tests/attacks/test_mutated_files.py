@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 MUTATIONS = int(os.environ.get("RAGEVAL_MUTATIONS", "60"))
 USAGE_ERROR = 2
-MAX_SECONDS = 5  # for one command; a longer one hangs
+MAX_SECONDS = 5  # of the processor, for one command; a longer one hangs
 
 VALUES = [
     *(
@@ -272,7 +272,7 @@ def test_a_mutated_file_is_an_error_or_read(
         content = _mutated(good, kind, rng)
         for arguments in COMMANDS[kind]:
             (project / "bad.json").write_bytes(content)
-            start = time.monotonic()
+            start = time.process_time()
             try:
                 status = _run(arguments)
             except BaseException as error:
@@ -280,7 +280,7 @@ def test_a_mutated_file_is_an_error_or_read(
                 if kept is not None:
                     Path(kept, f"{kind}-{number}.json").write_bytes(content)
                 raise AssertionError(f"mutation {number}: {' '.join(arguments)}") from error
-            assert time.monotonic() - start < MAX_SECONDS
+            assert time.process_time() - start < MAX_SECONDS
             printed = capsys.readouterr()
             if status == USAGE_ERROR and kind != "cassette":
                 assert "bad.json" in printed.err or "question" in printed.err
