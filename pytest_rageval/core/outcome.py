@@ -1,6 +1,5 @@
-"""`Outcome`: the result of one example. `Score`: the mean of outcomes, a number. `Spec`: the name of a score."""
+"""`Outcome`: the result of one example. `Score`: the mean of outcomes, a number."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import Cause, InputError, QueryError, TooManyUnscoredError
+from pytest_rageval.core.spec import score_name
 from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
@@ -26,9 +26,6 @@ YES_THRESHOLD: Final = 0.5
 REFERENCE_LATENCY: Final = "reference"
 """The name, in `Evidence.beside`, of the seconds that the reference retriever took."""
 
-SCORE_KEYWORDS: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
-"""The keywords of a threshold that, together with the spec, determine which score it bounds."""
-
 EMPTY_MAPPING: Final[Mapping[str, Any]] = {}
 """The default of the mappings in `Evidence`. It is shared, because a dict per example would double the memory use."""
 
@@ -42,86 +39,6 @@ MAX_NAMED_EXAMPLES: Final = 3
 
 SHARE_TOLERANCE: Final = 1e-9
 """The rounding error that a product of a share and a number of examples can have."""
-
-MAX_CUTOFF_DIGITS: Final = 18
-"""The most digits of a cut-off: any such number fits in 64 bits."""
-
-_RELEVANCE_PATTERN: Final = re.compile(r"(gold)|(contains|judge)(?:@([1-9][0-9]{0,4}))?", re.ASCII)
-_SPEC_PATTERN: Final = re.compile(
-    r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII
-)
-
-
-def score_name(spec: str, keywords: Mapping[str, Any]) -> str:
-    """Return a spec followed by the keywords that distinguish the score from other scores of the same spec.
-
-    >>> score_name("answer.f1@5", {"label": None, "temperature": 0.0, "draws": 3})
-    'answer.f1@5 at temperature 0 in 3 draws'
-    """
-    parts = [f"by {keywords[keyword]}" for keyword in ("comparator", "label") if keywords.get(keyword)]
-    parts += [f"relevant by {keywords['relevant']}"] if keywords.get("relevant") not in {None, "gold"} else []
-    parts += ["in random order"] if keywords.get("order") == "random" else []
-    parts += [] if keywords.get("temperature") is None else [f"at temperature {keywords['temperature']:g}"]
-    parts += [f"in {counted(keywords['draws'], 'draw')}"] if keywords.get("draws") else []
-    return " ".join([spec, *parts])
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """The parsed name of a score, `NAME[.PART][@K]`.
-
-    Attributes:
-        name: the family of the score, such as `answer`.
-        part: the measure within the family, such as `f1`; None if the name has no part.
-        k: the rank cut-off, at least 1; None if the name has no cut-off.
-    """
-
-    name: str
-    part: str | None = None
-    k: int | None = None
-
-    @classmethod
-    def parse(cls, text: object) -> Self:
-        """Parse the name of a score.
-
-        Raises:
-            InputError: the name does not have this form, or k < 1.
-
-        >>> Spec.parse("answer.f1@5")
-        Spec(name='answer', part='f1', k=5)
-        """
-        match = _SPEC_PATTERN.fullmatch(text) if isinstance(text, str) else None
-        if match is None:
-            raise InputError(
-                f"{text!r} is not a score.{_spelling_hint(text)} A score is written NAME[.PART][@K], "
-                "such as recall@5, llm_reteval@5 or answer.f1@5."
-            )
-        if len(match["k"] or "") > MAX_CUTOFF_DIGITS:
-            raise InputError(
-                f"{f'{match[0]:.60}…'!r}: the cut-off k has {len(match['k'])} digits, and at most "
-                f"{MAX_CUTOFF_DIGITS} are allowed."
-            )
-        k = None if match["k"] is None else int(match["k"])
-        if k is not None and k < 1:
-            raise InputError(f"{text!r}: the cut-off k is {k}, but a ranking has at least rank 1.")
-        return cls(match["name"], match["part"], k)
-
-    @property
-    def measure(self) -> str:
-        """The name of the score without its cut-off."""
-        return self.name if self.part is None else f"{self.name}.{self.part}"
-
-    def __str__(self) -> str:
-        return self.measure if self.k is None else f"{self.measure}@{self.k}"
-
-
-def _spelling_hint(text: object) -> str:
-    """Return a hint if the text is the name of a score with other capitals or with spaces; else ""."""
-    if not isinstance(text, str):
-        return ""
-    name, *rest = re.split(r"\s*([.@])\s*", text.strip())
-    spelling = "".join([name.lower(), *rest])
-    return f" Did you mean {spelling}?" if _SPEC_PATTERN.fullmatch(spelling) else ""
 
 
 class Places(NamedTuple):
@@ -206,36 +123,6 @@ class Outcome:
     failed: QueryError | None = None
     undefined: str | None = None
     cause: Cause = "run"
-
-
-class Relevance(NamedTuple):
-    """The parsed value of the keyword `relevant`, such as "gold", "contains" or "judge@20".
-
-    Attributes:
-        by: the rule by which a passage is relevant. "gold": it is a gold passage; "contains": it contains a wanted
-            answer; "judge": the judge calls it relevant.
-        depth: the number of retrieved passages that are labelled for scores that count passages beyond the prompt;
-            None for the default.
-    """
-
-    by: str
-    depth: int | None
-
-    @classmethod
-    def parse(cls, text: object) -> "Relevance":
-        """Parse the value of the keyword.
-
-        Raises:
-            ValueError: the value names none of the rules.
-
-        >>> Relevance.parse("judge@20")
-        Relevance(by='judge', depth=20)
-        """
-        match = _RELEVANCE_PATTERN.fullmatch(text) if isinstance(text, str) else None
-        if match is None:
-            raise ValueError(f"{text!r} is no rule of relevance")
-        gold, by, depth = match.groups()
-        return cls(gold or by, int(depth) if depth else None)
 
 
 class Score(float):

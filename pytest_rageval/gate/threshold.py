@@ -6,7 +6,7 @@ from math import inf
 from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.core.outcome import SCORE_KEYWORDS, Relevance, score_name
+from pytest_rageval.core.spec import SCORE_KEYWORDS, Relevance, ScoreRequest, score_name
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
@@ -83,6 +83,12 @@ class Threshold:
     def keywords(cls) -> tuple[str, ...]:
         """Return the keywords of the marker."""
         return tuple(f.name for f in fields(cls) if f.name not in {"spec", "ignored"})
+
+    @property
+    def request(self) -> ScoreRequest:
+        """The score that the threshold bounds."""
+        keywords = {name: value for name in SCORE_KEYWORDS if (value := getattr(self, name)) is not None}
+        return ScoreRequest(self.spec, **keywords)
 
     @property
     def name(self) -> str:

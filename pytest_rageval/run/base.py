@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.options import Settings
-from pytest_rageval.core.outcome import Outcome, Score, Spec
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.evalsets.sampling import in_sample
 from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
@@ -19,7 +20,7 @@ from pytest_rageval.lib.spool import Spool
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores.definition import ScoreDef
-from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, ScoreRequest
+from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
 T = TypeVar("T")
@@ -56,6 +57,7 @@ class BaseSession(ABC):
         self.registry = registry
         self.hook: Any = registry.hook
         self._resources: dict[Callable[[Any], Any], Any] = {}
+        self._definitions: dict[ScoreRequest, ScoreDef] = {}
         self.spool: Spool = Spool()
 
     @abstractmethod
@@ -189,7 +191,9 @@ class BaseSession(ABC):
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
         """Return the definition of a score; raise InputError if the score is unknown."""
-        return resolve(request, self.registry.scores)[1]
+        if request not in self._definitions:
+            self._definitions[request] = resolve(request, self.registry.scores)[1]
+        return self._definitions[request]
 
     def specs(self, spec: str) -> list[str]:
         """Return the names of a score at each cut-off of the run; only `spec` if the score needs no cut-off or has one.
@@ -248,13 +252,3 @@ class BaseSession(ABC):
             return self.score_of(request, outcomes, repeats)
         except RagevalError as error:
             return error
-
-
-def score_request_of(threshold: Threshold) -> ScoreRequest:
-    """Return the request for the score that a threshold bounds."""
-    keywords = {
-        keyword: value
-        for keyword in ScoreRequest._fields[1:]
-        if (value := getattr(threshold, keyword)) is not None
-    }
-    return ScoreRequest(threshold.spec, **keywords)

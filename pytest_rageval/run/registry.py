@@ -31,7 +31,8 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.options import KIND_PATTERN
-from pytest_rageval.core.outcome import Outcome, Relevance, Spec
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.spec import Relevance, ScoreRequest, Spec
 from pytest_rageval.core.user_code import (
     CALL_ERRORS,
     InvalidResult,
@@ -49,7 +50,7 @@ from pytest_rageval.lib.secret import SCHEME
 from pytest_rageval.models.stores import STORES, StoreFactory
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores.definition import KNOWN_DEPENDENCIES, ScoreDef
-from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore, ScoreRequest
+from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
 
 SCORE_MODULES: Final[Mapping[str, Collection[str]]] = {
     "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),

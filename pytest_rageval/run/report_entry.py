@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.core.data import EvalSet, Example
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.outcome import Score, Spec
+from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.printable import printable
 from pytest_rageval.reports.build import entry_name, order_keys, sliced_name
-from pytest_rageval.run.base import score_request_of
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.definition import uniform_judge_warning
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
@@ -206,7 +205,7 @@ class ReportEntryBuilder:
         served = {model: sorted(names) for model, names in self._session.served.items() if names}
         if not served:
             return {}
-        requests = {score_request_of(result.threshold) for result in results}
+        requests = {result.threshold.request for result in results}
         fingerprints = [self._session.fingerprint(self._components, request) for request in requests]
         values = {str(value) for fingerprint in fingerprints for value in fingerprint.values()}
         # A fingerprint contains "model at address", or "model, model at address". A key of `served` is the model, or

@@ -15,7 +15,8 @@ from pytest_rageval.core.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.core.options import Settings
-from pytest_rageval.core.outcome import Outcome, Score, Spec
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.lib.foreign_values import plain_number
@@ -27,7 +28,7 @@ from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.inputs import Components, Pipelines, Sources
 from pytest_rageval.run.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.scores.definition import GOLD, ScoreDef, check_failures, check_ids, combine_errors
-from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, Query, ResolvedScore, ScoreRequest
+from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, Query, ResolvedScore
 
 if TYPE_CHECKING:
     from pytest_rageval.models.api import LLM

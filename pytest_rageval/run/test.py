@@ -21,6 +21,7 @@ from pytest_rageval.core.errors import (
     has_placeholder,
 )
 from pytest_rageval.core.outcome import Score, compute_intervals
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.judge import (
     BaselineLookup,
@@ -34,12 +35,11 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry, threshold_result_entry
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
-from pytest_rageval.run.base import score_request_of
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.report_entry import Evidence, ReportEntryBuilder
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.definition import ScoreDef
-from pytest_rageval.scores.pipeline import Query, ScoreRequest
+from pytest_rageval.scores.pipeline import Query
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ class TestRun:
         )
         requests = self.requests(thresholds)
         apart = set() if partial_scores is None else set(partial_scores.requests)
-        whole = [item for item in thresholds if score_request_of(item) not in apart]
+        whole = [item for item in thresholds if item.request not in apart]
         scores = self.scores(whole, requests)
         compares = any(threshold.uses_baseline for threshold in thresholds)
         tests = self.session.tests_sharing_alpha(self.sharing_alpha) if compares else 1
@@ -359,7 +359,7 @@ class TestRun:
             early, extra_alpha_shares = partial_scores.evaluate(tests=tests, groups=groups)
         inputs = []
         for threshold in thresholds:
-            score = early.get(score_request_of(threshold)) or scores[score_key(threshold)]
+            score = early.get(threshold.request) or scores[score_key(threshold)]
             score, stop = score if isinstance(score, tuple) else (score, None)
             inputs.append(self._threshold_input(score, threshold, stop))
         return inputs, tests, extra_alpha_shares
@@ -367,7 +367,7 @@ class TestRun:
     @staticmethod
     def requests(thresholds: Iterable[Threshold]) -> list[ScoreRequest]:
         """Return the scores of these thresholds, each once."""
-        return list(dict.fromkeys(map(score_request_of, thresholds)))
+        return list(dict.fromkeys(item.request for item in thresholds))
 
     def scores(
         self, thresholds: Sequence[Threshold], all_requests: Sequence[ScoreRequest]
@@ -399,7 +399,7 @@ class TestRun:
 
     def _score(self, spec: str, keywords: Mapping[str, Any]) -> Score:
         threshold = self._one_threshold(spec, keywords)
-        request = score_request_of(threshold)
+        request = threshold.request
         given: Score | None = self.session.hook.pytest_rageval_evaluate_call(
             test=self, threshold=threshold, keywords=keywords
         )
@@ -442,7 +442,7 @@ class TestRun:
         """Return a stub in place of a score that is not computed."""
         self.has_stubs = True
         scale = self.definition(threshold).scale or UNIT
-        repeats = self.session.runs_per_question(score_request_of(threshold)) - 1
+        repeats = self.session.runs_per_question(threshold.request) - 1
         return _score_of_slice(
             planned_score(self.evalset.examples, threshold.spec, repeats, scale), threshold
         )
@@ -467,9 +467,7 @@ class TestRun:
         for spec in self.session.specs(parsed.spec):
             threshold = replace(parsed, spec=spec, inconclusive=inconclusive)
             definition = self.definition(threshold)
-            threshold = threshold.with_ignored(
-                definition.ignores & score_request_of(threshold).keywords.keys()
-            )
+            threshold = threshold.with_ignored(definition.ignores & threshold.request.keywords.keys())
             threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
             thresholds.append(threshold)
         return thresholds
@@ -492,7 +490,7 @@ class TestRun:
     def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
         """Add the result of a threshold to the report and the failures, with warnings about the bounds."""
         score, threshold = threshold_input.score, threshold_input.threshold
-        request, definition = score_request_of(threshold), self.definition(threshold)
+        request, definition = threshold.request, self.definition(threshold)
         verdict = result.verdict
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.warnings(definition.scale)))
         result = replace(result, verdict=verdict)
@@ -521,11 +519,11 @@ class TestRun:
 
     def look_up_baseline(self, threshold: Threshold) -> BaselineLookup:
         """Return the baseline and the anchor of a threshold's score."""
-        return self.session.look_up(self.components, self.marked, threshold, score_request_of(threshold))
+        return self.session.look_up(self.components, self.marked, threshold, threshold.request)
 
     def definition(self, threshold: Threshold) -> ScoreDef:
         """Return the definition of a threshold's score; raise InputError if the score is unknown."""
-        return self.session.definition(score_request_of(threshold))
+        return self.session.definition(threshold.request)
 
     @property
     def _failed_results(self) -> list[ThresholdResult]:
@@ -583,7 +581,7 @@ def joined(results: Iterable[Iterable[T]]) -> list[T]:
 
 def score_key(threshold: Threshold) -> tuple[ScoreRequest, bool]:
     """Return the score of a threshold, and whether the reference retriever is timed too, for `max_ratio`."""
-    return score_request_of(threshold), threshold.max_ratio is not None
+    return threshold.request, threshold.max_ratio is not None
 
 
 def _score_of_slice(score: Score | RagevalError, threshold: Threshold) -> Score:

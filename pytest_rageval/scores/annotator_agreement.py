@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.scores.passage_labels import LABEL_MEASURE_NAMES
-from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")

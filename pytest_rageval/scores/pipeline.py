@@ -26,7 +26,8 @@ from pytest_rageval.answers.judge import protocol as judges
 from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import InputError, NoGroundTruth, UnusableRanking
-from pytest_rageval.core.outcome import Outcome, Relevance, Spec
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE
 from pytest_rageval.scores.measures.gold_measures import GoldRanks
@@ -51,38 +52,6 @@ NO_GOLD: Final = "no gold passages"
 
 SEMI_GOLD_SAMPLES: Final = 3
 """The number of answers that are generated from the gold passages (LLM-retEval, section 3.2)."""
-
-
-class ScoreRequest(NamedTuple):
-    """A score as the user writes it.
-
-    Attributes:
-        spec: the name of the score, such as "recall@5".
-        comparator: see `ResolvedScore`.
-        label: see `ResolvedScore`.
-        order: see `ResolvedScore`.
-        relevant: see `ResolvedScore`.
-        temperature: the temperature at which answers are generated; None for the generator's own.
-        draws: the number of answers that are drawn per question, see `ScoreDef.semi_gold`; None for the default.
-    """
-
-    spec: str
-    comparator: str | None = None
-    label: str | None = None
-    order: str = "rank"
-    relevant: str = "gold"
-    temperature: float | None = None
-    draws: int | None = None
-
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """The keywords that differ from their defaults."""
-        defaults = self._field_defaults
-        return {
-            keyword: value
-            for keyword, value in self._asdict().items()
-            if value != defaults.get(keyword, value)
-        }
 
 
 class DrawSettings(NamedTuple):

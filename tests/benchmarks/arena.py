@@ -24,6 +24,7 @@ from pytest_rageval.answers.judge.replies import parse_preference
 from pytest_rageval.core.data import Document, EvalSet
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.options import Settings
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.models.api import LLM
@@ -36,7 +37,6 @@ from pytest_rageval.run.default_components import DefaultGenerator
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.arena import arena_notes
-from pytest_rageval.scores.pipeline import ScoreRequest
 from tests.benchmarks.real_data import DATA, Search, say
 
 DOMAINS = ("recreation", "writing")

@@ -29,12 +29,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_rageval.core.data import Document, EvalSet, Example
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.options import Settings
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.models.server import EmbeddedServer
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.pipeline import Pipeline, ScoreRequest
+from pytest_rageval.scores.pipeline import Pipeline
 from tests.benchmarks.real_data import ms_marco_pools, say
 
 KS = (5, 10, 20)

@@ -32,6 +32,7 @@ from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.arena_battles.battles import battles_of
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever
 from pytest_rageval.reports.build import score_entry
@@ -42,7 +43,6 @@ from pytest_rageval.run.session import Session
 from pytest_rageval.scores.annotator_agreement import ANNOTATORS, AgreementRequest
 from pytest_rageval.scores.arena import arena_notes
 from pytest_rageval.scores.llm_reteval import RECALL_ERRED, triage_notes
-from pytest_rageval.scores.pipeline import ScoreRequest
 from tests.benchmarks import arena
 from tests.benchmarks.annotators import EmbeddedJudge
 from tests.benchmarks.real_data import ms_marco_pools, nq_open, say

@@ -21,13 +21,13 @@ from pathlib import Path
 from pytest_rageval.core.data import Document, EvalSet
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.options import Settings
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 DATA = Path(os.environ.get("RAGEVAL_TEST_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 Search = Callable[[str, int], list[Document]]

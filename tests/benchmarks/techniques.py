@@ -19,6 +19,7 @@ from pytest_rageval.core.data import Document, EvalSet
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
 from pytest_rageval.extensions.embeddings.shared_embeddings import session_encoder
 from pytest_rageval.lib.spool import Spool
@@ -29,7 +30,6 @@ from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRet
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.bootstrap import bca_means
 from tests.benchmarks.real_data import ms_marco_pools, say
 

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from pytest_rageval.core.options import OPTIONS
-from pytest_rageval.core.outcome import Spec
+from pytest_rageval.core.spec import Spec
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.models.prompts import TEMPLATES
 from pytest_rageval.run.registry import SCORES

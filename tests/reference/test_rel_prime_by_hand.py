@@ -16,9 +16,10 @@ import pytest
 from pytest_rageval.answers.citations import without_citations
 from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import load
 from pytest_rageval.run.registry import resolve
-from pytest_rageval.scores.pipeline import Pipeline, ScoreRequest
+from pytest_rageval.scores.pipeline import Pipeline
 
 NAMES = (
     "rel_recall.answer",

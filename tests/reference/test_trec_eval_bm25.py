@@ -15,7 +15,8 @@ import pytrec_eval
 
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Document, Example, Gold
-from pytest_rageval.core.outcome import Outcome, Spec
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.spec import Spec
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore

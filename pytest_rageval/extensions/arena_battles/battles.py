@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.outcome import Outcome, Spec
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.spec import Spec
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.systems import rated_system_name
 from pytest_rageval.run.session import Session

@@ -19,7 +19,8 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge.protocol import Judge, Preference
 from pytest_rageval.core.data import Document, Example
 from pytest_rageval.core.errors import CallableError, InputError, did_you_mean
-from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score, Spec
+from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
+from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets.loading import find_file
 from pytest_rageval.extensions.calibration.human_labels import (
     PREFERENCES,

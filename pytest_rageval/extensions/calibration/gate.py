@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.calibration.calibration import (
     Bounds,
     Calibration,
@@ -21,7 +22,6 @@ from pytest_rageval.extensions.calibration.report import (
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.test import TestRun
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 MARKER: Final = "rageval_calibration"
 

@@ -22,10 +22,9 @@ def pytest_rageval_before_judge(
     if not _has_canary(test, threshold_input.threshold):
         return None
     from pytest_rageval.extensions.canary.canary import run_canary  # noqa: PLC0415 - few runs have one
-    from pytest_rageval.run.base import score_request_of  # noqa: PLC0415
 
     canaries = test.state.setdefault("canary", {})
-    request = score_request_of(threshold_input.threshold)
+    request = threshold_input.threshold.request
     if request not in canaries:
         canaries[request] = run_canary(test.session, test.components, request, threshold_input)
     canary = canaries[request]
@@ -39,9 +38,8 @@ def pytest_rageval_score_entry(test: "TestRun", threshold: "Threshold") -> Mappi
     """Add the result of the canary."""
     if "canary" not in test.state:
         return {}
-    from pytest_rageval.run.base import score_request_of  # noqa: PLC0415 - see above
 
-    canary = test.state["canary"].get(score_request_of(threshold))
+    canary = test.state["canary"].get(threshold.request)
     return {} if canary is None else {"canary": asdict(canary)}
 
 

@@ -12,16 +12,15 @@ from typing import Final
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, is_comparable
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.plural import counted
-from pytest_rageval.run.base import score_request_of
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
-from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
 ALPHA: Final = 0.01
@@ -97,7 +96,7 @@ def plan_canaries(test: TestRun, thresholds: Sequence[Threshold], compared: Sequ
 
     In the run, a question that has no score is not chosen, and another one may be chosen instead.
     """
-    by_request = {score_request_of(item): item for item in compared}
+    by_request = {item.request: item for item in compared}
     # The session has these outcomes already: they are not counted again.
     outcomes = test.session.outcomes(
         test.components, test.evalset, [*by_request], all_requests=test.requests(thresholds)

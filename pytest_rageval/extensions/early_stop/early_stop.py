@@ -9,6 +9,7 @@ from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import RagevalError, Unscored
 from pytest_rageval.core.outcome import Evidence, Outcome, too_many_unscored
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.comparison import (
     BaselineScore,
     changed_questions,
@@ -19,13 +20,12 @@ from pytest_rageval.gate.comparison import (
 from pytest_rageval.gate.judge import EarlyStopResult, ExampleState
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.run.base import score_request_of
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import EarlyScore, TestRun
 from pytest_rageval.scores.definition import ScoreDef, check_failures
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, ScoreRequest
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import SequentialDropTest
 
@@ -59,10 +59,10 @@ class EarlyScores:
     def of(cls, test: TestRun, thresholds: Sequence[Threshold]) -> "EarlyScores | None":
         """Return the scores of those thresholds whose evaluation may stop early; None if there are none."""
         session = test.session
-        counts = Counter(map(score_request_of, thresholds))
+        counts = Counter(item.request for item in thresholds)
         monitored = {}
         for threshold in thresholds:
-            request, definition = score_request_of(threshold), test.definition(threshold)
+            request, definition = threshold.request, test.definition(threshold)
             separable = definition.separable and definition.scale is not None and definition.dependencies
             once = counts[request] == 1 and session.runs_per_question(request) == 1
             if not (threshold.may_stop_early and separable and once):

@@ -15,6 +15,7 @@ from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.shape import Count, check_fields, check_shape
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.calibration.calibration import Calibration
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels
 from pytest_rageval.extensions.shards.document import ShardDocument
@@ -34,7 +35,6 @@ from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import ScoreDef
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 if TYPE_CHECKING:
     from pytest_rageval.run.session import Session

@@ -14,13 +14,13 @@ from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.calibration.calibration import Calibration, LabelJudge
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.scores.definition import check_failures
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 if TYPE_CHECKING:
     from pytest_rageval.extensions.calibration.human_labels import HumanLabels

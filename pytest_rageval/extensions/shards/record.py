@@ -21,8 +21,9 @@ from pytest_rageval.core.conversation import Message, QuestionWithHistory, conve
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.core.errors import Cause, QueryError, RagevalError
 from pytest_rageval.core.options import Settings
-from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score, Spec
+from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.core.shape import check_fields, check_shape
+from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.extensions.calibration.calibration import Bounds, Calibration, LabelJudge
 from pytest_rageval.extensions.calibration.gate import corrected_by
@@ -35,11 +36,9 @@ from pytest_rageval.extensions.calibration.human_labels import (
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.reports.build import Notes, error_entry, evalset_entry, score_entry
-from pytest_rageval.run.base import score_request_of
 from pytest_rageval.run.registry import SCORES, PluginScore
 from pytest_rageval.run.test import TestRun, score_key
 from pytest_rageval.scores.definition import ScoreDef
-from pytest_rageval.scores.pipeline import ScoreRequest
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import UNIT
 
@@ -379,7 +378,7 @@ class ShardRecord:
         if isinstance(runs, RagevalError):
             return error_entry(threshold.spec, threshold, str(runs), notes)
         outcomes, *repeats = runs
-        definition = self._session.definition(score_request_of(threshold))
+        definition = self._session.definition(threshold.request)
         try:
             score = Score(
                 threshold.spec,

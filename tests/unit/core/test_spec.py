@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.outcome import Spec
+from pytest_rageval.core.spec import Spec
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 
 from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.options import Settings
-from pytest_rageval.core.outcome import Evidence, Outcome, Spec
+from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.spec import Spec
 from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import BaselineScore

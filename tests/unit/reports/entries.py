@@ -3,6 +3,7 @@
 from typing import Any
 
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict
@@ -10,7 +11,6 @@ from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports import build as results
 from pytest_rageval.reports.build import Notes
 from pytest_rageval.run.registry import resolve
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 
 def _notes(spec: str) -> Notes:

@@ -13,10 +13,10 @@ import pytest
 from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.pipeline import ScoreRequest
 from tests.llm_server import LLMServer
 from tests.unit.run.marked import Mark, evalset_of, evaluated, threshold
 

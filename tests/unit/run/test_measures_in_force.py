@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pytest_rageval.core.options import Settings
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.embeddings import encoder as encoders
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.pipeline import ScoreRequest
 from tests.unit.run.marked import components, evalset_of
 
 EVALSET = evalset_of(2, answers=("answer to nothing",))

@@ -9,9 +9,9 @@ import pytest
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
-from pytest_rageval.scores.pipeline import ScoreRequest
 from tests.unit.run.marked import Mark, components, evalset_of, marked, retriever, threshold
 
 

@@ -9,9 +9,10 @@ from pytest_rageval.answers.judge.protocol import JudgeVerdict, Preference, Rati
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Document, Example, Gold
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.run.registry import resolve
-from pytest_rageval.scores.pipeline import Pipeline, ScoreRequest
+from pytest_rageval.scores.pipeline import Pipeline
 
 
 class World:

@@ -8,6 +8,7 @@ from pytest_rageval.answers.judge.protocol import Preference
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.outcome import Places, Score
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.arena import (
     MIN_RESULT,
@@ -16,7 +17,6 @@ from pytest_rageval.scores.arena import (
     draw_questions,
     run_battles,
 )
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 ABSTENTION = "I couldn't find an answer."
 

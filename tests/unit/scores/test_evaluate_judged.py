@@ -4,8 +4,8 @@ import pytest
 
 from pytest_rageval.answers.judge.protocol import Rating
 from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import resolve
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 SPECS = ("judged.correctness@2", "judged.faithfulness@2", "judged.context_quality@2")
 

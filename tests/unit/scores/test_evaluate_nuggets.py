@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Planned, Unscored
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.nuggets import alpha_ndcg, best_labels, lenient, strict
-from pytest_rageval.scores.pipeline import ScoreRequest
 
 NUGGETS = (Nugget("one"), Nugget("two"), Nugget("three", vital=False), Nugget("four", vital=False))
 OF_PASSAGES = ("nuggets.coverage@3", "nuggets.vital@3", "nuggets.ndcg@3")

@@ -5,10 +5,11 @@ import pytest
 from pytest_rageval.core.data import Document, Example, Gold, Span
 from pytest_rageval.core.errors import InputError, Planned, Unscored
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.models.generator import adapt_generator
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.run.registry import resolve
-from pytest_rageval.scores.pipeline import Pipeline, ScoreRequest
+from pytest_rageval.scores.pipeline import Pipeline
 from pytest_rageval.scores.rel_recall import Recall, pooled_notes, rel_prime
 
 ADA, FISH, CYD, EVE = "Ada programs", "Eve sells fish", "Cyd and Dan program", "Eve programs"

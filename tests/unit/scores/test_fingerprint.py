@@ -11,6 +11,7 @@ from pytest_rageval.answers.comparators import EMBEDDING_MEASURES
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import SCORING_VERSION
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.embeddings.encoder import PACKAGE
 from pytest_rageval.models.generator import LLMGenerator
 from pytest_rageval.models.prompt_rendering import Prompts
@@ -19,7 +20,7 @@ from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import SCORES, Registry, resolve
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.pipeline import Pipeline, ScoreRequest
+from pytest_rageval.scores.pipeline import Pipeline
 
 BASE = Settings(model="m1", base_url="http://here/v1", api_key="sk-secret")
 

@@ -7,7 +7,8 @@ import pytest
 
 from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import Unscored
-from pytest_rageval.core.outcome import Score, Spec
+from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.spec import Spec
 from pytest_rageval.models.generator import adapt_generator
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores.llm_reteval import evaluate_llm_reteval

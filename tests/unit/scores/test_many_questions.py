@@ -11,11 +11,12 @@ import pytest
 from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Document, Example, Gold, Ranking, Span
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.lib import spool
 from pytest_rageval.retrievers import MAX_CONCURRENCY, adapt_retriever
 from pytest_rageval.run.registry import resolve
-from pytest_rageval.scores.pipeline import Pipeline, ScoreRequest
+from pytest_rageval.scores.pipeline import Pipeline
 
 SPECS = ("recall@5", "ndcg@10", "mrr@10")
 MANY = 2 * MAX_CONCURRENCY
