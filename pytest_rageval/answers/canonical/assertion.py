@@ -6,8 +6,6 @@ from collections.abc import Container, Sequence
 from pytest_rageval.answers.canonical.parsing import Token, content_word_at, form_at
 from pytest_rageval.answers.canonical.words import AUXILIARIES, NEGATORS, Word, word_set
 
-__all__ = ["CLAUSE_ENDS", "is_hedged", "is_negated", "negates"]
-
 # A negation extends over three content words or figures within its clause.
 _MAX_WORDS_AFTER_NEGATION = 3
 CLAUSE_ENDS = frozenset(".,;:!?()") | word_set("and but although though however because while")
@@ -55,7 +53,8 @@ def negates(tokens: Sequence[Token], index: int) -> bool:
 def is_hedged(tokens: Sequence[Token], reference: Sequence[Token], given: Container[str] = ()) -> bool:
     """Return True if a prediction mentions a reference without commitment, in each sentence that mentions it.
 
-    The stems that are `given` by the question are left out. Hedges are "either A or B", "maybe A, maybe B" and "I cannot say whether it is A", but not "it is probably A".
+    Hedges are "either A or B", "maybe A, maybe B" and "I cannot say whether it is A", but not "it is probably A". The
+    stems that are `given` by the question are no hedges.
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
     >>> texts = "It is probably Oslo.", "Either Oslo or Bergen", "They name Oslo, but do not say why."

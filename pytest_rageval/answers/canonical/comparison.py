@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
+from pytest_rageval.answers.canonical.assertion import is_hedged, is_negated, negates
 from pytest_rageval.answers.canonical.dates import Date, date_matches, dates_compatible
 from pytest_rageval.answers.canonical.parsing import (
     Figure,
@@ -22,9 +23,10 @@ from pytest_rageval.answers.canonical.parsing import (
     form_at,
     parse,
     parse_question,
+    same_figure,
 )
 from pytest_rageval.answers.canonical.phrases import Phrase, Span, initialisms, phrase_spans
-from pytest_rageval.answers.canonical.quantities import Quantity
+from pytest_rageval.answers.canonical.sentences import alters, states_part
 from pytest_rageval.answers.canonical.words import (
     ARTICLES,
     DISTINGUISHING,
@@ -55,16 +57,6 @@ _ATTACHED_FOOTNOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
 _CAPITALS = re.compile(r"[A-Z]{2,7}")
 _PHRASE_JOINERS = ARTICLES | frozenset("-'\".#")
 
-# A negation extends over three content words or figures within its clause.
-_MAX_WORDS_AFTER_NEGATION = 3
-_CLAUSE_ENDS = frozenset(".,;:!?()") | word_set("but and although though however because while")
-
-# A negator before one of these words does not negate: "not only A", "not until 1989", "no more than 20".
-_ASSERTING = word_set("only until till before merely just more less later fewer exceed")
-_AUXILIARIES = word_set(
-    "is are was were be do does did has have had can could will would should shall may might must"
-)
-_CONTRASTS = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
 _YES = word_set("yes yeah yep true correct right affirmative indeed")
 _NO = word_set("no nope false incorrect wrong")
 _ANSWER_STEMS = frozenset(make_word(form).stem for form in _YES | _NO)
@@ -173,7 +165,7 @@ def _matches(prediction: str, reference: str, question: ParsedQuestion) -> bool:
     if not prediction.strip():
         return False
     folded = fold(prediction)
-    if folded == fold(reference):
+    if _letters(folded) == _letters(fold(reference)):
         return bool(folded) or prediction.strip().casefold() == reference.strip().casefold()
     if is_long(reference) or not parse(reference):
         return False
@@ -184,6 +176,11 @@ def _matches(prediction: str, reference: str, question: ParsedQuestion) -> bool:
     if any(_matches_variant(tokens, variant, question) for variant in variants):
         return not _has_other_number(tokens, reference)
     return question.wants_place and _names_enclosing_place(tokens, reference, question)
+
+
+def _letters(folded: str) -> str:
+    """Return a folded text without spaces and full stops ("t.s. eliot" is "ts eliot"); unchanged if it has a digit."""
+    return folded if re.search(r"\d", folded) else folded.replace(".", "").replace(" ", "") or folded
 
 
 def _has_other_number(tokens: Sequence[Token], reference: str) -> bool:
@@ -231,7 +228,7 @@ def _names_enclosing_place(tokens: Sequence[Token], reference: str, question: Pa
             (word := content_word_at(tokens, index)) is None or word.stem in question.stems
             for index in range(start)
         )
-        and not _is_negated(tokens, start, end)
+        and not is_negated(tokens, start, end)
         for start, end in spans
     )
 
@@ -253,6 +250,18 @@ def _matches_variant(tokens: Sequence[Token], reference: str, question: ParsedQu
     explicit = _explicit_polarity(parse(reference)) is not None or _explicit_polarity(tokens) is not None
     if expected is not None and explicit and predicted is not expected:
         return False
+    parsed = parse(reference)
+    if alters(tokens, parsed, question) or is_hedged(tokens, parsed, question.stems):
+        return False
+    if expected is not None and predicted is expected and _explicit_polarity(tokens) is not None:
+        words = {token.stem for token in parsed if isinstance(token, Word)}
+        rest = [token for token in tokens if not isinstance(token, Word) or token.stem not in _ANSWER_STEMS]
+        only_answers = all(isinstance(token, Punctuation) for token in rest)
+        # "Yes" is enough if the reference repeats the question as a statement.
+        if states_part(rest, parsed, question) or (only_answers and question.stems <= words):
+            return True
+    elif states_part(tokens, parsed, question):
+        return True
     requirements = _requirements_of(reference, question)
     if not requirements:
         return expected is not None and predicted is expected
@@ -289,7 +298,7 @@ def _build_requirements(
 ) -> Requirements:
     indexed_figures = [(index, token) for index, token in enumerate(tokens) if isinstance(token, Figure)]
     figures = [
-        (figure, _is_negated(tokens, index, index + 1))
+        (figure, is_negated(tokens, index, index + 1))
         for index, figure in indexed_figures
         if not given or figure not in question.figures
     ]
@@ -309,6 +318,7 @@ def _build_requirements(
 def _build_phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) -> Phrase | None:
     """Build the phrase of a run of indices without the words whose stems are `given`; None if no word is left."""
     words = [token for index in run if isinstance(token := tokens[index], Word)]
+    stems = frozenset(token.stem for token in tokens if isinstance(token, Word))
     kept = [word for word in words if word.stem not in given]
     if not kept:
         return None
@@ -316,9 +326,10 @@ def _build_phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[st
         tuple(kept),
         cut_left=words[0] is not kept[0],
         cut_right=words[-1] is not kept[-1],
-        negated=_is_negated(tokens, run[0], run[-1] + 1),
+        negated=is_negated(tokens, run[0], run[-1] + 1),
         has_article=form_at(tokens, run[0] - 1) in ARTICLES,
-        reference_stems=frozenset(token.stem for token in tokens if isinstance(token, Word)),
+        reference_stems=stems,
+        sentence_stems=stems,
         full_words=tuple(words),
     )
 
@@ -344,51 +355,14 @@ def _is_asserted(
     tokens: Sequence[Token], spans: Iterable[Span], question: ParsedQuestion, *, negated: bool
 ) -> bool:
     """Return True if at least one span is negated exactly as in the reference; any span if the question is negated."""
-    return any(question.is_negated or _is_negated(tokens, *span) == negated for span in spans)
+    return any(question.is_negated or is_negated(tokens, *span) == negated for span in spans)
 
 
 def _figure_spans(tokens: Sequence[Token], figure: Figure, question: ParsedQuestion) -> Iterator[Span]:
     """Yield the spans of the figures of a prediction that match a figure of the reference."""
-    expected = _adapt_figure(figure, question)
     for index, token in enumerate(tokens):
-        if isinstance(token, Figure) and (
-            figure_matches(expected, token, question.implied_dimensions)
-            or _is_coarser_date(expected, token, question)
-        ):
+        if isinstance(token, Figure) and same_figure(figure, token, question):
             yield index, index + 1
-
-
-def _is_coarser_date(expected: Figure, predicted: Figure, question: ParsedQuestion) -> bool:
-    """Return True if the question asks "when" and the prediction is the year, or year and month, of the date."""
-    date, coarser = expected.value, predicted.value
-    return (
-        question.asks_when
-        and isinstance(date, Date)
-        and isinstance(coarser, Date)
-        and coarser.year is not None
-        and coarser.span == 1
-        and predicted not in question.figures
-        and date_matches(coarser, date)
-    )
-
-
-def _adapt_figure(figure: Figure, question: ParsedQuestion) -> Figure:
-    """Return the figure of a reference as the question asks for it.
-
-    A number without a unit gets the unit after "how many". A date is reduced to its year if the question asks for a
-    year, and loses its year if the question contains it.
-    """
-    value = figure.value
-    if isinstance(value, Quantity) and not value.units:
-        return replace(figure, value=replace(value, units=question.counted_units))
-    if not isinstance(value, Date) or value.day is value.month is None:
-        return figure
-    if question.wants_year and value.year is not None:
-        return replace(figure, value=Date(value.year))
-    question_years = {other.value.year for other in question.figures if isinstance(other.value, Date)}
-    if value.year in question_years:
-        return replace(figure, value=replace(value, year=None, swapped=None))
-    return figure
 
 
 def _matches_phrases(tokens: Sequence[Token], requirements: Requirements, question: ParsedQuestion) -> bool:
@@ -443,7 +417,8 @@ def _shortened_phrases(phrase: Phrase) -> Iterator[Phrase]:
 
 def _miscounts(tokens: Sequence[Token], requirements: Requirements, question: ParsedQuestion) -> bool:
     """Return True if the prediction has only other numbers before a noun that the reference counts."""
-    for figure, noun in requirements.counted:
+    asked = [(figure, question.counted_noun) for figure, _ in requirements.figures if question.counted_noun]
+    for figure, noun in requirements.counted or asked:
         counts = [
             token
             for token, following in pairwise(tokens)
@@ -506,34 +481,6 @@ def _abbreviates(short: str, text: str) -> bool:
     )
 
 
-def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
-    """Return True if the tokens from `start` to before `end` are negated.
-
-    A verb with "not" directly after them negates them too ("six months is not ...").
-
-    >>> _is_negated(parse("not six months"), 1, 2), _is_negated(parse("No, six months"), 2, 3)
-    (True, False)
-    """
-    distance = 0
-    for index in range(start - 1, -1, -1):
-        if form_at(tokens, index) in _CLAUSE_ENDS or distance > _MAX_WORDS_AFTER_NEGATION:
-            break
-        if _negates(tokens, index):
-            return True
-        distance += not isinstance(tokens[index], Word) or content_word_at(tokens, index) is not None
-    return (
-        form_at(tokens, end) in _AUXILIARIES
-        and form_at(tokens, end + 1) == "not"
-        and _negates(tokens, end + 1)
-    )
-
-
-def _negates(tokens: Sequence[Token], index: int) -> bool:
-    """Return True if the token at an index negates the tokens after it."""
-    form, following = form_at(tokens, index), form_at(tokens, index + 1)
-    return following not in _ASSERTING if form in NEGATORS else (form, following) in _CONTRASTS
-
-
 def _explicit_polarity(tokens: Sequence[Token]) -> bool | None:
     """Return True for "yes" and False for "no" at the start of a text; None if it starts with neither.
 
@@ -568,7 +515,7 @@ def _polarity(tokens: Sequence[Token], question: ParsedQuestion) -> bool | None:
     if explicit is not None or not question.is_polar or question.offers_choice:
         return explicit
     indices = range(len(tokens))
-    if any(_negates(tokens, index) for index in indices):
+    if any(negates(tokens, index) for index in indices):
         return False
     repeats = any(
         (word := content_word_at(tokens, index)) and word.stem in question.stems for index in indices

@@ -161,10 +161,12 @@ class ParsedQuestion:
         is_polar: True for a yes-or-no question.
         is_negated: True if it contains a negator.
         offers_choice: True if it contains "or".
+        alternatives: the stems of the words beside "or".
         wants_year: True if it asks "what year" or "which year".
         wants_place: True if it starts with "where".
         asks_when: True if it starts with "when" and does not ask for an exact date or time.
         implied_dimensions: the dimensions that a number without a unit in an answer may be in.
+        counted_noun: the stem of the noun after "how many"; empty if none follows.
         counted_units: the readings of the unit after "how many"; empty if no unit follows.
     """
 
@@ -174,10 +176,12 @@ class ParsedQuestion:
     is_polar: bool = False
     is_negated: bool = False
     offers_choice: bool = False
+    alternatives: frozenset[str] = frozenset()
     wants_year: bool = False
     wants_place: bool = False
     asks_when: bool = False
     implied_dimensions: frozenset[str] = frozenset()
+    counted_noun: str = ""
     counted_units: tuple[Unit, ...] = ()
 
 
@@ -191,6 +195,12 @@ def content_word_at(tokens: Sequence[Token], index: int) -> Word | None:
     """Return the content word at an index; None for another token, and if the index is out of range."""
     token = tokens[index] if 0 <= index < len(tokens) else None
     return token if isinstance(token, Word) and token.is_content_word else None
+
+
+def item_at(tokens: Sequence[Token], index: int) -> Word | Figure | None:
+    """Return the content word or the figure at an index; None for another token, and if the index is out of range."""
+    token = tokens[index] if 0 <= index < len(tokens) else None
+    return token if isinstance(token, Figure) else content_word_at(tokens, index)
 
 
 @lru_cache(maxsize=16384)
@@ -416,9 +426,57 @@ def parse_question(text: str) -> ParsedQuestion:
         is_polar=first in _POLAR_FIRST_WORDS,
         is_negated=not NEGATORS.isdisjoint(forms),
         offers_choice="or" in forms,
+        alternatives=frozenset(
+            make_word(forms[beside]).stem
+            for index, form in enumerate(forms)
+            if form == "or"
+            for beside in (index - 1, index + 1)
+            if content_word_at(tokens, beside)
+        ),
         wants_year=("what", "year") in pairs or ("which", "year") in pairs,
         wants_place=first in {"where", "wheres"},
         asks_when=first in {"when", "whens"} and _EXACT_TIME_WORDS.isdisjoint(forms),
         implied_dimensions=frozenset(implied_dimensions),
+        counted_noun=noun.stem if (noun := content_word_at(tokens, how_many + 2)) else "",
         counted_units=units_named(form_at(tokens, how_many + 2)),
     )
+
+
+def same_figure(figure: Figure, predicted: Figure, question: ParsedQuestion) -> bool:
+    """Return True if a predicted figure matches a figure of a reference, as the question asks for it."""
+    expected = _adapt_figure(figure, question)
+    matches = figure_matches(expected, predicted, question.implied_dimensions)
+    return matches or _is_coarser_date(expected, predicted, question)
+
+
+def _is_coarser_date(expected: Figure, predicted: Figure, question: ParsedQuestion) -> bool:
+    """Return True if the question asks "when" and the prediction is the year, or year and month, of the date."""
+    date, coarser = expected.value, predicted.value
+    return (
+        question.asks_when
+        and isinstance(date, Date)
+        and isinstance(coarser, Date)
+        and coarser.year is not None
+        and coarser.span == 1
+        and predicted not in question.figures
+        and date_matches(coarser, date)
+    )
+
+
+def _adapt_figure(figure: Figure, question: ParsedQuestion) -> Figure:
+    """Return the figure of a reference as the question asks for it.
+
+    A number without a unit gets the unit after "how many". A date is reduced to its year if the question asks for a
+    year, and loses its year if the question contains it.
+    """
+    value = figure.value
+    if isinstance(value, Quantity) and not value.units:
+        return replace(figure, value=replace(value, units=question.counted_units))
+    if not isinstance(value, Date) or value.day is value.month is None:
+        return figure
+    if question.wants_year and value.year is not None:
+        return replace(figure, value=Date(value.year))
+    question_years = {other.value.year for other in question.figures if isinstance(other.value, Date)}
+    if value.year in question_years:
+        return replace(figure, value=replace(value, year=None, swapped=None))
+    return figure

@@ -40,6 +40,13 @@ _RELATIONS = word_set(
     "aunt grandson granddaughter grandfather grandmother stepson stepdaughter fiancee mistress friend student pupil "
     "disciple assistant successor predecessor rival descendant heir"
 )
+_CONNECTIONS = word_set("tributary colleague pupil student rival imitator follower")
+_COMPARING = frozenset({"than", "unlike", "besides"})
+_FOLLOWING = frozenset(
+    tuple(pair.split())
+    for pair in ("followed by", "succeeded by", "close to", "similar to", "second to", "only to")
+)
+_PRONOUNS = frozenset({"who", "which", "that"})
 _MIN_CLIPPING_LENGTH = 3
 _FULL_NAME_WORDS = 2
 _NAMES_WITH_SHORT_FORMS = (
@@ -68,6 +75,7 @@ class Phrase:
         negated: True if the reference negates the phrase.
         has_article: True if an article precedes the phrase in the reference.
         reference_stems: the stems of all words of the reference.
+        sentence_stems: `reference_stems`, also where those are narrowed to an item of a list.
         full_words: the words of the phrase before any were removed; empty for `words`.
     """
 
@@ -77,6 +85,7 @@ class Phrase:
     negated: bool = False
     has_article: bool = False
     reference_stems: frozenset[str] = frozenset()
+    sentence_stems: frozenset[str] = frozenset()
     full_words: tuple[Word, ...] = ()
 
 
@@ -91,26 +100,44 @@ def _names_something_else(
     tokens: Sequence[Token], span: Span, phrase: Phrase, question: ParsedQuestion
 ) -> bool:
     """Return True if the words before a span make it part of another name, or describe a relation to that person."""
-    if question.wants_person and _is_relation(tokens, span[0], question.stems | phrase.reference_stems):
+    start = span[0]
+    while form_at(tokens, start - 1) in TITLES | ROLES | ARTICLES | PARTICLES | {
+        word.form for word in phrase.words
+    }:
+        start -= 1
+    known = question.stems | phrase.reference_stems
+    if _is_only_mentioned(tokens, start, known | phrase.sentence_stems, person=question.wants_person):
         return True
     before = content_word_at(tokens, span[0] - 1)
     if before is None or before.form not in DISTINGUISHING:
         return False
     common_noun = phrase.has_article or form_at(tokens, span[0] - 2) in {"a", "an"}
-    known = before.stem in question.stems | phrase.reference_stems
-    return not known and not (before.form == "new" and common_noun)
+    return before.stem not in known and not (before.form == "new" and common_noun)
 
 
-def _is_relation(tokens: Sequence[Token], index: int, known: frozenset[str]) -> bool:
-    """Return True if the words before a name describe a relation to it ("the husband of") or a contrast ("unlike").
+def _is_only_mentioned(tokens: Sequence[Token], index: int, known: frozenset[str], *, person: bool) -> bool:
+    """Return True if the words before a name relate something else to it.
 
-    A relation whose stem is in `known` does not count.
+    They are a comparison ("larger than", "unlike"), a relation ("a tributary of", of a person: "the husband of"), or a
+    relative clause about another thing ("a painter who admired"). Words whose stems are in `known` do not count.
     """
-    while form_at(tokens, index - 1) in TITLES | ROLES | ARTICLES:
-        index -= 1
-    last, link = content_word_at(tokens, index - 2), form_at(tokens, index - 1)
-    related = link in {"of", "to"} and last is not None and last.form in _RELATIONS and last.stem not in known
-    return related or link == "unlike"
+    link, last = form_at(tokens, index - 1), content_word_at(tokens, index - 2)
+    if link in _COMPARING and link not in known:
+        return True
+    marker = form_at(tokens, index - 2), link
+    if marker in _FOLLOWING and stem(marker[0]) not in known:
+        first = next(filter(None, (content_word_at(tokens, at) for at in range(index))), None)
+        return first is not None and first.stem not in known
+    if link in {"of", "to"} and last and last.form in _CONNECTIONS | (_RELATIONS if person else set()):
+        return last.stem not in known
+    verb = content_word_at(tokens, index - 1) or (last if link == "by" else None)
+    near = range(index - 2, max(index - 5, -1), -1)
+    pronoun = next((at for at in near if form_at(tokens, at) in _PRONOUNS), None)
+    if verb is None or verb.stem in known or pronoun is None:
+        return False
+    head = pronoun - 1 - (form_at(tokens, pronoun - 1) == ",")
+    thing = content_word_at(tokens, head)
+    return thing is not None and (thing.stem not in known or form_at(tokens, head - 1) in {"a", "an"})
 
 
 def _candidate_spans(tokens: Sequence[Token], phrase: Phrase, question: ParsedQuestion) -> Iterator[Span]:

@@ -29,8 +29,6 @@ from pytest_rageval.answers.canonical.words import (
     same_word,
 )
 
-__all__ = ["alters", "states_part"]
-
 Item = Word | Figure
 Items = list[tuple[int, Item]]
 """Content words and figures, each with the index of its token."""

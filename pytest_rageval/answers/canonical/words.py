@@ -74,7 +74,7 @@ _IRREGULAR = parse_pairs(
     "men man, women woman, children child, people person, feet foot, teeth tooth, mice mouse, geese goose, lives life, "
     "wives wife, knives knife, leaves leaf, wolves wolf, halves half, countrymen countryman, won win, wrote write, "
     "written write, made make, began begin, begun begin, gave give, given give, took take, taken take, held hold, "
-    "built build, sang sing, sung sing, left leave, paid pay, died die, dying die"
+    "built build, sang sing, sung sing, left leave, paid pay, died die, dying die, beaten beat"
 )
 
 # British spellings that differ from the American one in more than an ending.
@@ -98,6 +98,13 @@ _SPELLINGS = tuple(
 )
 _VOWEL = re.compile(r"[aeiouy]")
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
+# A country and its adjective ("Argentina", "Argentine"), and two nouns or adjectives of a verb ("legislature").
+_MIN_ROOT = 4
+_PLACE, _ADJECTIVE = "(?:ia|a|y|e|o|)", "(?:ian|an|ean|n|ese|ish|ine|e)s?"
+_DERIVED = re.compile(
+    rf"^(\w{{3,}}){_PLACE}\|\1{_ADJECTIVE}$|^(\w{{3,}}){_ADJECTIVE}\|\2{_PLACE}$"
+    r"|^(\w{6,})(?:ure|ive|ion|or)s?\|\3(?:ure|ive|ion|or)s?$"
+)
 _MIN_INFLECTED_LENGTH = 4
 _MIN_BASE_LENGTH = 3
 ARTICLES = frozenset({"a", "an", "the"})
@@ -111,7 +118,7 @@ PARTICLES = word_set(
     "da de del della der di do dos du la le los las van von den ter zu al el bin ibn ben y e"
 )
 NEGATORS = word_set("not no never neither nor cannot without none nobody nothing")
-_AUXILIARIES = word_set(
+AUXILIARIES = word_set(
     "is are was were be been being am has have had having do does did doing can could should would shall might must"
 )
 _PRONOUNS = word_set(
@@ -126,7 +133,7 @@ _FILLERS = word_set(
     "but if while because called named known located found every each ago somewhere exactly precisely some any such "
     "very both either some etc eg ie such namely please according"
 )
-FUNCTION_WORDS = ARTICLES | PREPOSITIONS | _AUXILIARIES | _PRONOUNS | _FILLERS
+FUNCTION_WORDS = ARTICLES | PREPOSITIONS | AUXILIARIES | _PRONOUNS | _FILLERS
 
 # A name after one of these words is another name: "New York" is not "York".
 DISTINGUISHING = word_set(
@@ -240,7 +247,7 @@ def split_lexemes(folded: str) -> list[Lexeme]:
         touches_previous = match.start() == end
         end = match.end()
         last = lexemes[-1].text if lexemes else ""
-        if text == "." and touches_previous and (len(last) == 1 or last in _ABBREVIATED):
+        if text == "." and touches_previous and ((len(last) == 1 and last.isalnum()) or last in _ABBREVIATED):
             continue
         if text.endswith("n't"):
             lexemes += (
@@ -349,9 +356,14 @@ def make_word(form: str, *, unspaced: bool = False) -> Word:
 
 
 def same_word(first: Word, second: Word) -> bool:
-    """Return True if two words are inflected forms or spellings of the same word.
+    """Return True if two words are inflected forms, spellings or derivations of the same word.
 
     >>> same_word(make_word("röntgen"), make_word("roentgen")), same_word(make_word("colours"), make_word("color"))
     (True, True)
+    >>> same_word(make_word("argentine"), make_word("argentina")), same_word(make_word("titan"), make_word("titania"))
+    (True, False)
     """
-    return second.stem in {first.stem, first.alternative_stem} or first.stem == second.alternative_stem
+    if second.stem in {first.stem, first.alternative_stem} or first.stem == second.alternative_stem:
+        return True
+    pair = sorted((first.form, second.form))
+    return pair[0][:_MIN_ROOT] == pair[1][:_MIN_ROOT] and _DERIVED.search("|".join(pair)) is not None
