@@ -159,6 +159,10 @@ WRONG_OPERATOR: Final = lazy_pattern(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?
 UPPER_CASE_OPERATOR: Final = lazy_pattern(r"\b(?:AND|OR)\b")
 
 
+CANONICAL_RULES: Final = "2"
+"""The version of the rules of canonical comparison, a part of the fingerprint. It changes when verdicts change."""
+
+
 @dataclass(frozen=True, slots=True)
 class CanonicalComparator:
     """Compares by rules, without a model, after normalizing numbers, units, dates and names."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pytest_rageval.answers.comparators import CanonicalComparator
+from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator
 from pytest_rageval.answers.judge.protocol import JudgeVerdict, Preference, Rating
 from pytest_rageval.core.data import Document, Nugget
 from pytest_rageval.core.errors import InputError
@@ -320,7 +320,7 @@ class DefaultJudge:
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return the names and values that the verdicts of a method depend on."""
         if isinstance(self._judge, CanonicalComparator):
-            return {"": "canonical comparison"}
+            return {"": f"canonical comparison, rules {CANONICAL_RULES}"}
         return self._judge.identity(method)
 
     def template(self, method: str) -> str:

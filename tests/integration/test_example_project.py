@@ -123,6 +123,6 @@ def test_another_judge_is_refused(pytester, llm, monkeypatch):
     result.stdout.fnmatch_lines(
         [
             "llm_reteval@3: the baseline was made with other settings; only the retriever may differ. Changed since:",
-            f"  judge: canonical comparison in the baseline, m1 at {llm.url} now",
+            f"  judge: canonical comparison, rules 2 in the baseline, m1 at {llm.url} now",
         ]
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.answers.comparators import EMBEDDING_MEASURES
+from pytest_rageval.answers.comparators import CANONICAL_RULES, EMBEDDING_MEASURES
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import SCORING_VERSION
@@ -29,6 +29,7 @@ GENERATES = {"generator", "generator temperature", "generator prompt to generate
 CITES = {"generator", "generator temperature", "generator prompt to cite"}
 EXPLAINS = {"generator", "generator temperature", "generator prompt to explain"}
 JUDGES = {"judge", "judge votes", "judge max_tokens"}
+RULES = {"comparator", "canonical rules"}
 COMPARES = JUDGES | {"comparator", "judge prompt to compare"}
 
 
@@ -55,7 +56,8 @@ def _found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]
         ("llm_reteval@5", {}, GENERATES | COMPARES),
         ("erag.p@5", {}, GENERATES | COMPARES),
         ("llm_reteval@5", {"comparator": "em"}, GENERATES | {"comparator"}),
-        ("llm_reteval@5", {"comparator": "canonical"}, GENERATES | {"comparator"}),
+        ("llm_reteval@5", {"comparator": "canonical"}, GENERATES | RULES),
+        ("llm_reteval@5", {"comparator": "canonical or em"}, GENERATES | RULES),
         ("llm_reteval@5", {"comparator": "judge or em"}, GENERATES | COMPARES),
         (
             "answer.correct@5",
@@ -74,7 +76,7 @@ def _found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]
             (f"nuggets.{name}@5", {}, JUDGES | {"judge prompt to support"})
             for name in ("coverage", "vital", "ndcg")
         ),
-        ("rel.answer@5", {}, CITES | {"comparator"}),
+        ("rel.answer@5", {}, CITES | RULES),
         ("rel_recall.answer@5", {"comparator": "judge"}, CITES | COMPARES),
         ("rel_recall.citation@5", {"order": "random"}, CITES | {"seed"}),
         ("rel.citation@5", {"order": "rank"}, CITES),
@@ -262,9 +264,9 @@ def test_the_users_own_functions_are_known_by_name_or_by_their_fingerprint() -> 
 
 
 def test_without_an_llm_answers_are_compared_in_canonical_form() -> None:
-    """With the local model, the judge is the canonical comparison, which has no parameters."""
+    """With the local model, the judge is the canonical comparison, of which the version of the rules is recorded."""
     fingerprint = _found("answer.correct@5", replace(BASE, model="embedded"))
-    assert fingerprint["judge"] == "canonical comparison"
+    assert fingerprint["judge"] == f"canonical comparison, rules {CANONICAL_RULES}"
     assert JUDGES & fingerprint.keys() == {"judge"}
     assert fingerprint["generator"].endswith("at embedded:threads=1")
 
