@@ -124,4 +124,6 @@ def test_other_verdicts_are_another_version_of_the_rules() -> None:
     """A baseline records the version, so a change of verdicts must change it."""
     judged = labelled_answers() + sentence_answers()
     verdicts = [matches_any(item.prediction, item.references, question=item.question) for item in judged]
-    assert digest(verdicts)[:16] == _VERDICTS[CANONICAL_RULES], "increase CANONICAL_RULES, and record the new digest here"
+    assert digest(verdicts)[:16] == _VERDICTS[CANONICAL_RULES], (
+        "raise CANONICAL_RULES, and record the new digest"
+    )

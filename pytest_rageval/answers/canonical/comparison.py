@@ -100,6 +100,8 @@ def matches_any(prediction: str, references: Sequence[str], *, question: str = "
     - the content words of the reference, as phrases in order. Of three or more content words two thirds are enough.
 
     The prediction must not negate them or name them as one of several alternatives. It may contain more information.
+    With a question, a part of the reference is enough too (`states_part`). A prediction with another word in the place
+    of one, with exchanged roles (`alters`), or with a hedge (`is_hedged`) does not match.
 
     The question changes what is required:
 

@@ -162,10 +162,13 @@ def _same(expected: Item, predicted: Item, question: ParsedQuestion) -> bool:
 
 
 def _is_sentence(tokens: Sequence[Token]) -> bool:
-    """Return True for a text of five words with an auxiliary verb ("is", "has"), and for a text of eight words."""
+    """Return True for five words with an auxiliary verb ("is", "has"), and for eight words that are no list."""
     words = sum(not isinstance(token, Punctuation) for token in tokens)
-    has_verb = any(form_at(tokens, index) in AUXILIARIES for index in range(len(tokens)))
-    return words >= (_MIN_SENTENCE if has_verb else _MIN_SENTENCE_WITHOUT_AUXILIARY)
+    forms = [form_at(tokens, index) for index in range(len(tokens))]
+    if not AUXILIARIES.isdisjoint(forms):
+        return words >= _MIN_SENTENCE
+    is_list = 3 * sum(form in _SEPARATORS for form in forms) >= words
+    return words >= _MIN_SENTENCE_WITHOUT_AUXILIARY and not is_list
 
 
 def alters(tokens: Sequence[Token], reference: Sequence[Token], question: ParsedQuestion) -> bool:

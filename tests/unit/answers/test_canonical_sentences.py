@@ -342,6 +342,13 @@ def test_a_sentence_with_another_sense_is_wrong(question: str, reference: str, a
     assert not matches_any(answer, [reference], question=question)
 
 
+def test_a_part_of_a_long_list_is_not_enough() -> None:
+    """A list of eight words is no sentence, so its first items are not the answer."""
+    colours = "Green, Cream, White, Black, Blue, Yellow, Orange, Red"
+    for answer in ("Green", "Green, Red, Blue, Yellow, Orange, White, Black, Gold"):
+        assert not matches_any(answer, [colours], question="What colours can I choose for the gift wrap?")
+
+
 def test_without_a_question_a_part_of_a_sentence_is_not_enough() -> None:
     """Any part could be the answer, so the figures and most words of the reference are required."""
     assert not matches_any("44", ["There are 44 counties in the state of Idaho."])
