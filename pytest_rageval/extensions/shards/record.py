@@ -59,6 +59,8 @@ SHARED: Final = (Document, Example, Ranking)
 
 OMITTED_FIELDS: Final[Mapping[type, AbstractSet[str]]] = {Document: {"metadata"}, Example: {"extra"}}
 
+OWN_NUMBER: Final = "score"  # of a `Document`, any number that the user's retriever returns
+
 TYPE_KEY: Final = "~"
 """The key that contains the type of a serialized object."""
 
@@ -186,7 +188,13 @@ class Deserializer:
         name = data[TYPE_KEY]
         if name in DATACLASSES:
             values = {key: self.deserialize(item) for key, item in data.items() if key != TYPE_KEY}
+            own_number = values.pop(OWN_NUMBER, None) if name == Document.__name__ else None
             check_fields(DATACLASSES[name], values)
+            if own_number is not None:
+                # A search engine's score may be infinite, or not a number.
+                if type(own_number) not in {int, float}:
+                    raise ValueError(f"Document.score is {own_number!r:.40}, and must be a number, or null")
+                values[OWN_NUMBER] = own_number
             return DATACLASSES[name](**values)
         if name in TUPLES:
             value = TUPLES[name](*map(self.deserialize, data["of"]))
