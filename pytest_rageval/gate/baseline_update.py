@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from math import fsum, inf, nan
 from typing import NamedTuple
 
-from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, ScoreEntry, anchor_entry
+from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, anchor_entry
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
@@ -44,14 +44,14 @@ class BaselineUpdate(NamedTuple):
     Attributes:
         tests: the new entries, by node id.
         changes: the scores whose baseline changes, the largest drop first.
-        held_back: node id and name of each score that keeps its old baseline, since it is lower and out of its bounds.
+        kept: by node id, why a test that ran keeps its old entry.
         dropped: node id and name of each score that is removed, since no threshold with `max_drop` bounds it any more.
         not_run: node ids of the tests in the file that did not run; their entries are kept unless the run was complete.
     """
 
     tests: dict[str, BaselineEntry]
     changes: list[ScoreChange]
-    held_back: list[tuple[str, str]]
+    kept: dict[str, str]
     dropped: list[tuple[str, str]]
     not_run: list[str]
 
@@ -75,12 +75,14 @@ def compute_update(
     """
     after = dict(entries)
     both = sorted(entries.keys() & before.keys())
-    held_back: list[tuple[str, str]] = []
+    kept: dict[str, str] = {}
     for nodeid in both:
-        if nodeid in unfinished:
-            after[nodeid] = complete_entry(after[nodeid], before[nodeid])
-        after[nodeid], names = hold_back_scores(after[nodeid], before[nodeid], failed.get(nodeid, ()))
-        held_back += [(nodeid, name) for name in names]
+        reason = _why_kept(
+            before[nodeid], entries[nodeid], failed.get(nodeid, ()), unfinished=nodeid in unfinished
+        )
+        if reason:
+            kept[nodeid] = reason
+            after[nodeid] = before[nodeid]
     dropped = [
         (nodeid, name)
         for nodeid in both
@@ -90,7 +92,7 @@ def compute_update(
     not_run = sorted(before.keys() - entries.keys())
     if not complete:
         after |= {nodeid: before[nodeid] for nodeid in not_run}
-    return BaselineUpdate(after, changes, held_back, dropped, not_run)
+    return BaselineUpdate(after, changes, kept, dropped, not_run)
 
 
 def updated_anchors(
@@ -109,8 +111,8 @@ def updated_anchors(
     Args:
         before: the anchors in the file, by node id.
         update: the update of the baseline.
-        written: node ids of the tests that ran.
-        pin: the pin of new anchors for all tests that ran; None to keep the old anchors.
+        written: node ids of the tests that were written.
+        pin: the pin of new anchors for these tests; None to keep the old anchors.
         complete: whether all tests ran.
     """
     if pin is not None:
@@ -125,44 +127,22 @@ def updated_anchors(
     }
 
 
-def complete_entry(entry: BaselineEntry, before: BaselineEntry) -> BaselineEntry:
-    """Return the entry of an unfinished test, completed by the old scores that the test did not compute.
+def _why_kept(
+    before: BaselineEntry, entry: BaselineEntry, failed: Collection[str], *, unfinished: bool
+) -> str:
+    """Return why a test keeps its old entry; empty if the new entry replaces it.
 
-    The old scores exclude examples whose question changed, since an entry has only one question per example.
+    A test is replaced as a whole or not at all: an entry with scores of two commits is the state of neither.
     """
-    same = _same_questions(entry, before)
-    missing: dict[str, ScoreEntry] = {
-        name: {
-            **score,
-            "examples": {
-                example_id: example for example_id, example in score["examples"].items() if example_id in same
-            },
-        }
-        for name, score in before["scores"].items()
-    }
-    return {**entry, "scores": {**missing, **entry["scores"]}}
-
-
-def hold_back_scores(
-    entry: BaselineEntry, before: BaselineEntry, failed: Collection[str]
-) -> tuple[BaselineEntry, list[str]]:
-    """Return an entry in which no failed score is lower than before, and the names of the scores that are held back.
-
-    A score that is held back keeps its old baseline, except for examples whose question changed.
-
-    Args:
-        entry: the new entry of a test.
-        before: the old entry of the test.
-        failed: names of the scores that violate a bound other than `max_drop`.
-    """
-    held_back = sorted(
+    missing = sorted(before["scores"].keys() - entry["scores"].keys()) if unfinished else []
+    if missing:
+        return f"this run has no {', '.join(missing)}"
+    lower = sorted(
         change.name
         for change in _entry_changes("", before, entry)
         if change.is_lower and change.name in failed
     )
-    old_scores = complete_entry({**entry, "scores": {}}, before)["scores"]
-    scores = {**entry["scores"], **{name: old_scores[name] for name in held_back}}
-    return {**entry, "scores": scores}, held_back
+    return f"{', '.join(lower)} would be lower, and out of bounds" if lower else ""
 
 
 def score_changes(

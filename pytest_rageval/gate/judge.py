@@ -52,8 +52,8 @@ class BaselineLookup:
         before: the score in the baseline; None if it is missing.
         updating: whether this run writes the baseline, so that nothing is compared with it.
         required: whether a missing baseline is an error.
-        missing: why the comparison is an error: the score is not in the file, or the generator or judge changed. Empty
-            if there is no file.
+        missing: why the comparison is an error: the score is not in the file, the generator or judge changed, or the
+            score is no baseline, as nothing is below it. Empty if there is no file.
         tolerance: differences of an example's scores up to this are rounding.
         anchor: the score in the anchor; None if it is missing or not needed.
         pinning: whether this run pins a new anchor.
@@ -373,10 +373,10 @@ def _fill_in_comparisons(part: _Slice, whole: Score, changed: _ChangedQuestions)
         part.anchor_error = error
     level = None if part.early is None else part.early.level
     try:
+        if baseline.missing:
+            raise StaleBaselineError(f"{score.name}: {baseline.missing}")
         if baseline.updating:
             comparison = _self_comparison(score, baseline)
-        elif baseline.missing:
-            raise StaleBaselineError(f"{score.name}: {baseline.missing}")
         elif baseline.before is None or _is_new_slice(score, baseline.before):
             return
         else:
@@ -489,7 +489,7 @@ def _slice_result(part: _Slice, blind: str) -> ThresholdResult:
 
 def _slice_verdict(part: _Slice, score: Score) -> Verdict:
     threshold = part.threshold
-    if part.baseline.updating and threshold.uses_baseline:
+    if part.baseline.updating and threshold.uses_baseline and not part.baseline.missing:
         verdict = verdict_on(score, _without_baseline_bounds(threshold))
         if verdict.status == "pass":
             verdict = replace(verdict, reason=f"{score:.3f} is the new baseline")

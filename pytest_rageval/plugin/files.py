@@ -132,6 +132,8 @@ class BaselineWriterPlugin:
             reason = "no test that ran has a threshold with max_drop"
             if not self._completeness.collected:
                 reason = "no marked test was collected"
+            elif self._unfinished:
+                reason = "the tests that ran have no score that can be one"
             path = self._settings.baseline
             self._note = f"baseline: nothing to write, {reason}" + f"; {path} is as before" * path.exists()
         else:

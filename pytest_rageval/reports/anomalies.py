@@ -4,9 +4,11 @@ The counts are the key `oddities` of a score's entry in the report.
 """
 
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.lib.foreign_values import id_key
 
 if TYPE_CHECKING:
@@ -28,11 +30,17 @@ ANOMALY_TEXTS: Final[Mapping[str, str]] = {
 }
 """The text for each count, by the name of the count. Reports have the counts in this order."""
 
-MIN_RANKINGS: Final = 10  # in fewer rankings, a lack of gold ids may be chance
+MIN_RANKINGS: Final = 10  # in fewer rankings of a slice, a lack of gold ids may be chance
+MAX_COMPARED: Final = 20  # rankings that are searched for an id that resembles one of a gold passage
 
 
-def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """Return the counts above 0 by name: counts of documents, of rankings, and of questions without a ranking."""
+def anomalies_entry(outcomes: Sequence[Outcome], *, of_slice: bool = False) -> dict[str, int]:
+    """Return the counts above 0 by name: counts of documents, of rankings, and of questions without a ranking.
+
+    Args:
+        outcomes: the outcomes of a score.
+        of_slice: whether they are those of a slice of the eval set.
+    """
     failed = [outcome.failed.part for outcome in outcomes if outcome.failed is not None]
     failed_retrievals = failed.count("rageval_retriever")
     rankings = _rankings(outcomes)
@@ -48,7 +56,7 @@ def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
         "failed": failed_retrievals,
         "failed_otherwise": len(failed) - failed_retrievals,
         "ids_as_texts": _count_ids_as_texts(outcomes),
-        "foreign_ids": _count_foreign_ids(outcomes),
+        "foreign_ids": _count_foreign_ids(outcomes, MIN_RANKINGS if of_slice else 1),
     }
     return {name: counts[name] for name in ANOMALY_TEXTS if counts[name]}
 
@@ -57,11 +65,11 @@ def _rankings(outcomes: Sequence[Outcome]) -> "list[Ranking]":
     return [ranking for outcome in outcomes if (ranking := outcome.evidence.ranking) is not None]
 
 
-def _count_foreign_ids(outcomes: Sequence[Outcome]) -> int:
+def _count_foreign_ids(outcomes: Sequence[Outcome], least: int) -> int:
     """Return the number of rankings with ids if none of the ids is the id of a gold passage, else 0.
 
     This happens, for example, if a framework creates new ids in every run. Then every score is 0. Gold passages that
-    are matched by their span need no id.
+    are matched by their span need no id. A count below `least` is 0.
     """
     for outcome in outcomes:
         ranking = outcome.evidence.ranking
@@ -75,7 +83,7 @@ def _count_foreign_ids(outcomes: Sequence[Outcome]) -> int:
         if not gold.isdisjoint(ids):
             return 0
         with_ids += bool(ids)
-    return with_ids if with_ids >= MIN_RANKINGS else 0
+    return with_ids if with_ids >= least else 0
 
 
 def _count_ids_as_texts(outcomes: Sequence[Outcome]) -> int:
@@ -102,6 +110,26 @@ def _count_ids_as_texts(outcomes: Sequence[Outcome]) -> int:
 def all_zero_reason(counts: Mapping[str, int]) -> str:
     """Return the anomaly that explains why every question scores 0; empty if the counts do not explain it."""
     return anomalies_text({name: counts[name] for name in ("ids_as_texts", "foreign_ids") if name in counts})
+
+
+def all_zero_hint(score: Score) -> str:
+    """Return the reason why every question scores 0, with a gold id and a retrieved id; may be empty."""
+    reason = all_zero_reason(anomalies_entry(score.outcomes, of_slice=bool(score.slice)))
+    pair = _most_similar_ids(score.outcomes) if reason else None
+    return reason if pair is None else f"{reason} Gold {pair[0]!r:.80}, retrieved {pair[1]!r:.80}"
+
+
+def _most_similar_ids(outcomes: Sequence[Outcome]) -> tuple[str, str] | None:
+    """Return the ids of a gold passage and of a document retrieved for its question that resemble each other most."""
+    pairs = (
+        (gold.id, name)
+        for outcome in islice(outcomes, MAX_COMPARED)
+        if outcome.evidence.ranking is not None
+        for gold in outcome.example.relevant
+        for name in outcome.evidence.ranking.ids
+        if gold.id is not None and name is not None
+    )
+    return max(pairs, key=lambda pair: SequenceMatcher(None, *pair).ratio(), default=None)
 
 
 def anomalies_text(counts: Mapping[str, int]) -> str:

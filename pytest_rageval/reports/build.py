@@ -213,7 +213,7 @@ def score_entry(
         **mean_entry(score),
         **({"scale": list(score.scale)} if score.scale != UNIT and all(map(isfinite, score.scale)) else {}),
         **repeats_entry(score),
-        "oddities": anomalies_entry(score.outcomes),
+        "oddities": anomalies_entry(score.outcomes, of_slice=bool(score.slice)),
         **({"counts": dict(score.counts)} if score.counts else {}),
         **votes_entry(score),
         **companion_entry(score),

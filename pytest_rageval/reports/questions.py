@@ -16,7 +16,7 @@ from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.spool import Spool, spooled_map
-from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_entry
+from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.layout import field_lines, width, wrap_text
 from pytest_rageval.reports.notes import count_causes
 
@@ -286,7 +286,7 @@ def _assertion_lines(score: Score, op: str, bound: float, limit: int | None) -> 
 
 def zero_lines(score: Score) -> list[str]:
     """Return the reason why every question scores 0 in lines; empty if the mean is not 0 or the reason is unknown."""
-    reason = all_zero_reason(anomalies_entry(score.outcomes)) if float(score) == 0 else ""
+    reason = all_zero_hint(score) if float(score) == 0 else ""
     return wrap_text(reason, 2) if reason else []
 
 

@@ -1,9 +1,11 @@
 """Fields of retrieved items by path, such as "metadata.source", and the field that has the ids of the gold passages."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -69,6 +71,20 @@ def _of_pair(item: Any) -> Any:
     return item[0] if isinstance(item, tuple) and item and not hasattr(item, "_fields") else item
 
 
+class SimilarIds(NamedTuple):
+    """An id of a gold passage and a retrieved value that differ only in the folders before the name, or in its suffix.
+
+    Attributes:
+        path: the path of the field with the value; empty for the id of the document.
+        gold: the id of the gold passage.
+        retrieved: the value.
+    """
+
+    path: str
+    gold: str
+    retrieved: str
+
+
 class FieldSample:
     """The fields of the first retrieved documents, by the identity of the document."""
 
@@ -102,10 +118,46 @@ class FieldSample:
             for path, value in paths.items():
                 values.setdefault(path, {})[value] = None
         for path, count in matched.most_common():
-            by_chance = all(value.isdecimal() and len(value) < SHORT_NUMBER for value in values[path])
+            by_chance = all(map(_is_short_number, values[path]))
             if count >= (MIN_SHARE_OF_NUMBERS if by_chance else MIN_SHARE) * searched:
                 return GoldField(path, tuple(values[path]), count, searched)
         return None
+
+    def similar_ids(self, rankings: Iterable[tuple[Ranking, AbstractSet[str]]]) -> SimilarIds | None:
+        """Return a gold passage whose id and a retrieved value are one file in two forms; None if there is none.
+
+        Such as "kb-1" and "docs/kb-1.md". Ids are searched first, then the other fields.
+
+        Args:
+            rankings: rankings, each with the ids of the gold passages of its question.
+        """
+        in_fields = None
+        for ranking, gold in islice(rankings, MAX_SAMPLED):
+            keys = {name: _file_parts(name) for name in gold}
+            for document in ranking:
+                values = {} if document.id is None else {"": document.id}
+                values |= {} if in_fields else self._fields.get(document.identity, {})
+                for path, value in values.items():
+                    parts = _file_parts(value)
+                    for name, gold_parts in keys.items():
+                        n = min(len(parts), len(gold_parts))
+                        if n and parts[-n:] == gold_parts[-n:] and not _is_short_number(parts[-1]):
+                            if not path:
+                                return SimilarIds(path, name, value)
+                            in_fields = in_fields or SimilarIds(path, name, value)
+        return in_fields
+
+
+SUFFIX: Final = re.compile(r"(?<=[^.])\.[A-Za-z]\w{0,4}$")
+
+
+def _file_parts(name: str) -> tuple[str, ...]:
+    """Return the folders and the name of a file without its suffix, in lower case."""
+    return tuple(SUFFIX.sub("", name).replace("\\", "/").lower().strip("/").split("/"))
+
+
+def _is_short_number(value: str) -> bool:
+    return value.isdecimal() and len(value) < SHORT_NUMBER
 
 
 def flat_fields(item: Any) -> dict[str, str]:

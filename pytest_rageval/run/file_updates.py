@@ -56,12 +56,10 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     """
     old = Baseline.read(path)
     update = compute_update(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
-    anchors = updated_anchors(old.anchors, update, written=entries, pin=pin, complete=not partial)
+    written = entries.keys() - update.kept.keys()
+    anchors = updated_anchors(old.anchors, update, written=written, pin=pin, complete=not partial)
     Baseline(update.tests, anchors=anchors).write(path)
-    held_back = [
-        f"{test} {name}: out of its bounds and lower, the old baseline is kept"
-        for test, name in update.held_back
-    ]
+    kept = [f"{test}: its old entry is kept, as {reason}" for test, reason in update.kept.items()]
     new_failures = [
         f"{test} {name}: new in the baseline, and out of its bounds"
         for test, entry in sorted(entries.items())
@@ -79,10 +77,9 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     others = f"; {counted(len(update.not_run), 'other')} {fate}" if update.not_run else ""
     pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
     return BaselineChanges(
-        f"baseline: {path} ({counted(len(entries), 'test')} written{pinned}{others})",
-        [*map(baseline_update_text, update.changes), *held_back, *new_failures, *gone, *dropped],
-        bool(held_back or new_failures or gone or dropped)
-        or any(change.is_lower for change in update.changes),
+        f"baseline: {path} ({counted(len(written), 'test')} written{pinned}{others})",
+        [*map(baseline_update_text, update.changes), *kept, *new_failures, *gone, *dropped],
+        bool(kept or new_failures or gone or dropped) or any(change.is_lower for change in update.changes),
     )
 
 

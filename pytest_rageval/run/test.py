@@ -32,6 +32,7 @@ from pytest_rageval.gate.judge import (
 )
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry, threshold_result_entry
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
@@ -40,7 +41,7 @@ from pytest_rageval.run.report_entry import Evidence, ReportEntryBuilder
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import Query
-from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
@@ -132,6 +133,8 @@ class TestRun:
         self._agreements: list[Mapping[str, Any]] = []
         # By the name of a score: the score, and the fingerprint under which the baseline stores it.
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
+        # Whether a score of an update is no baseline. Then the test keeps its old entry.
+        self._has_no_baseline = False
         self._violations: list[str] = []
 
     @property
@@ -266,7 +269,7 @@ class TestRun:
         results |= self.report.build(lambda: self.evalset, describe=describe, explain=explain)
         results |= self._accept_entry(self._failed_results)
         results |= {"agreement": self._agreements} if self._agreements else {}
-        if self._baseline_scores:
+        if self._baseline_scores and not self._has_no_baseline:
             results["baseline"] = self._baseline_entry(served)
             results["out_of_bounds"] = sorted({result.threshold.name for result in self._failed_results})
         return results
@@ -480,12 +483,35 @@ class TestRun:
             return score
         try:
             given = ThresholdInput(score, threshold, self.look_up_baseline(threshold), early)
+            if text := self._why_no_baseline(given):
+                return given._replace(baseline=replace(given.baseline, missing=text))
             changed: ThresholdInput | None = self.session.hook.pytest_rageval_before_judge(
                 test=self, threshold_input=given
             )
         except RagevalError as error:
             return error
         return changed or given
+
+    def _why_no_baseline(self, threshold_input: ThresholdInput) -> str:
+        """Return why a score that is not compared yet cannot be compared with later; empty if it can.
+
+        This is a score that is the lowest on each question: a baseline of it would let every change pass.
+        """
+        score, threshold, baseline, _ = threshold_input
+        definition = self.definition(threshold)
+        if baseline.before is not None or baseline.missing or not threshold.uses_baseline:
+            return ""
+        if definition.scale is None or definition.is_cost:
+            return ""
+        values = [outcome.value for outcome in score.outcomes if outcome.value is not None]
+        low = definition.scale[0]
+        if not values or max(values) > low + SCORE_TOLERANCE:
+            return ""
+        hint = all_zero_hint(score)
+        return (
+            f"every question scores {low:g}, so that nothing could be a drop, and this is no baseline."
+            f"{f'{chr(10)}{hint[0].upper()}{hint[1:]}.' if hint else ''}"
+        )
 
     def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
         """Add the result of a threshold to the report and the failures, with warnings about the bounds."""
@@ -504,6 +530,8 @@ class TestRun:
         )
         self._threshold_results.append(result)
         if threshold.uses_baseline and self.session.settings.update_baseline:
+            if threshold_input.baseline.missing:
+                self._has_no_baseline = True
             fingerprint = self.session.fingerprint(self.components, request)
             self._baseline_scores[threshold.name] = score, fingerprint
 

@@ -275,17 +275,17 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
 
 
 def check_ids(retriever: Any, outcomes: Sequence[Outcome]) -> None:
-    """Check that the ids of the gold passages are not in another field of the documents than the id.
+    """Check that the documents do not have the ids of gold passages in another field than the id, or in another form.
 
-    This happens if a framework creates new ids at each start, for instance. Then every score is 0, which says nothing
-    of the retriever.
+    This happens if a framework creates new ids at each start, for instance, or if the eval set has names of files where
+    the retriever has their paths. Then every score is 0, which says nothing of the retriever.
 
     Args:
         retriever: the retriever; only one with a sample of `fields` can be checked.
         outcomes: the outcomes of a score that compares rankings with gold passages.
 
     Raises:
-        InputError: no gold passage was found, and a field has ids of gold passages.
+        InputError: no gold passage was found, and a field has ids of gold passages, or an id or a field similar ones.
     """
     fields = getattr(retriever, "fields", None)
     if fields is None or any(outcome.value for outcome in outcomes):
@@ -295,18 +295,29 @@ def check_ids(retriever: Any, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes
         if outcome.evidence.ranking is not None and (gold := outcome.example.gold_id_keys)
     ]
-    found = fields.gold_field(rankings)
-    if found is None:
-        return
     ids = [name for ranking, _ in rankings for name in ranking.ids if name is not None]
     own = f"ids such as {ids[0]!r:.60}" if ids else "no ids"
-    raise InputError(
-        f"No retrieved document has the id of a gold passage: they have {own}.\n"
-        f"Their field {found.path} has ids of gold passages, in {found.rankings} of {counted(found.of, 'ranking')}: "
-        f"{join_first([repr(value) for value in found.values], MAX_SHOWN_ERRORS)}.\n"
-        "To use it as the id, write in pytest.ini or under [tool.pytest.ini_options]: "
-        f'rageval_document_id = "{found.path}"'
-    )
+    head = "No retrieved document has the id of a gold passage"
+    setting = "write in pytest.ini or under [tool.pytest.ini_options]: rageval_document_id"
+    if (found := fields.gold_field(rankings)) is not None:
+        values = join_first([repr(value) for value in found.values], MAX_SHOWN_ERRORS)
+        raise InputError(
+            f"{head}: they have {own}.\n"
+            f"Their field {found.path} has ids of gold passages, in {found.rankings} of "
+            f"{counted(found.of, 'ranking')}: {values}.\n"
+            f'To use it as the id, {setting} = "{found.path}"'
+        )
+    # A retriever that finds other passages is no error here.
+    if any(not gold.isdisjoint(ranking.id_keys) for ranking, gold in rankings):
+        return
+    if (similar := fields.similar_ids(rankings)) is not None:
+        place = f" in their field {similar.path}" if similar.path else ""
+        use = f' If the field is the id, {setting} = "{similar.path}".' if similar.path else ""
+        raise InputError(
+            f"{head}, and they have one like it{place}: gold {similar.gold!r:.80}, retrieved "
+            f"{similar.retrieved!r:.80}.\n"
+            f"Write the ids in the eval set as the retriever returns them, or return them in that form.{use}"
+        )
 
 
 def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> RagevalError:

@@ -97,7 +97,7 @@ SHOWN_BY = {
         "integration/test_evalset_formats.py::test_an_eval_set_in_python_is_checked_as_a_file_is",
         "attacks/test_silent_green.py::test_a_mistyped_mark_is_an_error",
     ],
-    "Ids of": ["integration/test_gate.py::test_a_score_of_0_on_every_question_is_pointed_out"],
+    "Ids of": ["integration/test_gate.py::test_a_score_of_0_on_every_question_is_red"],
     "The application": [
         "integration/test_gateway.py::test_what_the_application_says_without_its_model_is_not_scored"
     ],

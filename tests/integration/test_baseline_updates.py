@@ -111,8 +111,8 @@ def test_a_test_in_error_keeps_its_entry(project):
     result.stdout.fnmatch_lines(["* 1 other kept, since this was not a full run (1 test in error))"])
 
 
-def test_a_score_in_error_keeps_its_old_entry_in_the_baseline(project, llm):
-    """A score in error keeps its old entry: without an entry, the next run would pass without a comparison."""
+def test_a_test_with_a_score_in_error_keeps_its_entry(project, llm):
+    """A test with a score in error keeps its old entry as a whole, so that all of its scores are of one commit."""
     project.use(llm)
     project.test('@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\n' + ONE)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -121,11 +121,12 @@ def test_a_score_in_error_keeps_its_old_entry_in_the_baseline(project, llm):
     result = project.run(UPDATE, "--rageval-refresh")
     result.assert_outcomes(errors=1)
     assert _scores(project, "one", "answer.em@1") == [1.0, 1.0, 1.0, 1.0]
-    assert _scores(project, "one", "recall@1") == [1.0, 0.0, 1.0, 1.0]
+    assert _scores(project, "one", "recall@1") == [1.0, 1.0, 1.0, 1.0]
+    result.stdout.fnmatch_lines(["*test_one: its old entry is kept, as this run has no answer.em@1"])
 
 
-def test_a_score_that_a_failing_test_did_not_ask_for_keeps_its_entry(project):
-    """If an assertion ends a test before its second score, the second score keeps its entry."""
+def test_a_test_that_ended_before_its_last_score_keeps_its_entry(project):
+    """If an assertion ends a test before its second score, both scores keep their entries."""
     body = (
         "def test_own(rageval):\n    assert rageval.score('recall@1', max_drop=0.5) > 0.9\n"
         "    rageval.score('mrr@2', max_drop=0.5)\n"
@@ -134,7 +135,7 @@ def test_a_score_that_a_failing_test_did_not_ask_for_keeps_its_entry(project):
     project.run(UPDATE).assert_outcomes(passed=1)
     project.lose(2)
     project.run(UPDATE).assert_outcomes(failed=1)
-    assert _scores(project, "own", "recall@1") == [1.0, 0.0, 1.0, 1.0]
+    assert _scores(project, "own", "recall@1") == [1.0, 1.0, 1.0, 1.0]
     assert _scores(project, "own", "mrr@2") == [1.0, 1.0, 1.0, 1.0]
 
 
@@ -217,3 +218,30 @@ def test_an_update_that_writes_nothing_says_why(project, arguments):
         ["baseline: nothing to write, no marked test was collected; *rageval_baseline.json is as before"]
     )
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("bounds", ["max_drop=0.02", "min=0.5, max_drop=0.02", "max_lost=0"])
+def test_a_baseline_of_zeros_is_not_written(project, bounds):
+    """If no ranking has a gold passage, a first run is red, and an update writes no zeros."""
+    project.evalset(12)
+    gate = f'@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_one(): pass\n'
+    project.test(gate + TWO)
+    project.run(UPDATE).assert_outcomes(passed=2)
+    before = (project.path / "rageval_baseline.json").read_bytes()
+    project.evalset(12, gold=[{"id": "kb/handbook"}])
+    for arguments in ((UPDATE,), (UPDATE, "-q"), ("--rageval-baseline=none.json", UPDATE)):
+        result = project.run(*arguments)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        assert (project.path / "rageval_baseline.json").read_bytes() == before
+        assert not (project.path / "none.json").exists()
+        result.stdout.fnmatch_lines(
+            [
+                "*recall@1: every question scores 0, so that nothing could be a drop, and this is no baseline.",
+                "*Gold 'kb/handbook', retrieved 'doc-1'*",
+            ]
+            if "min" not in bounds
+            else ["recall@1: 0.000 is below the minimum 0.5"]
+        )
+    (project.path / "rageval_baseline.json").unlink()
+    result = project.run()
+    assert result.parseoutcomes().get("passed") is None

@@ -2,6 +2,9 @@
 
 import pytest
 
+from pytest_rageval import Document, Ranking
+from pytest_rageval.retrievers.fields import FieldSample
+
 SOURCES = """
 import uuid
 from types import SimpleNamespace
@@ -65,6 +68,61 @@ def test_a_retriever_that_finds_nothing_scores_0(sources):
     result = sources.run()
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*rageval_document_id*")
+
+
+@pytest.mark.parametrize(
+    ("source", "gold", "place"),
+    [
+        ('"source": f"docs/doc-{n}.md"', "doc-1.md", "in their field metadata.source: "),
+        ('"source": f"doc-{n}.md"', "docs/doc-1.md", "in their field metadata.source: "),
+        ('"source": f"DOCS\\\\doc-{n}"', "docs/doc-1.md", "in their field metadata.source: "),
+    ],
+)
+def test_a_field_with_the_gold_ids_in_another_form_is_shown_with_a_pair(sources, source, gold, place):
+    """Names of files in the eval set and their paths in a field are an error that shows one of each."""
+    sources.evalset(4, gold=[{"id": gold}])
+    sources.pytester.makeconftest(SOURCES.replace('"source": f"doc-{n}"', source))
+    result = sources.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"*passage, and they have one like it {place}gold '{gold}', retrieved '*doc-1*'.",
+            'Write *. If the field is the id, write in pytest.ini *: rageval_document_id = "metadata.source".',
+        ],
+    )
+
+
+def test_ids_in_another_form_are_shown_with_a_pair(project):
+    """Ids that differ only in a folder are an error, also with one question."""
+    project.evalset(1, gold=[{"id": "docs/doc-1"}])
+    project.test('@pytest.mark.rageval_threshold("recall@3", max_drop=0.02)\ndef test_gate(): pass\n')
+    result = project.run("-q")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*they have one like it: gold 'docs/doc-1', retrieved 'doc-1'.",
+            "Write the ids in the eval set as the retriever returns them, *",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("gold", "retrieved", "found"),
+    [
+        ("kb-1", "docs/kb-1.md", True),
+        ("a/README.md", "README", True),
+        ("a/README.md", "b/README.md", False),
+        ("v1.2", "v1.3", False),
+        ("1", "docs/1", False),
+        ("", "x", False),
+        (".md", ".txt", False),
+    ],
+)
+def test_which_ids_are_of_one_file(gold, retrieved, found):
+    """Ids are similar if one is the end of the other's path, whatever their suffixes; short numbers may be chance."""
+    ranking = Ranking.of("q", [Document("t", retrieved)], 1)
+    similar = FieldSample().similar_ids([(ranking, frozenset({gold}))])
+    assert similar == (("", gold, retrieved) if found else None)
 
 
 @pytest.mark.parametrize(

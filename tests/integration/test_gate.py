@@ -585,19 +585,20 @@ def test_questions_of_one_document_are_one_loss(project):
     result.stdout.fnmatch_lines(["cluster='subject': no example has a tag 'subject'.*"])
 
 
-def test_a_score_of_0_on_every_question_is_pointed_out(project):
-    """If no ranked id is a gold id, the run warns that every question scores 0, also with -q and in an update."""
-    project.evalset(12, gold=[{"id": "handbook.md"}])
-    project.test(RECALL)
-    warning = (
-        "warning: test_it.py::test_gate: recall@1: every question scores 0: no id in 12 rankings is that of any gold "
-        "passage: are they ids of the same kind?"
-    )
-    # Nothing can drop below a baseline of zeros: the last run is an error.
-    for arguments, outcome in ((("-q",), "passed"), (("-q", UPDATE), "passed"), (("-q",), "errors")):
-        result = project.run(*arguments)
-        result.assert_outcomes(**{outcome: 1})
-        assert warning in result.outlines
+def test_a_score_of_0_on_every_question_is_red(project):
+    """If no ranked id is a gold id, the first run is an error that shows two of the ids, from one question on."""
+    for n in (1, 12):
+        project.evalset(n, gold=[{"id": "handbook.md"}])
+        project.test(RECALL)
+        for arguments in (("-q",), ("-q", UPDATE)):
+            result = project.run(*arguments)
+            result.assert_outcomes(errors=1)
+            result.stdout.fnmatch_lines(
+                [
+                    "*recall@1: every question scores 0, so that nothing could be a drop, and this is no baseline.",
+                    f"No id in {n} ranking* is that of any gold passage: *? Gold 'handbook.md', retrieved 'doc-1'.",
+                ]
+            )
 
 
 LEFT = """

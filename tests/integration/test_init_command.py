@@ -132,7 +132,7 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
 @pytest.mark.slow
 @pytest.mark.parametrize("passage", ['{"id": name, "text": TEXTS[name]}', "TEXTS[name]"])
 def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, project, run, capsys):
-    """Without an eval set a placeholder question is written: the test passes and warns that every question scores 0.
+    """Without an eval set a placeholder question is written: the test fails and says that every question scores 0.
 
     The printed next steps tell the user to write questions.
     """
@@ -141,12 +141,12 @@ def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, projec
     assert main(["init", "--retriever", "app:search"]) == 0
     out = capsys.readouterr().out
     assert "wrote evals/questions.jsonl: a placeholder for your questions\n" in out
-    assert "  2. Write your own questions into evals/questions.jsonl" in out
+    assert "  1. Write your own questions into evals/questions.jsonl" in out
     [line] = (project / "evals" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(line)["id"] == "replace-me"
     assert line.count("REPLACE: ") == 4
     done = run()
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 1, done.stdout
     assert "every question scores 0" in done.stdout
 
 

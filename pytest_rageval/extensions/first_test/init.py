@@ -238,11 +238,7 @@ def _next_steps(options: argparse.Namespace) -> list[str]:
     if options.retriever is None:
         return [run, "Return your own retriever from the fixture in conftest.py.", questions, baseline]
     if options.evalset is None:
-        return [
-            "Run `pytest`: it passes, and warns that nothing is found. The eval set is a placeholder.",
-            questions,
-            baseline,
-        ]
+        return [f"{questions} Until then `pytest` fails: the eval set is a placeholder.", run, baseline]
     return [run, baseline, "Add min=… to the threshold in test_retriever.py when you know the mean."]
 
 

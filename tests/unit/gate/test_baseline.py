@@ -15,7 +15,6 @@ from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH, Baseline, baseline_entry
-from pytest_rageval.gate.baseline_update import complete_entry
 from pytest_rageval.gate.comparison import compare, fingerprint_digest
 from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import example, plain, ranked, score_of
@@ -352,22 +351,6 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert Baseline.read(target).tests == TESTS
     assert [entry.name for entry in target.parent.iterdir()] == ["baseline.json"]
-
-
-def test_what_a_test_did_not_get_to_stays_from_before() -> None:
-    """Scores and examples that an unfinished test did not reach are kept from the old entry.
-
-    Examples whose question changed are not kept, since an entry has one question per example.
-    """
-    before = {**_entry({"q1": 1.0, "q2": 0.0, "q3": 1.0})}
-    before["scores"] = {"mrr@5": before["scores"]["recall@5"], **_entry({"q1": 0.9})["scores"]}
-    before["questions"] = {**before["questions"], "q2": "another one"}
-    entry = complete_entry(_entry({"q1": 0.5, "q2": 0.5}), before)
-    assert entry["questions"] == _entry({"q1": 0.0, "q2": 0.0})["questions"]
-    assert entry["scores"]["recall@5"]["examples"] == {
-        name: {"score": 0.5, "under": MARK} for name in ("q1", "q2")
-    }
-    assert entry["scores"]["mrr@5"]["examples"] == {"q1": {"score": 1.0, "under": MARK}}
 
 
 def test_a_file_that_has_to_be_there_is_missed(tmp_path: Path) -> None:

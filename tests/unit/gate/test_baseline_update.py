@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.gate.baseline import BaselineEntry, baseline_entry
-from pytest_rageval.gate.baseline_update import ScoreChange, compute_update, hold_back_scores, score_changes
+from pytest_rageval.gate.baseline_update import ScoreChange, compute_update, score_changes
 from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import Values, example, score_of
 
@@ -63,7 +63,7 @@ def test_what_no_question_has_any_more_is_moved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "failed", "is_held_back"),
+    ("after", "failed", "is_kept"),
     [
         ({"a": 0.0, "b": 1.0}, ["recall@5"], True),
         ({"a": None, "b": 1.0}, ["recall@5"], True),
@@ -72,25 +72,13 @@ def test_what_no_question_has_any_more_is_moved() -> None:
         ({"a": 1.0, "b": 1.0}, ["recall@5"], False),
     ],
 )
-def test_a_score_out_of_its_bounds_is_not_lowered(
-    after: Values, failed: list[str], *, is_held_back: bool
-) -> None:
-    """A failed score that would get lower keeps its old baseline; all other scores are written."""
+def test_a_score_out_of_its_bounds_is_not_lowered(after: Values, failed: list[str], *, is_kept: bool) -> None:
+    """A test with a failed score that would get lower keeps its old entry, with all scores and questions."""
     before, entry = _entry({"a": 1.0, "b": 0.5}), _entry(after)
     entry["scores"] |= _entry(after, "hit@5")["scores"]
-    updated, names = hold_back_scores(entry, before, failed)
-    assert names == (["recall@5"] if is_held_back else [])
-    assert updated["scores"]["recall@5"] == (before if is_held_back else entry)["scores"]["recall@5"]
-    assert updated["scores"]["hit@5"] == entry["scores"]["hit@5"]
-    assert updated["questions"] == entry["questions"]
-
-
-def test_a_score_held_back_for_another_question_is_left_out() -> None:
-    """A held-back score drops examples whose question changed, since an entry has one question per example."""
-    before, entry = _entry({"a": 1.0, "b": 1.0}), _entry({"a": 0.0, "b": 0.0})
-    entry["questions"] = entry["questions"] | {"b": "another"}
-    updated, _ = hold_back_scores(entry, before, ["recall@5"])
-    assert updated["scores"]["recall@5"]["examples"].keys() == {"a"}
+    update = compute_update({"t": before}, {"t": entry}, unfinished=(), failed={"t": failed}, complete=True)
+    assert update.kept == ({"t": "recall@5 would be lower, and out of bounds"} if is_kept else {})
+    assert update.tests == {"t": before if is_kept else entry}
 
 
 @pytest.mark.parametrize(("complete", "written"), [(True, {"ran"}), (False, {"ran", "gone"})])
@@ -104,19 +92,12 @@ def test_a_full_run_removes_tests_that_no_longer_exist(written: set[str], *, com
     assert entries == {"ran": _entry({"a": 0.5})}
 
 
-@pytest.mark.parametrize(("unfinished", "dropped"), [((), [("t", "mrr@5")]), (["t"], [])])
-def test_an_unfinished_test_keeps_the_entries_of_scores_it_did_not_reach(
-    unfinished: list[str], dropped: list[tuple[str, str]]
-) -> None:
-    before, entry = _entry({"a": 1.0}), _entry({"a": 1.0})
+@pytest.mark.parametrize("unfinished", [(), ("t",)])
+def test_an_unfinished_test_keeps_its_entry_if_it_did_not_reach_a_score(unfinished: tuple[str, ...]) -> None:
+    """An entry with scores of two runs would be the state of neither: all of its scores are kept."""
+    before, entry = _entry({"a": 1.0}), _entry({"a": 0.5})
     before["scores"] |= _entry({"a": 1.0}, "mrr@5")["scores"]
     update = compute_update({"t": before}, {"t": entry}, unfinished=unfinished, failed={}, complete=True)
-    assert update.dropped == dropped
-    assert ("mrr@5" in update.tests["t"]["scores"]) == bool(unfinished)
-
-
-def test_an_update_names_the_scores_that_it_does_not_lower() -> None:
-    before, entries = {"t": _entry({"a": 1.0})}, {"t": _entry({"a": 0.0})}
-    update = compute_update(before, entries, unfinished=(), failed={"t": ["recall@5"]}, complete=True)
-    assert (update.held_back, update.changes) == ([("t", "recall@5")], [])
-    assert update.tests["t"]["scores"] == before["t"]["scores"]
+    assert update.tests == {"t": before if unfinished else entry}
+    assert update.kept == ({"t": "this run has no mrr@5"} if unfinished else {})
+    assert update.dropped == ([] if unfinished else [("t", "mrr@5")])

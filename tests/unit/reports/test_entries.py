@@ -35,7 +35,7 @@ def test_an_entry_has_everything_about_a_score(score: Score) -> None:
     entry = score_entry(score, BOUND, verdict_on(score, BOUND))
     assert entry.keys() >= DESIGNED
     assert (entry["spec"], entry["where"], entry["mean"]) == ("llm_reteval@2", {}, 0.4375)
-    assert (entry["n"], entry["unscored"], entry["oddities"]) == (4, 1, {"duplicates": 2})
+    assert (entry["n"], entry["unscored"], entry["oddities"]) == (4, 1, {"duplicates": 2, "foreign_ids": 1})
     assert entry["ci95"] == list(score.ci95 or ())
     assert entry["threshold"].keys() == {"min", "max", "max_drop", "alpha"}
     assert (entry["threshold"]["min"], entry["threshold"]["max"]) == (0.75, None)
