@@ -140,6 +140,15 @@ class Cache:
         replies = {(entry.reply.text, entry.reply.refusal, entry.reply.tool_calls) for entry in entries}
         return entries[0] if len(replies) == 1 else None
 
+    def recorded_address(self, model: str, base_url: str, base_urls: Collection[str] = ()) -> str:
+        """Return the only base URL that the cassette has for a model; `base_url` if it has none, several, or this one.
+
+        The base URLs in `base_urls` are ignored, as in `find_at_other_address`.
+        """
+        recorded = self._recorded_base_urls.get(model, ()) if _is_url(base_url) else ()
+        others = [other for other in recorded if other not in base_urls]
+        return others[0] if base_url not in recorded and len(others) == 1 else base_url
+
     async def claim(self, key: str) -> Reply | bool:
         """Return the reply if it is stored by now; otherwise whether this process has the claim to request it.
 

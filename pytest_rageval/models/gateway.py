@@ -261,6 +261,12 @@ class Gateway:
             self._remark(request, request.key, outcome, recorded)
             self.record(request, outcome, recorded)
 
+    def address(self, model: str, base_url: str) -> str:
+        """Return the base URL that a model's replies come from: in a replay, the one that they were recorded at."""
+        if self.settings.mode != "replay":
+            return base_url
+        return self.cache.recorded_address(model, base_url, self.settings.base_urls)
+
     def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
         """With `GatewaySettings.record`, put a reply into `used`: as `recorded` if that is given, or as a new entry."""
         if not self.settings.record or request.sample >= FIRST_RUN_LOCAL_SAMPLE:

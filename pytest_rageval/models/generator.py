@@ -136,7 +136,8 @@ class _ModelGenerator(_DispatchingGenerator):
         prompt = {f"prompt to {method}": digest(self._prompt_renderer(method)("", []))[:12]}
         api = {} if self.server.api == "chat" else {"api": self.server.api}
         parameters = describe_parameters(self._parameters(method))
-        return {"": f"{self.model} at {self.server.base_url}", **api, **parameters, **prompt}
+        address = self.gateway.address(self.model, self.server.base_url)
+        return {"": f"{self.model} at {address}", **api, **parameters, **prompt}
 
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]

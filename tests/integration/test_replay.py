@@ -153,3 +153,33 @@ def test_a_cassette_recorded_at_an_address_replays_without_it(project, llm, monk
             ]
         )
     assert not llm.requests
+
+
+def test_a_baseline_is_compared_in_a_replay_at_another_address(project, llm, monkeypatch):
+    """The fingerprint of a replay has the address that the replies were recorded at, with the judge's own address too.
+
+    A live run at another address is another model, as before.
+    """
+    project.evalset(12)
+    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", max_drop=0.02)\ndef test_gate(): pass\n')
+    project.use(llm)
+    project.run(
+        "--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-update-baseline"
+    ).assert_outcomes(passed=1)
+    baseline = (project.path / "rageval_baseline.json").read_bytes()
+    replay = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for other in ("http://other.test/v1", None, llm.url):
+        if other:
+            monkeypatch.setenv("OPENAI_BASE_URL", other)
+        else:
+            monkeypatch.delenv("OPENAI_BASE_URL")
+        for early_stop in ((), ("--rageval-early-stop",)):
+            project.run(*replay, *early_stop).assert_outcomes(passed=1)
+        project.run(*replay, "--rageval-update-baseline").assert_outcomes(passed=1)
+        assert (project.path / "rageval_baseline.json").read_bytes() == baseline
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://other.test/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    result = project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*was made with other settings*"])

@@ -288,8 +288,9 @@ class LLMJudge:
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return the models, their server and parameters, and the digest of the method's prompt."""
         api = {} if self.server.api == "chat" else {"api": self.server.api}
+        addresses = {self.gateway.address(model, self.server.base_url): None for model in self._models}
         return {
-            "": f"{', '.join(self._models)} at {self.server.base_url}",
+            "": f"{', '.join(self._models)} at {', '.join(addresses)}",
             **api,
             "votes": self.voting.votes,
             "max_tokens": self.max_tokens,
