@@ -269,6 +269,7 @@ class ScoreEntry(TypedDict, total=False):
     arena: dict[str, Any]
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
+    new: bool
     anchor: ComparisonEntry
     reference: ReferenceEntry
     early_stop: EarlyStopEntry

@@ -220,8 +220,10 @@ class Baseline:
 
     def missing_reason(
         self, nodeid: str, name: str, present: Collection[str], *, repeated: bool = False
-    ) -> str:
-        """Return why a test's score is missing, with the remedy; empty if there is no file.
+    ) -> tuple[str, bool]:
+        """Return why a test's score is missing, with the remedy, and whether it is new; empty if there is no file.
+
+        A score of a renamed test is not new, nor is that of a repetition: its test has a baseline under another name.
 
         Args:
             nodeid: the node id of the test.
@@ -230,29 +232,33 @@ class Baseline:
             repeated: whether pytest-repeat has added the number of the repetition to the node id.
         """
         if self.path is None:
-            return ""
+            return "", False
         remedy = (
             f"Run {UPDATE_COMMAND} {shlex.quote(nodeid)} on the commit to compare with, and commit the file."
         )
         if nodeid in self.tests:
             scores = self.tests[nodeid]["scores"]
             existing = f"it has {', '.join(scores)}" if scores else "it has none"
-            return f"{self.path} has no {name} of {nodeid}; {existing}.{did_you_mean(name, scores)}\n{remedy}"
+            return (
+                f"{self.path} has no {name} of {nodeid}; {existing}.{did_you_mean(name, scores)}\n{remedy}",
+                True,
+            )
         text = f"{self.path} has no entry for {nodeid}"
         if repeated:
             return (
                 f"{text}: pytest-repeat runs a test again under other names, and with the same cached replies.\n"
                 "Run without --count and the marker repeat; --rageval-repeat N scores each question N times."
-            )
+            ), False
         candidates = _old_names(nodeid, self.tests.keys() - set(present))
         if not candidates:
-            return f"{text}.\n{remedy}"
-        return (
+            return f"{text}.\n{remedy}", True
+        renamed = (
             f"{text}; renamed from {' or '.join(candidates)}?\n"
             "If so, rename it in the baseline too, or restore pytest's root directory if that changed. If it is "
             "another test: "
             f"{remedy[0].lower()}{remedy[1:]}"
         )
+        return renamed, False
 
     def write(self, path: Path) -> None:
         """Write the file, in place of an existing one.

@@ -52,8 +52,9 @@ class BaselineLookup:
         before: the score in the baseline; None if it is missing.
         updating: whether this run writes the baseline, so that nothing is compared with it.
         required: whether a missing baseline is an error.
-        missing: why the comparison is an error: the score is not in the file, the generator or judge changed, or the
-            score is no baseline, as nothing is below it. Empty if there is no file.
+        missing: why the comparison is an error: the test is in the file under another name, the generator or judge
+            changed, or the score is no baseline, as nothing is below it. Empty if there is no file.
+        new: why the score is not in the file; empty if it is, or if there is no file.
         tolerance: differences of an example's scores up to this are rounding.
         anchor: the score in the anchor; None if it is missing or not needed.
         pinning: whether this run pins a new anchor.
@@ -65,6 +66,7 @@ class BaselineLookup:
     updating: bool = False
     required: bool = False
     missing: str = ""
+    new: str = ""
     tolerance: float = SCORE_TOLERANCE
     anchor: BaselineScore | None = None
     pinning: bool = False
@@ -154,6 +156,7 @@ class ThresholdResult:
             `score` and `comparison` are those of the known examples, and their means say nothing about the whole set.
         ratio: the comparison of `max_ratio` with the reference; None without it.
         changes: the questions of the whole eval set that cannot be compared with the baseline; None without a baseline.
+        is_new: whether the threshold compares with a baseline that does not have the score yet.
     """
 
     threshold: Threshold
@@ -166,6 +169,7 @@ class ThresholdResult:
     early: EarlyStopResult | None = None
     ratio: "RatioTestResult | None" = None
     changes: QuestionChanges | None = None
+    is_new: bool = False
 
     @property
     def stopped_early(self) -> bool:
@@ -484,7 +488,13 @@ def _slice_result(part: _Slice, blind: str) -> ThresholdResult:
         early=part.early,
         ratio=part.ratio,
         changes=part.changes,
+        is_new=_is_new(part),
     )
+
+
+def _is_new(part: _Slice) -> bool:
+    has_no_error = part.error is None and part.anchor_error is None and part.score is not None
+    return has_no_error and part.threshold.uses_baseline and part.comparison is None
 
 
 def _slice_verdict(part: _Slice, score: Score) -> Verdict:
@@ -512,6 +522,9 @@ def _slice_verdict(part: _Slice, score: Score) -> Verdict:
     is_missing = (threshold.uses_baseline and part.comparison is None) or (
         threshold.max_total_drop is not None and part.anchor is None
     )
+    if part.comparison is None and part.baseline.new and verdict.status == "pass":
+        text = f"{score:.3f} has no baseline yet: {' '.join(part.baseline.new.splitlines())}"
+        verdict = replace(verdict, reason=text, warnings=(text, *verdict.warnings[1:]))
     if is_missing and part.baseline.required and verdict.status != "fail":
         return Verdict(
             "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"

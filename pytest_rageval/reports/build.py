@@ -161,6 +161,7 @@ def threshold_result_entry(
     return {
         **entry,
         **comparisons_entry(result),
+        **({"new": True} if result.is_new else {}),
         **warnings_entry(verdict.warnings),
         **slices_entry(result),
         **questions_entry(result, spool=spool),

@@ -136,16 +136,18 @@ class BaseSession(ABC):
         def restrict(score: BaselineScore | None) -> BaselineScore | None:
             return score and replace(score, context=context, examples=self._sampled_examples(score))
 
+        missing, is_new = "", False
+        if is_missing:
+            missing, is_new = baseline.missing_reason(
+                test.nodeid, threshold.name, test.collected(), repeated=test.repeated
+            )
         return BaselineLookup(
             fingerprint,
             restrict(before),
             updating=updating,
             required=settings.require_baseline,
-            missing=baseline.missing_reason(
-                test.nodeid, threshold.name, test.collected(), repeated=test.repeated
-            )
-            if is_missing
-            else "",
+            missing="" if is_new else missing,
+            new=missing if is_new else "",
             tolerance=EMBEDDING_TOLERANCE if "encoder" in fingerprint else SCORE_TOLERANCE,
             anchor=restrict(baseline.anchor_score(test.nodeid, threshold.name, scale))
             if needs_anchor

@@ -265,13 +265,44 @@ def test_a_link_that_leads_nowhere_is_no_first_run(good):
     ],
 )
 def test_a_test_missing_in_the_baseline_is_an_error(good, body, message):
-    """Attack: a renamed test, class, parameter or threshold passed as a first run. It is an error."""
+    """Attack: a renamed test, class, parameter or threshold passed as a first run.
+
+    A renamed test is an error. So is a new score under CI; elsewhere it is a warning.
+    """
     good.test(body + BOUND.replace("gate", "more").replace("recall", "hit"))
-    result = good.run()
-    result.assert_outcomes(failed=1, errors=1)
-    lines = [line for line in result.outlines if "rageval_baseline.json has n" in line]
-    pytest.LineMatcher(lines).fnmatch_lines([f"*: *rageval_baseline.json {message}"])
-    assert "un pytest --rageval-update-baseline " in " ".join(result.outlines)
+    for arguments in (("--rageval-require-baseline",), ()):
+        result = good.run(*arguments)
+        is_error = arguments or "renamed" in message
+        result.assert_outcomes(failed=1, **{"errors" if is_error else "passed": 1})
+        lines = [line for line in result.outlines if "rageval_baseline.json has n" in line]
+        pytest.LineMatcher(lines).fnmatch_lines([f"*: *rageval_baseline.json {message}*"])
+        assert "un pytest --rageval-update-baseline " in " ".join(result.outlines)
+
+
+@pytest.mark.parametrize("named", ["no file", "new test", "new score"])
+def test_what_has_no_baseline_yet_is_a_warning_and_under_ci_an_error(project, named):
+    """The first run, a new test and a new score warn, are errors under CI, and are no failures in the history."""
+    project.evalset(12)
+    project.test(BOUND)
+    if named != "no file":
+        project.run(UPDATE).assert_outcomes(passed=1)
+    if named == "new test":
+        project.test(BOUND + BOUND.replace("test_gate", "test_quite_different_things"))
+    if named == "new score":
+        project.test(BOUND.replace("def", '@pytest.mark.rageval_threshold("mrr@1", max_drop=0.02)\ndef'))
+    result = project.run("-q")
+    assert result.ret == pytest.ExitCode.OK
+    assert (
+        sum(line.startswith("warning: ") and "has no baseline yet" in line for line in result.outlines) == 1
+    )
+    result = project.run("-q", "--rageval-require-baseline", "--rageval-history=history.jsonl")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "has no baseline yet" in " ".join(result.outlines)
+    [line] = (project.path / "history.jsonl").read_text(encoding="utf-8").splitlines()
+    verdicts = [
+        score["verdict"] for test in json.loads(line)["tests"].values() for score in test["scores"].values()
+    ]
+    assert sorted(verdicts) == ["new"] + ["pass"] * (named != "no file")
 
 
 def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
@@ -452,7 +483,7 @@ def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
     Promise: every invalid score is an error that names the question, the score and the test.
     """
     project = spoiled(value)
-    project.lose(*range(1, 13))
+    project.lose(*range(2, 13))
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(

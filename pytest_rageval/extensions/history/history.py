@@ -48,8 +48,8 @@ class Point:
         interval: the 95% interval of the mean; None if there is none.
         n: number of scored examples.
         unscored: number of unscored examples.
-        verdict: the worst verdict of the thresholds on the score, or "expected" for a failure in a test that was
-            expected to fail; None without a threshold.
+        verdict: the worst verdict of the thresholds on the score, "expected" for a failure in a test that was expected
+            to fail, or "new" for an error because the baseline does not have the score yet; None without a threshold.
         baseline: the mean in the baseline; None without a baseline.
         anchor: the mean in the anchor; None without an anchor.
         statistic: name of the statistic in place of the mean, such as "p95"; None if it is the mean.
@@ -194,7 +194,8 @@ def _score_entry(entry: ScoreEntry) -> dict[str, Any]:
         **({"ci95": [_round(end) for end in interval]} if interval else {}),
         "n": entry["n"],
         "unscored": entry["unscored"],
-        "verdict": entry["verdict"],
+        # A score that waits for its first baseline is an error under CI, and no failure of the retriever.
+        "verdict": "new" if entry.get("new") and entry["verdict"] == "error" else entry["verdict"],
         **{name: _round(mean) for name, mean in means.items() if mean is not None},
     }
 

@@ -408,10 +408,11 @@ def test_a_missing_name_is_reported_with_a_suggestion(
 ) -> None:
     """A missing test suggests the old name after a rename, unless a test with that name still exists."""
     Baseline(TESTS).write(path)
-    missing = Baseline.read(path).missing_reason(nodeid, "recall@5", present)
+    missing, is_new = Baseline.read(path).missing_reason(nodeid, "recall@5", present)
     assert expected in missing
+    assert is_new == ("renamed" not in expected)
     assert "un pytest --rageval-update-baseline " in missing
-    assert Baseline().missing_reason(nodeid, "recall@5", present) == ""
+    assert Baseline().missing_reason(nodeid, "recall@5", present) == ("", False)
 
 
 def test_the_examples_of_a_file_are_written_as_they_were_read(tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ class _Gateway:
         self.text = text
         self.requests: list[Request] = []
 
+    def address(self, _model: str, base_url: str) -> str:
+        return base_url
+
     async def get_reply_for_score(self, server: object, request: Request) -> Reply:
         assert server is SERVER
         self.requests.append(request)

@@ -408,6 +408,9 @@ class _Gateway:
         self.requests: list[Request] = []
         self.said = said
 
+    def address(self, _model: str, base_url: str) -> str:
+        return base_url
+
     async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
         self.requests.append(request)
         return Reply(self.said)

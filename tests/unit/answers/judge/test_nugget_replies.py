@@ -28,6 +28,9 @@ class _Gateway:
         self.requests: list[Request] = []
         self._replies = list(replies)
 
+    def address(self, _model: str, base_url: str) -> str:
+        return base_url
+
     async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
         self.requests.append(request)
         return Reply(self._replies.pop(0))
