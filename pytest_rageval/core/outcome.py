@@ -407,8 +407,8 @@ def _too_many_unscored_message(name: str, outcomes: Sequence[Outcome], max_unsco
             reasons.setdefault(reason, []).append(outcome.example.id)
     for reason, ids in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_SHOWN_REASONS]:
         lines.append(f"  {len(ids)} × {reason} ({join_first(ids, MAX_NAMED_EXAMPLES)})")
-    remedy = ", or allow a larger share with --rageval-max-unscored SHARE" if scored else ""
-    lines.append(f"Fix what the reasons name{remedy}.")
+    if scored:
+        lines.append("To allow a larger share: --rageval-max-unscored SHARE.")
     if any("reply" in reason for reason in reasons):
         lines.append(
             "A run requests empty replies again; with --rageval-refresh also those that cannot be read."

@@ -26,7 +26,7 @@ from typing import (
     is_typeddict,
 )
 
-from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.errors import InputError, parse_failure
 from pytest_rageval.lib.files import refuse_special
 
 MAX_NUMBER: Final = 1e100  # sums and squares of larger numbers overflow
@@ -155,8 +155,8 @@ def parse_json(content: bytes) -> Any:
             parse_float=_parse_float,
             parse_int=_parse_integer,
         )
-    except RecursionError:
-        raise ValueError("it nests too deeply") from None
+    except RecursionError as error:
+        raise ValueError(parse_failure(error)) from None
 
 
 def _refuse_constant(constant: str) -> None:

@@ -1,13 +1,15 @@
 """`load()` and `load_records()`, which read a file, a folder or records in Python as an eval set, whole or sampled."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import file_digest
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
 from pytest_rageval.core.data import EvalSet
-from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.evalsets.format import Format, find_format
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
@@ -166,6 +168,9 @@ def _to_json_record(row: Any) -> Any:
     return {name: converted for name, value in row.items() if (converted := to_plain(value)) is not None}
 
 
+MAX_LISTED: Final = 1000  # files of a folder that are compared with a path that does not exist
+
+
 def find_file(
     what: str, source: str | Path, *, bases: Sequence[Path], accepts: Callable[[Path], bool] = Path.exists
 ) -> Path:
@@ -185,4 +190,19 @@ def find_file(
         if accepts(candidate):
             return candidate.resolve()
     looked = "\n".join(f"  {candidate}" for candidate in dict.fromkeys(candidates))
-    raise InputError(f"There is no {what} {str(source)!r}. Looked for:\n{looked}")
+    raise InputError(
+        f"There is no {what} {str(source)!r}.{_similar_file(source, bases)} Looked for:\n{looked}"
+    )
+
+
+def _similar_file(source: str | Path, bases: Sequence[Path]) -> str:
+    """Return " Did you mean evals/q.jsonl?": files in the folder of the path, or of its name in another folder."""
+    path = Path(source)
+    names: dict[str, None] = {}
+    for base in bases:
+        with suppress(OSError, ValueError):
+            for folder in dict.fromkeys((base / path.parent, base, base / "evals", base / "tests")):
+                files = islice(folder.iterdir(), MAX_LISTED) if folder.is_dir() else ()
+                names |= {file.relative_to(base).as_posix(): None for file in files if file.is_file()}
+    same_name = [name for name in names if Path(name).name == path.name]
+    return f" Did you mean {same_name[0]}?" if same_name else did_you_mean(path.as_posix(), names)

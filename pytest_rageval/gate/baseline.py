@@ -45,6 +45,9 @@ REMEDY: Final = (
     "Restore it from git; or delete it, and write it again with --rageval-update-baseline on the commit to "
     "compare with."
 )
+CONFLICT_REMEDY: Final = (
+    f"Take one side, such as with git checkout --theirs; then run {UPDATE_COMMAND}, and commit the file."
+)
 
 
 Scale = tuple[float, float] | None
@@ -157,8 +160,10 @@ class Baseline:
             document = json.loads(text, object_pairs_hook=_ExampleSpooler().decode, parse_int=_parse_integer)
         except (ValueError, RecursionError) as error:
             reason = parse_failure(error)
-            reason = "it contains the marks of a merge conflict" if "<<<<<<<" in text else reason
-            raise InputError(f"The baseline {path} is not JSON: {reason}.\n{REMEDY}") from None
+            in_conflict = "<<<<<<<" in text
+            reason = "it contains the marks of a merge conflict" if in_conflict else reason
+            remedy = CONFLICT_REMEDY if in_conflict else REMEDY
+            raise InputError(f"The baseline {path} is not JSON: {reason}.\n{remedy}") from None
         schema = document.get("schema") if isinstance(document, dict) else None
         if isinstance(schema, int) and schema > SCHEMA:
             raise InputError(

@@ -170,8 +170,11 @@ class Threshold:
         keywords = {keyword: plain_number(value) for keyword, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"
         if keywords.keys().isdisjoint(BOUNDS) and ("by" in keywords or not optional):
+            shown = f" To show the score and bound nothing, call rageval.score({spec!r}) in the test." * (
+                not optional
+            )
             raise InputError(
-                f"{call} has no bound: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
+                f"{call} has no bound: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}.{shown}"
             )
         if problem := next(_problems(keywords), ""):
             raise InputError(f"{call}: {problem}")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from pytest_rageval.core.errors import StoreError
+from pytest_rageval.core.errors import StoreError, parse_failure
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.models.messages import Reply, read_summary
 from pytest_rageval.models.stores.interface import Entry
@@ -90,8 +90,8 @@ def parse_json(line: str | bytes) -> Any:
     """Parse untrusted JSON; ValueError for any fault."""
     try:
         return json.loads(line)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    except RecursionError as error:
+        raise ValueError(parse_failure(error)) from None
 
 
 def entry_from_record(record: Any) -> Entry:

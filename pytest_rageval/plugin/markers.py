@@ -58,6 +58,25 @@ def unknown_marker_error(item: pytest.Item) -> str:
     )
 
 
+def second_evalset_error(item: pytest.Item) -> str:
+    """Return an error if a function or its module has the mark rageval_evalset twice; else empty.
+
+    A mark of the function replaces one of its class or module. Of two on one of them, only one would be used.
+    """
+    for place in (getattr(item, "obj", None), getattr(item, "module", None)):
+        marks = getattr(place, "pytestmark", ())
+        marks = marks if isinstance(marks, list | tuple) else [marks]
+        values = [mark.args for mark in marks if getattr(mark, "name", "") == "rageval_evalset"]
+        if len(values) > 1:
+            listed = " and ".join(", ".join(map(repr, args)) for args in values)
+            return (
+                f"{item.nodeid} has two marks rageval_evalset: {listed:.200}.\n"
+                "A test has one eval set. Join the files, or parametrize the test: "
+                "pytest.param(…, marks=pytest.mark.rageval_evalset(…))."
+            )
+    return ""
+
+
 def timeout_warnings(config: pytest.Config) -> list[str]:
     """Return a warning if pytest-timeout has a limit for all tests that counts the setup; else none."""
     if not config.pluginmanager.hasplugin("timeout") or config.getini("timeout_func_only"):

@@ -23,7 +23,12 @@ from pytest_rageval.core.errors import (
 from pytest_rageval.core.options import ROLES, Settings, destination_kind
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.printable import printable
-from pytest_rageval.plugin.markers import EVALUATED_MARKERS, timeout_mark_error, unknown_marker_error
+from pytest_rageval.plugin.markers import (
+    EVALUATED_MARKERS,
+    second_evalset_error,
+    timeout_mark_error,
+    unknown_marker_error,
+)
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
     cut_traceback,
@@ -335,7 +340,7 @@ class EvaluationPlugin:
 
         A test whose mark was added after the collection, by a parameter or another plugin, gets the fixture here.
         """
-        if problem := unknown_marker_error(item) or timeout_mark_error(item):
+        if problem := unknown_marker_error(item) or second_evalset_error(item) or timeout_mark_error(item):
             raise failure(problem)
         self._explained, self._running_nodeid = False, item.nodeid
         if self._session is not None:

@@ -78,6 +78,7 @@ class SummaryPlugin:
         self._expected: dict[str, Mapping[str, Any]] = {}
         self._places: dict[str, Place] = {}
         self._notes: list[str] = []
+        self._merge_note = ""
         self._problems: list[str] = []
 
     def pytest_report_header(self) -> list[str]:
@@ -203,9 +204,8 @@ class SummaryPlugin:
         from pytest_rageval.extensions.shards.record import shard_entry  # noqa: PLC0415 - few runs are shards
 
         index, count = self._settings.shard_index, self._settings.shard_count
-        self._notes.append(
-            f"shard {index}/{count}: no score is judged here; rageval merge judges the reports of all shards together"
-        )
+        verdicts = "rageval merge judges the reports of all shards together"
+        self._merge_note = f"shard {index}/{count}: no score is judged here; {verdicts}"
         baseline, root = self._settings.baseline, self._config.rootpath
         return shard_entry(
             self._settings,
@@ -235,6 +235,8 @@ class SummaryPlugin:
         if shown and (lines := [*self._lines(), *self._notes]):
             terminalreporter.section("rageval")
             print_lines(terminalreporter, lines)
+        # With -q too: a green shard says nothing of its scores.
+        print_lines(terminalreporter, [self._merge_note] if self._merge_note else [])
         if self._tests:
             from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - few runs have entries
 

@@ -21,6 +21,7 @@ from pytest_rageval.lib.foreign_values import (
     is_identifier,
     is_missing,
 )
+from pytest_rageval.lib.plural import join_first
 from pytest_rageval.lib.printable import text_of
 from pytest_rageval.retrievers.fields import FieldSample, flat_fields, value_at
 from pytest_rageval.retrievers.result_shapes import (
@@ -43,6 +44,7 @@ OFFSET_NAMES: Final = (
 )
 """The names of a passage's offsets, and whether they are offsets in a page if the passage has a page."""
 
+MAX_LISTED_FIELDS: Final = 12  # fields of an item in a message
 MAX_KEYS_TEXT: Final = 500  # characters of a dict's keys in a message
 CONTENT_METHOD: Final = "get_content"  # the method of LlamaIndex's nodes
 PARENT_ID: Final = "ref_doc_id"  # the id of the document that such a node was cut from
@@ -160,7 +162,7 @@ def _with_id_at(document: Document, item: object, id_path: str) -> Document:
     values = (value_at(holder, id_path) for holder in (item, document))
     identifier = _identifier_of(_only(next((value for value in values if value is not None), None)))
     if identifier is None:
-        fields = ", ".join(flat_fields(item)) or "(none)"
+        fields = join_first([*flat_fields(item)], MAX_LISTED_FIELDS) or "(none)"
         raise CallableError(
             f"has no field {id_path}: it has {fields}.\n"
             "The setting rageval_document_id names the field that every document has its id in."

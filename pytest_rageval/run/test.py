@@ -3,7 +3,7 @@
 Extensions take part by the hooks of `pytest_rageval.hookspecs`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -293,6 +293,7 @@ class TestRun:
                 thresholds += self._thresholds(marker.args, marker.kwargs)
             except InputError as error:
                 mistakes.append(str(error))
+        mistakes += _repeated_bounds(thresholds)
         if mistakes:
             # No request is sent: the test ends as an error, whatever its other scores are.
             return mistakes
@@ -600,6 +601,22 @@ class TestRun:
             f"{read.as_posix()} is read, from the root directory, and {other.as_posix()}, beside the test, is not. "
             f'To read that one, write rageval_evalset("{other.as_posix()}")'
         )
+
+
+def _repeated_bounds(thresholds: Iterable[Threshold]) -> Iterator[str]:
+    """Yield an error for each bound that two thresholds of one score give, as only one of them can be meant."""
+    seen: dict[tuple[Any, ...], Any] = {}
+    for threshold in thresholds:
+        key = threshold.name, str(threshold.where), threshold.by, threshold.strict, threshold.cluster
+        for bound in BOUNDS:
+            if (value := getattr(threshold, bound)) is None:
+                continue
+            first = seen.setdefault((bound, *key), threshold)
+            if first is not threshold:
+                yield (
+                    f"Two marks rageval_threshold bound {threshold.name}: {bound}={getattr(first, bound):g} and "
+                    f"{bound}={value:g}. Keep one of them."
+                )
 
 
 def joined(results: Iterable[Iterable[T]]) -> list[T]:

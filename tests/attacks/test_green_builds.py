@@ -406,7 +406,10 @@ WAYS = {
     "--rageval-sample": red("leaves none of the 20 examples", "--rageval-sample=0.1"),
     "--rageval-sample=0.6": red("5 of 11 questions got worse", "--rageval-sample=0.6"),
     "--rageval-shard": visible(
-        "no score is judged here; rageval merge judges", "--rageval-shard=1/2", "--rageval-report=s1.json"
+        "no score is judged here; rageval merge judges",
+        "-q",
+        "--rageval-shard=1/2",
+        "--rageval-report=s1.json",
     ),
     "--rageval-early-stop": red(FAIL, "--rageval-early-stop"),
     "--rageval-max-unscored": red(

@@ -77,7 +77,80 @@ def test_a_missing_eval_set_says_where_it_was_looked_for(project):
     """If the eval set does not exist, the error lists the paths that were tried."""
     project.test(GATE.format(spec="recall@2"))
     (project.path / "evals.jsonl").unlink()
-    errors_with(project.run(), "There is no eval set 'evals.jsonl'. Looked for:", "  */evals.jsonl")
+    errors_with(project.run(), "There is no eval set 'evals.jsonl'.* Looked for:", "  */evals.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("written", "there", "hint"),
+    [
+        ("evals/qs.jsonl", "evals/q.jsonl", " Did you mean evals/q.jsonl?"),
+        ("q.jsonl", "evals/q.jsonl", " Did you mean evals/q.jsonl?"),
+        ("data/q.jsonl", "evals/q.jsonl", " Did you mean evals/q.jsonl?"),
+        ("quite/other.csv", "evals/q.jsonl", ""),
+    ],
+)
+def test_a_mistyped_path_of_an_eval_set_names_a_similar_file(project, written, there, hint):
+    """A file of the same name in another folder, or of a similar name, is suggested."""
+    (project.path / "evals").mkdir()
+    (project.path / there).write_text("{}", encoding="utf-8")
+    project.pytester.makepyfile(
+        f'import pytest\n@pytest.mark.rageval_evalset("{written}")\n{GATE.format(spec="recall@2")}'
+    )
+    errors_with(project.run(), f"There is no eval set '{written}'.{hint} Looked for:")
+
+
+def test_two_eval_sets_on_one_test_are_an_error(project):
+    """Two marks on one function, or one module, are an error, since one would be ignored; an override is none."""
+    mark = '@pytest.mark.rageval_evalset("evals.jsonl")\n'
+    project.test(mark + GATE.format(spec="recall@2"))
+    project.run().assert_outcomes(passed=2)
+    project.evalset(3, "more.jsonl")
+    project.test(mark + mark.replace("evals.", "more.") + GATE.format(spec="recall@2"))
+    errors_with(
+        project.run(), "test_it.py::test_gate has two marks rageval_evalset: 'more.jsonl' and 'evals.jsonl'."
+    )
+    marks = "".join(f'pytest.mark.rageval_evalset("{name}.jsonl"), ' for name in ("evals", "more"))
+    project.pytester.makepyfile(
+        test_it=f"import pytest\npytestmark = [{marks}]\n{GATE.format(spec='recall@2')}"
+    )
+    project.run().stdout.fnmatch_lines(["test_it.py::test_gate has two marks rageval_evalset: *"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_error"),
+    [
+        ("min=0.5", "min=0.6", True),
+        ("max_drop=0.1", "min=0.1, max_drop=0.02", True),
+        ("min=0.5", "max_drop=0.02", False),
+        ("max_drop=0.1", "max_drop=0.02, strict=True", False),
+        ("min=0.5", 'min=0.6, where={"topic": "odd"}', False),
+        ("min=0.5", 'min=0.6, by="topic"', False),
+    ],
+)
+def test_one_bound_of_a_score_twice_is_an_error(project, first, second, is_error):
+    """Two thresholds of a score with the same bound are an error; other bounds and slices are not."""
+    marks = "".join(f'@pytest.mark.rageval_threshold("recall@2", {bounds})\n' for bounds in (first, second))
+    project.test(f"{marks}def test_gate(): pass\ndef test_other(): pass\n")
+    result = project.run()
+    if is_error:
+        errors_with(
+            result, "Two marks rageval_threshold bound recall@2: m*=0.* and m*=0.*. Keep one of them."
+        )
+    else:
+        result.assert_outcomes(passed=2)
+
+
+def test_a_long_list_of_fields_is_cut(project):
+    """A message about a document names its first fields."""
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    fields = '**{f"field_{n}": n for n in range(90)}'
+    project.pytester.makeconftest(
+        conftest.replace('"text": CORPUS[name]}', f'"text": CORPUS[name], {fields}}}')
+    )
+    project.test(GATE.format(spec="recall@2"))
+    result = project.run("--rageval-document-id=nothing")
+    errors_with(result, "*it has id, field_0, field_1, *, field_10, ….")
+    result.stdout.no_fnmatch_line("*field_11*")
 
 
 def test_a_threshold_without_an_eval_set_shows_the_mark(project):
@@ -89,7 +162,10 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
 @pytest.mark.parametrize(
     ("marker", "message"),
     [
-        ('"recall@2"', "*has no bound: give min, max, max_drop, max_total_drop, max_lost or max_ratio, *"),
+        (
+            '"recall@2"',
+            "*has no bound: give min, *. To show the score and bound nothing, call rageval.score('recall@2') *",
+        ),
         (
             '"recall@2", minimum=1',
             "*no keyword 'minimum'. Did you mean min? Allowed: min, max, max_drop, max_total_drop, max_lost, *",

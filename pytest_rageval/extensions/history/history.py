@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, cast
 
 from pytest_rageval.core.document import ScoreEntry
-from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.errors import InputError, did_you_mean, parse_failure
 from pytest_rageval.lib.files import append_line, refuse_special
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.gated_tests import failing_gates
@@ -313,8 +313,8 @@ def _parse_json(line: bytes) -> object:
         raise ValueError(f"it is not JSON: {error.msg} at character {error.pos + 1}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8: {error.reason}") from None
-    except RecursionError:
-        raise ValueError("it nests too deeply") from None
+    except RecursionError as error:
+        raise ValueError(parse_failure(error)) from None
 
 
 def _refuse_constant(constant: str) -> None:

@@ -122,7 +122,7 @@ def test_fields_have_their_types(values: dict[str, Any], problem: str) -> None:
         (b"[-Infinity]", "is not JSON: -Infinity is not a number"),
         (b"[1e999]", "is not JSON: 1e999 is too large a number"),
         (b"[" + b"1" * 5000 + b"]", "is too large a number"),
-        (b"[" * 100_000, "is not JSON: it nests too deeply"),
+        (b"[" * 100_000, "is not JSON: it is nested too deeply"),
         ("{}".encode("utf-16"), "is not UTF-8: "),
         (None, "cannot be read: No such file"),
     ],

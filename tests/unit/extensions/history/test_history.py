@@ -169,7 +169,7 @@ GOOD = json.dumps(line(0))
         ("[]", "it is not an object"),
         ("{}", "no schema number"),
         ("\udcff", "is not UTF-8"),
-        ("[" * 100_000, "nests too deeply"),
+        ("[" * 100_000, "is nested too deeply"),
         ("<<<<<<< HEAD", "merge=union"),
         (GOOD.replace('"schema": 1', '"schema": 2'), "has schema 2, and this version reads up to 1"),
         (GOOD.replace('"schema": 1', '"schema": true'), "no schema number"),
