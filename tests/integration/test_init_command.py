@@ -41,6 +41,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def collecting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fast tests do not start the run of pytest that collects the new test."""
+    if request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr("pytest_rageval.cli.init._check_collected", lambda _test: True)
+
+
 @pytest.fixture
 def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs `pytest` in the project folder, which is not on `sys.path` by default."""
@@ -270,6 +277,9 @@ BUILD = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.bu
         ({"pyproject.toml": "[tool.ruff]\n"}, None, "pytest-rageval # add what your retriever imports"),
         ({}, None, "pytest-rageval # add what your retriever imports"),
         ({}, "langchain", "pytest-rageval langchain-core"),
+        ({"uv.lock": "", "pyproject.toml": METADATA}, None, "-r /tmp/locked.txt pytest-rageval"),
+        ({"uv.lock": "", "pyproject.toml": METADATA + BUILD}, None, "-r /tmp/locked.txt . pytest-rageval"),
+        ({"poetry.lock": "", "pyproject.toml": METADATA + BUILD}, None, "pytest-rageval"),
     ],
 )
 def test_the_workflow_installs_the_project(contents, framework, installed, project):
@@ -279,7 +289,9 @@ def test_the_workflow_installs_the_project(contents, framework, installed, proje
     chosen = ["--framework", framework] if framework else ["--retriever", "app:search"]
     assert main(["init", *chosen]) == 0
     workflow = (project / ".github/workflows/rageval.yml").read_text(encoding="utf-8")
-    assert f"- run: pip install {installed}\n" in workflow
+    assert f"pip install {installed}\n" in workflow
+    for lock, command in (("uv", "uv export --project . --frozen "), ("poetry", "poetry install -C . && ")):
+        assert (command in workflow) == (f"{lock}.lock" in contents)
     assert yaml.safe_load(workflow)["jobs"]["rageval"]["steps"][2]["run"].startswith("pip install ")
 
 
@@ -302,7 +314,9 @@ def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypa
     assert job["steps"][2] == {"run": "pip install ./services/search pytest-rageval"}
     inputs = {"name": "rageval-services-search", "working-directory": "services/search"}
     assert job["steps"][3]["with"] == inputs
-    assert files(service).keys() == (WRITTEN - {".github/workflows/rageval.yml"}) | {"pyproject.toml"}
+    moved = {"conftest.py", "test_retriever.py", "evals/questions.jsonl"}
+    others = {".gitattributes", "pytest.ini", "pyproject.toml"}
+    assert files(service).keys() == {f"tests/{name}" for name in moved} | others
     # A second service gets a job to add, and no second workflow.
     billing = project / "services" / "billing"
     billing.mkdir()
@@ -446,3 +460,90 @@ def test_the_retriever_is_found_where_pytest_finds_it(file, text, project):
     (project / "src").mkdir()
     (project / "src" / "app.py").write_text(SEARCH, encoding="utf-8")
     assert main(["init", "--retriever", "app:search"]) == 0
+
+
+PYPROJECT = "[project]\nname = 'flat-app'\nversion = '1'\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"pyproject.toml": "[tool.pytest.ini_options]\ntestpaths = ['checks']\n"}, "checks"),
+        (
+            {
+                "pytest.ini": "[pytest]\ntestpaths = no_such_* tests\n",
+                "tests/test_own.py": "def test_own(): pass\n",
+            },
+            "tests",
+        ),
+        ({"tests/test_own.py": "def test_own(): pass\n"}, "tests"),
+        ({"pyproject.toml": PYPROJECT}, "tests"),
+        ({}, "."),
+    ],
+)
+def test_the_test_is_where_pytest_collects(settings, place, project, run, capsys):
+    """The test is written into the first of `testpaths`, or `tests`; pytest collects it, and a plain run runs it."""
+    for name, text in settings.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
+    assert main(["init"]) == 0
+    out = capsys.readouterr().out
+    test = (Path(place) / "test_retriever.py").as_posix()
+    assert f"collected {test}" in out
+    assert "evals/questions.jsonl" in files(project / place)
+    done = run("-v")
+    assert done.returncode == 0, done.stdout
+    assert f"{test}::test_the_passage_is_found" in done.stdout.replace("\\\\", "/")
+
+
+@pytest.mark.slow
+def test_a_test_that_is_not_collected_is_pointed_out(project, capsys):
+    """If pytest's settings leave the test out, the command says so, and does not say that pytest passes."""
+    (project / "pytest.ini").write_text("[pytest]\npython_files = check_*.py\n", encoding="utf-8")
+    assert main(["init"]) == 0
+    out, err = capsys.readouterr()
+    assert "warning: pytest does not collect test_retriever.py: no tests collected" in err
+    assert "1. Run `pytest`: it passes" not in out
+
+
+def test_in_a_folder_of_a_project_nothing_is_written(project, monkeypatch, capsys):
+    """A pytest.ini in a folder of tests would replace the project's settings for it: it is refused."""
+    (project / "pyproject.toml").write_text("[tool.pytest.ini_options]\n", encoding="utf-8")
+    (project / "tests").mkdir()
+    monkeypatch.chdir(project / "tests")
+    assert main(["init"]) == 2
+    assert f"Run rageval init in {project}." in capsys.readouterr().err
+    assert not files(project / "tests")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "advised"),
+    [
+        (
+            "pyproject.toml",
+            "[tool.pytest.ini_options]\n",
+            ['pythonpath = ["."]', 'required_plugins = ["pytest-rageval"]'],
+        ),
+        ("pytest.ini", "[pytest]\npythonpath = .\n", ["required_plugins = pytest-rageval"]),
+        ("tox.ini", "[pytest]\nrequired_plugins = pytest-cov pytest-rageval\n", ["pythonpath = ."]),
+    ],
+)
+def test_the_missing_settings_are_advised(name, text, advised, project, capsys):
+    """For a file of settings that exists, each line that it lacks is printed, and no other."""
+    (project / name).write_text(text, encoding="utf-8")
+    assert main(["init"]) == 0
+    shown = capsys.readouterr().out.partition("(pytest's settings):\n")[2].splitlines()
+    assert [line.strip() for line in shown[: len(advised)]] == advised
+    assert not shown[len(advised)].startswith("    ")
+
+
+@pytest.mark.usefixtures("project")
+def test_a_framework_that_is_not_installed_is_named(monkeypatch, capsys):
+    """Without the framework's package, pytest would fail: the command to install it is printed."""
+    monkeypatch.setattr("pytest_rageval.cli.init.find_spec", lambda _name: None)
+    assert main(["init", "--framework", "langchain"]) == 0
+    out, err = capsys.readouterr()
+    assert "langchain-core is not installed for " in err
+    assert err.endswith(": pip install langchain-core\n")
+    assert "1. Run `pytest`: it passes" not in out

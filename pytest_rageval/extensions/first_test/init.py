@@ -7,12 +7,14 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import chdir, suppress
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final, NamedTuple
@@ -23,7 +25,14 @@ from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.run.console import echo, echo_err
 
 QUESTIONS: Final = Path("evals", "questions.jsonl")
-REPLIES: Final = "evals/replies.jsonl"
+REPLIES: Final = Path("evals", "replies.jsonl")
+TESTS: Final = Path("tests")
+TEST_NAME: Final = "test_retriever.py"
+
+PROJECT_FILES: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+"""Files that make a folder a project of its own."""
+
+COLLECT_TIMEOUT_S: Final = 120
 
 PASSAGES: Final = {
     "returns": "You can return a tablet within 40 days, complete and in its box.",
@@ -72,11 +81,13 @@ class FrameworkExample(NamedTuple):
         imports: the code before the fixture.
         body: the code in the fixture.
         requires: the package to install; empty if none is needed.
+        module: the top-level module of that package.
     """
 
     imports: str
     body: str
     requires: str = ""
+    module: str = ""
 
 
 FRAMEWORKS: Final[Mapping[str | None, FrameworkExample]] = {
@@ -96,6 +107,7 @@ class KeywordRetriever(BaseRetriever):
 """,
         "return KeywordRetriever()",
         "langchain-core",
+        "langchain_core",
     ),
     "llamaindex": FrameworkExample(
         f"""from llama_index.core.retrievers import BaseRetriever
@@ -113,6 +125,7 @@ class KeywordRetriever(BaseRetriever):
 """,
         "return KeywordRetriever()",
         "llama-index-core",
+        "llama_index",
     ),
     "haystack": FrameworkExample(
         f"""from haystack import Document
@@ -123,6 +136,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
     store.write_documents([Document(id=passage["id"], content=passage["text"]) for passage in PASSAGES])
     return InMemoryBM25Retriever(store)""",
         "haystack-ai",
+        "haystack",
     ),
 }
 
@@ -146,14 +160,14 @@ required_plugins = pytest-rageval
 # Scores of answers need a model, and the key of its server in the environment:
 # rageval_model = gpt-5-mini
 # Replies that `pytest --rageval-record` recorded. CI then needs no key:
-# rageval_cassette = evals/replies.jsonl
+# rageval_cassette = {replies}
 """
-INI_ADDITION: Final = "pythonpath = ."
-TOML_ADDITION: Final = 'pythonpath = ["."]'
+INI_ADDITION: Final = ("pythonpath = .", "required_plugins = pytest-rageval")
+TOML_ADDITION: Final = ('pythonpath = ["."]', 'required_plugins = ["pytest-rageval"]')
 
-GITATTRIBUTES: Final = f"""\
+GITATTRIBUTES: Final = """\
 # Two branches that record different replies merge without a conflict.
-{REPLIES} text eol=lf merge=union
+{replies} text eol=lf merge=union
 rageval_baseline.json text eol=lf
 """
 
@@ -187,7 +201,7 @@ WORKFLOW_JOB: Final = """\
       - uses: actions/setup-python@v7
         with:
           python-version: "3.13"
-      - run: pip install @INSTALL@@MORE@
+      - run: @BEFORE@pip install @INSTALL@@MORE@
       - uses: pytest-rageval/pytest-rageval/.github/actions/rageval@v@VERSION@@WITH@
         env:
           OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }} # not needed for scores of rankings
@@ -213,33 +227,126 @@ class ProjectFile(NamedTuple):
 
 
 def init_command(options: argparse.Namespace) -> int:
-    """Write the files that are missing; for files that exist, print what to add to them."""
+    """Write the files that are missing; for files that exist, print what to add to them. Say what is collected.
+
+    Raises:
+        InputError: an argument cannot be used, or this is a folder inside of the project.
+    """
+    _check_folder()
     files = _files(options)
     # The folders that pytest adds to sys.path when it runs in this folder.
     folders = [str(Path.cwd()), *_pythonpath()]
     warning = "" if options.retriever is None else _check_retriever(options.retriever, folders)
     for path, file in files.items():
         _write(path, file)
+    framework = FRAMEWORKS[options.framework] if options.retriever is None else None
+    if framework is not None and framework.module and find_spec(framework.module) is None:
+        warning = (
+            f"{framework.requires} is not installed for {sys.executable}: pip install {framework.requires}"
+        )
     if warning:
         echo_err(f"warning: {warning}")
+    if test_is_there := not warning:
+        test_is_there = _check_collected(_place() / TEST_NAME)
     echo("\nNext:")
-    for number, step in enumerate(_next_steps(options), 1):
+    for number, step in enumerate(_next_steps(options, passes=test_is_there), 1):
         echo(f"  {number}. {step}")
     return 0
 
 
-def _next_steps(options: argparse.Namespace) -> list[str]:
-    """Return the next steps for the user, one text each."""
-    run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
-    baseline = "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it."
-    questions = (
-        f"Write your own questions into {QUESTIONS.as_posix()}, each with the passages that answer it (gold)."
+def _check_folder() -> None:
+    """Raise InputError in a folder of a project, whose settings a new pytest.ini would replace."""
+    here = Path.cwd()
+    if any(Path(name).exists() for name in PROJECT_FILES) or _settings_file().exists():
+        return
+    for folder in here.parents:
+        with chdir(folder):
+            settings = _settings_file()
+        if (folder / settings).exists():
+            inside = here.relative_to(folder).as_posix()
+            raise InputError(
+                f"pytest's settings for this folder are in {folder / settings}, and a pytest.ini in {inside} would "
+                f"replace them.\nRun rageval init in {folder}."
+            )
+        if (folder / ".git").exists():
+            return
+
+
+def _place() -> Path:
+    """Return the folder for the test: one that pytest collects, and that no build takes for a package.
+
+    This is the first of `testpaths`. Without them it is `tests` if that exists or the project is installed, since some
+    build systems refuse two top-level packages; else the current folder.
+    """
+    for pattern in _setting("testpaths"):
+        found = (
+            sorted(path for path in Path().glob(pattern) if path.is_dir()) if _is_relative(pattern) else []
+        )
+        if found or not set("*?[") & set(pattern):
+            return found[0] if found else Path(pattern)
+    if Path(TEST_NAME).exists():
+        return Path()
+    return TESTS if TESTS.is_dir() or _is_installed() else Path()
+
+
+def _is_relative(pattern: str) -> bool:
+    return bool(pattern.strip("./")) and not Path(pattern).is_absolute()
+
+
+def _check_collected(test: Path) -> bool:
+    """Say what pytest collects here; return whether that includes the test."""
+    head = f"pytest does not collect {test.as_posix()}"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "-q"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COLLECT_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        echo_err(f"warning: whether pytest collects {test.as_posix()} is not known: {summary_line(error)}")
+        return False
+    lines = done.stdout.splitlines()
+    found = [
+        line
+        for line in lines
+        if line.replace("\\", "/").startswith((f"{test.as_posix()}:", f"{test.as_posix()} "))
+    ]
+    if found and done.returncode == 0:
+        echo(f"collected {found[0]}")
+        return True
+    seen = next((line.strip("= ") for line in reversed(lines) if line.strip()), done.stderr[-200:].strip())
+    echo_err(
+        f"warning: {head}: {seen}.\nRun `pytest --collect-only` to see why: testpaths, addopts, python_files or an "
+        "import error. A test that is not collected passes every build."
     )
+    return False
+
+
+def _next_steps(options: argparse.Namespace, *, passes: bool = True) -> list[str]:
+    """Return the next steps for the user, one text each; `passes` False if the test was not collected."""
+    place = _place()
+    run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
+    if not passes:
+        run = "See the warning above: until then the test does not run. Then run `pytest`: it passes."
+    baseline = "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it."
+    file = (place / QUESTIONS).as_posix()
+    questions = f"Write your own questions into {file}, each with the passages that answer it (gold)."
     if options.retriever is None:
-        return [run, "Return your own retriever from the fixture in conftest.py.", questions, baseline]
+        return [
+            run,
+            f"Return your own retriever from the fixture in {(place / 'conftest.py').as_posix()}.",
+            questions,
+            baseline,
+        ]
     if options.evalset is None:
         return [f"{questions} Until then `pytest` fails: the eval set is a placeholder.", run, baseline]
-    return [run, baseline, "Add min=… to the threshold in test_retriever.py when you know the mean."]
+    return [
+        run,
+        baseline,
+        f"Add min=… to the threshold in {(place / TEST_NAME).as_posix()} when you know the mean.",
+    ]
 
 
 def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
@@ -249,7 +356,8 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
             f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
             "Name yours, such as: --retriever support_bot.search:search"
         )
-    evalset = QUESTIONS if options.evalset is None else options.evalset
+    place = _place()
+    evalset = place / QUESTIONS if options.evalset is None else options.evalset
     if options.framework is not None and options.retriever is not None:
         raise InputError(
             f"--framework {options.framework} writes an example retriever, and --retriever names yours.\n"
@@ -259,10 +367,10 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
     bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
     test = TEST_FILE.format(evalset=_path_literal(evalset), spec=_score_spec(options), bounds=bounds)
     files = {
-        Path("conftest.py"): ProjectFile(
+        place / "conftest.py": ProjectFile(
             "the fixture that returns your retriever", conftest, conftest, mark="def rageval_retriever("
         ),
-        Path("test_retriever.py"): ProjectFile("the test", test, test),
+        place / TEST_NAME: ProjectFile("the test", test, test),
     }
     if options.evalset is None:
         is_example = options.retriever is None
@@ -273,14 +381,15 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
             if is_example
             else "a placeholder for your questions"
         )
-        files[QUESTIONS] = ProjectFile(purpose, lines, "")
-    ini = _settings_file()
+        files[place / QUESTIONS] = ProjectFile(purpose, lines, "")
+    ini, replies = _settings_file(), (place / REPLIES).as_posix()
     files[ini] = ProjectFile(
-        "pytest's settings", INI_FILE, TOML_ADDITION if ini.suffix == ".toml" else INI_ADDITION
+        "pytest's settings",
+        INI_FILE.format(replies=replies),
+        "\n".join(_missing_lines(ini, TOML_ADDITION if ini.suffix == ".toml" else INI_ADDITION)),
     )
-    files[Path(".gitattributes")] = ProjectFile(
-        "how git merges recorded replies", GITATTRIBUTES, GITATTRIBUTES
-    )
+    attributes = GITATTRIBUTES.format(replies=replies)
+    files[Path(".gitattributes")] = ProjectFile("how git merges recorded replies", attributes, attributes)
     files[_repository_root() / ".github" / "workflows" / "rageval.yml"] = _workflow(options)
     return files
 
@@ -344,8 +453,25 @@ def _settings_file() -> Path:
     return Path("pytest.ini")
 
 
+def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
+    """Return the lines that a file of settings does not have yet; all if it is missing."""
+    text = ""
+    with suppress(OSError, UnicodeDecodeError):
+        text = settings.read_text(encoding="utf-8")
+    return [
+        line
+        for line in lines
+        if line not in text and not ("pytest-rageval" in line and "pytest-rageval" in text)
+    ]
+
+
 def _pythonpath() -> list[str]:
     """Return the folders that pytest's setting `pythonpath` adds to sys.path."""
+    return [str(Path(folder).resolve()) for folder in _setting("pythonpath")]
+
+
+def _setting(name: str) -> list[str]:
+    """Return the items of a list in pytest's settings; empty if it is not set."""
     path, value = _settings_file(), None
     with suppress(OSError, ValueError, configparser.Error):
         if path.suffix == ".toml":
@@ -353,14 +479,13 @@ def _pythonpath() -> list[str]:
             parents = [content, content.get("tool", {})]
             pytest_tables = [parent["pytest"] for parent in parents if "pytest" in parent]
             tables = [inner for table in pytest_tables for inner in (table.get("ini_options", {}), table)]
-            value = next((table["pythonpath"] for table in tables if "pythonpath" in table), None)
+            value = next((table[name] for table in tables if name in table), None)
         else:
             parser = configparser.RawConfigParser()
             parser.read(path, encoding="utf-8")
             section = "tool:pytest" if path.name == "setup.cfg" else "pytest"
-            value = parser.get(section, "pythonpath", fallback=None)
-    folders = value.split() if isinstance(value, str) else value or ()
-    return [str(Path(folder).resolve()) for folder in folders]
+            value = parser.get(section, name, fallback=None)
+    return value.split() if isinstance(value, str) else [*map(str, value or ())]
 
 
 def _repository_root() -> Path:
@@ -379,13 +504,20 @@ def _workflow(options: argparse.Namespace) -> ProjectFile:
         name = f"\n    name: {json.dumps(f'rageval {folder}')}"
         inside = f"\n        with:\n          name: {job}\n          working-directory: {json.dumps(folder)}"
     install, comment = _install_arguments(folder), ""
-    if not install:
+    if not install and not _lock_command(folder):
         comment = " # add what your retriever imports"
     install.append("pytest-rageval")
     if options.retriever is None:
         install += [requires] if (requires := FRAMEWORKS[options.framework].requires) else []
         comment = ""
-    values = {"JOB": job, "NAME": name, "INSTALL": " ".join(install), "MORE": comment, "WITH": inside}
+    values = {
+        "BEFORE": _lock_command(folder),
+        "JOB": job,
+        "NAME": name,
+        "INSTALL": " ".join(install),
+        "MORE": comment,
+        "WITH": inside,
+    }
     text = WORKFLOW_JOB.replace("@VERSION@", version("pytest-rageval"))
     for placeholder, value in values.items():
         text = text.replace(f"@{placeholder}@", value)
@@ -395,20 +527,48 @@ def _workflow(options: argparse.Namespace) -> ProjectFile:
 
 def _install_arguments(folder: str) -> list[str]:
     """Return the arguments with which pip installs the project in a folder of the repository; empty if unknown."""
+    if Path("poetry.lock").exists():
+        # Poetry has installed the project and its dependencies.
+        return []
     prefix = "" if folder == "." else f"{folder}/"
+    if Path("uv.lock").exists():
+        return [
+            "-r",
+            LOCKED,
+            *(["." if folder == "." else shlex.quote(f"./{folder}")] if _is_installed() else []),
+        ]
     has_requirements = Path("requirements.txt").exists()
     arguments = ["-r", shlex.quote(f"{prefix}requirements.txt")] if has_requirements else []
+    if _is_installed():
+        arguments.append("." if folder == "." else shlex.quote(f"./{folder}"))
+    return arguments
+
+
+LOCKED: Final = "/tmp/locked.txt"  # noqa: S108 - on a machine of GitHub
+
+
+def _lock_command(folder: str) -> str:
+    """Return the command that installs what the project's lock file has, before pip; empty without such a file."""
+    where = shlex.quote(folder)
+    if Path("poetry.lock").exists():
+        return (
+            f"pip install poetry && poetry config virtualenvs.create false && poetry install -C {where} && "
+        )
+    if Path("uv.lock").exists():
+        return f"pip install uv && uv export --project {where} --frozen --no-hashes --no-emit-project -o {LOCKED} && "
+    return ""
+
+
+def _is_installed() -> bool:
+    """Whether pip can install the project in this folder, as far as its files show."""
     tables: Mapping[str, object] = {}
     with suppress(OSError, ValueError):
         tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig"))
-    # If there is a requirements file, a table `project` alone often belongs to an application that cannot be built.
-    if (
-        Path("setup.py").exists()
-        or "build-system" in tables
-        or ("project" in tables and not has_requirements)
-    ):
-        arguments.append("." if folder == "." else shlex.quote(f"./{folder}"))
-    return arguments
+    # If there are requirements or a lock, a table `project` alone often belongs to an application that cannot be built.
+    is_application = Path("requirements.txt").exists() or Path("uv.lock").exists()
+    return (
+        Path("setup.py").exists() or "build-system" in tables or ("project" in tables and not is_application)
+    )
 
 
 def _write(path: Path, file: ProjectFile) -> None:
