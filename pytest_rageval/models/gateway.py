@@ -262,9 +262,7 @@ class Gateway:
             self.record(request, outcome, recorded)
 
     def address(self, model: str, base_url: str) -> str:
-        """Return the base URL that a model's replies come from: in a replay, the one that they were recorded at."""
-        if self.settings.mode != "replay":
-            return base_url
+        """Return the base URL that a model's replies come from: that of the cassette, if it has one address for it."""
         return self.cache.recorded_address(model, base_url, self.settings.base_urls)
 
     def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:

@@ -45,7 +45,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def collecting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fast tests do not start the run of pytest that collects the new test."""
     if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr("pytest_rageval.cli.init._check_collected", lambda _test: True)
+        monkeypatch.setattr("pytest_rageval.extensions.first_test.init._check_collected", lambda _test: True)
 
 
 @pytest.fixture
@@ -541,7 +541,7 @@ def test_the_missing_settings_are_advised(name, text, advised, project, capsys):
 @pytest.mark.usefixtures("project")
 def test_a_framework_that_is_not_installed_is_named(monkeypatch, capsys):
     """Without the framework's package, pytest would fail: the command to install it is printed."""
-    monkeypatch.setattr("pytest_rageval.cli.init.find_spec", lambda _name: None)
+    monkeypatch.setattr("pytest_rageval.extensions.first_test.init.find_spec", lambda _name: None)
     assert main(["init", "--framework", "langchain"]) == 0
     out, err = capsys.readouterr()
     assert "langchain-core is not installed for " in err

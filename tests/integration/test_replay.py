@@ -156,10 +156,7 @@ def test_a_cassette_recorded_at_an_address_replays_without_it(project, llm, monk
 
 
 def test_a_baseline_is_compared_in_a_replay_at_another_address(project, llm, monkeypatch):
-    """The fingerprint of a replay has the address that the replies were recorded at, with the judge's own address too.
-
-    A live run at another address is another model, as before.
-    """
+    """The fingerprint has the address that the replies were recorded at; without the recorded file, that of the run."""
     project.evalset(12)
     project.test('@pytest.mark.rageval_threshold("llm_reteval@1", max_drop=0.02)\ndef test_gate(): pass\n')
     project.use(llm)
@@ -180,6 +177,9 @@ def test_a_baseline_is_compared_in_a_replay_at_another_address(project, llm, mon
         assert (project.path / "rageval_baseline.json").read_bytes() == baseline
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other.test/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    result = project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    recorded = ("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    project.run(*recorded).assert_outcomes(passed=1)
+    monkeypatch.setenv("OPENAI_BASE_URL", llm.url.replace("127.0.0.1", "localhost"))
+    result = project.run(*recorded, "--rageval-refresh")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*was made with other settings*"])
