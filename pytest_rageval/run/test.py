@@ -39,7 +39,7 @@ from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.report_entry import Evidence, ReportEntryBuilder
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.definition import ScoreDef
+from pytest_rageval.scores.definition import GOLD, ScoreDef
 from pytest_rageval.scores.pipeline import Query
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
@@ -496,13 +496,13 @@ class TestRun:
     def _why_no_baseline(self, threshold_input: ThresholdInput) -> str:
         """Return why a score that is not compared yet cannot be compared with later; empty if it can.
 
-        This is a score that is the lowest on each question: a baseline of it would let every change pass.
+        This is a score of rankings without any gold passage: a baseline of it would let every change pass.
         """
         score, threshold, baseline, _ = threshold_input
         definition = self.definition(threshold)
         if baseline.before is not None or baseline.missing or not threshold.uses_baseline:
             return ""
-        if definition.scale is None or definition.is_cost:
+        if definition.scale is None or GOLD not in definition.needs:
             return ""
         values = [outcome.value for outcome in score.outcomes if outcome.value is not None]
         low = definition.scale[0]

@@ -209,10 +209,11 @@ def test_the_number_of_tests_that_share_a_level_can_be_set(
     assert test.results()["scores"][0]["baseline"]["alpha"] == alpha
 
 
-def test_a_score_that_the_baseline_lacks_is_an_error(
-    settings: Settings, session: Session, tmp_path: Path
+def test_a_score_that_the_baseline_lacks_is_an_error_where_one_is_required(
+    settings: Settings, tmp_path: Path
 ) -> None:
     _update(settings, tmp_path, threshold(max_drop=0.02))
+    session = Session(replace(settings, require_baseline=True))
     test = evaluated(session, tmp_path, threshold("mrr@1", max_drop=0.02))
     (problem,) = test.evaluate_markers()
     assert f"has no mrr@1 of {NODEID}; it has recall@1." in problem
