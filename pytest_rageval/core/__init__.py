@@ -1,7 +1,8 @@
 """The words of the package: what all other parts are written in.
 
 - `data`: documents, gold passages, examples, rankings. `conversation`: the messages of a conversation.
-- `outcome`: `Outcome` (one example), `Score` (their mean), names of scores.
+- `spec`: names of scores. `outcome`: `Outcome` (one example) and `Score` (their mean).
+- `extensions`: the extensions that are installed.
 - `document`: the types of the entries of a report.
 - `options`: resolves the options of a run. `parsers`: parse the text of each option. `settings`: `Settings`, the
   resolved options. `model_settings`: settings of generator and judge, also from `pyproject.toml`. `presets`: the

@@ -4,8 +4,8 @@
   baseline, definitions of scores, significance level.
 - `registry`: the scores by name, and what plugins register.
 - `inputs`: reads eval sets, and shares pipelines among tests. `default_components`: the default generator and judge.
-- `test`: evaluates the thresholds of one test. `report_entry`: builds its entry for the report.
-- `record`: what the report of a shard contains of each test, with examples and outcomes as JSON, and back.
+- `test`: evaluates the thresholds of one test. `report_entry`: builds its entry for the report. `stubs`: what a test
+  receives in place of results, in a plan.
 - `gate_check`: whether each test of the baseline was compared with it. `baseline_change`: another commit's baseline.
 - `file_updates`: updates the baseline and the cassette.
 - `console`: prints for the commands. `command_session`: settings and session of commands that use models.

@@ -58,7 +58,7 @@ def test_every_package_is_on_the_map_of_the_source():
     "package", sorted({path.parent for path in PACKAGE.glob("*/**/*.py")}), ids=lambda each: each.name
 )
 def test_the_docstring_of_a_package_names_its_modules(package):
-    """A package's docstring names each module.
+    """A package's docstring names each module, if there are several.
 
     Formats and adapters are listed in the tables of their packages instead.
     """
@@ -68,7 +68,7 @@ def test_the_docstring_of_a_package_names_its_modules(package):
     named = set(re.findall(r"[`.](\w+)", ast.get_docstring(ast.parse(init.read_text(encoding="utf-8")))))
     modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
     modules |= {path.parent.name for path in package.glob("*/__init__.py")}
-    assert modules <= named
+    assert modules <= named or len(modules) == 1
 
 
 def test_every_option_is_on_the_page_of_options_once():

@@ -312,5 +312,5 @@ def test_secrets_are_revealed_in_one_place() -> None:
     assert {name: count for name, count in calls.items() if count} == {
         "models/connection.py": 3,
         "extensions/stores/redis.py": 1,
-        "extensions/otlp.py": 2,
+        "extensions/otlp/otlp.py": 2,
     }

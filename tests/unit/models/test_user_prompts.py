@@ -2,6 +2,8 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,8 @@ from pytest_rageval.models.generator import LLMGenerator
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, build_prompts, read_templates
 from pytest_rageval.models.prompts import CRITERIA, PLACEHOLDER, TEMPLATES, UNFENCED_PLACEHOLDERS
 from pytest_rageval.models.server import RemoteServer
+
+GATEWAY: Any = SimpleNamespace(address=lambda _model, base_url: base_url)  # no reply is recorded elsewhere
 
 SERVER = RemoteServer("http://here/v1")
 
@@ -72,7 +76,7 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
     worded = build_prompts({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
     for method in ("generate", "cite", "explain"):
         default_identity, worded_identity = (
-            LLMGenerator(None, SERVER, "m", prompts=prompts).identity(method)
+            LLMGenerator(GATEWAY, SERVER, "m", prompts=prompts).identity(method)
             for prompts in (DEFAULT_PROMPTS, worded)
         )
         assert {name for name in default_identity if default_identity[name] != worded_identity[name]} == {
@@ -88,7 +92,7 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         *(f"rate {criterion}" for criterion in CRITERIA),
     ):
         default_identity, worded_identity = (
-            LLMJudge(None, SERVER, "m", prompts=prompts).identity(method)
+            LLMJudge(GATEWAY, SERVER, "m", prompts=prompts).identity(method)
             for prompts in (DEFAULT_PROMPTS, worded)
         )
         assert {name for name in default_identity if default_identity[name] != worded_identity[name]} == {

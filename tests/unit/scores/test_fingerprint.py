@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import SCORES, Registry, resolve
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.pipeline import Pipeline
+
+GATEWAY: Any = SimpleNamespace(address=lambda _model, base_url: base_url)  # no reply is recorded elsewhere
 
 BASE = Settings(model="m1", base_url="http://here/v1", api_key="sk-secret")
 
@@ -234,7 +237,7 @@ def test_a_seed_is_part_of_a_random_order_alone() -> None:
 
 def test_another_temperature_is_another_generator() -> None:
     """A generator's identity includes its temperature, which no option but a user's fixture can set."""
-    cold = LLMGenerator(None, RemoteServer("http://here/v1"), "m1", temperature=0.0)
+    cold = LLMGenerator(GATEWAY, RemoteServer("http://here/v1"), "m1", temperature=0.0)
     assert cold.identity("generate") != replace(cold, temperature=0.5).identity("generate")
 
 
