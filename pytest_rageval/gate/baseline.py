@@ -70,13 +70,14 @@ class BaselineEntry(TypedDict):
 
     `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
     `max_drop` without `strict`. `served` has, by model, the names that servers reported for it, if they differ from
-    the model's name.
+    the model's name. `own_k` is the number of documents that the retriever was configured to return, if it has one.
     """
 
     questions: dict[str, str]
     scores: dict[str, ScoreEntry]
     shares_alpha: NotRequired[bool]
     served: NotRequired[dict[str, list[str]]]
+    own_k: NotRequired[int]
 
 
 class AnchorEntry(BaselineEntry):

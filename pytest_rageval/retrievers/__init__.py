@@ -106,6 +106,11 @@ class Retriever:
         return self._search.description
 
     @property
+    def own_k(self) -> int | None:
+        """The number of documents that it is configured to return; None if there is none."""
+        return self._search.own_k
+
+    @property
     def context_names(self) -> frozenset[str]:
         """The parts of the context that it accepts: "history", "filters", "metadata" or "example"."""
         return frozenset(self._search.context)

@@ -72,6 +72,10 @@ class BaseSession(ABC):
     def received(self, components: Components) -> AbstractSet[str]:
         """Return the parts of an example's context that the retriever receives, such as "history"."""
 
+    @abstractmethod
+    def own_k(self, components: Components) -> int | None:
+        """Return the number of documents that the retriever is configured to return; None if there is none."""
+
     @property
     def counts_only(self) -> bool:
         """True if the run counts requests and has no results, as in a plan."""

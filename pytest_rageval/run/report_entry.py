@@ -234,6 +234,15 @@ class ReportEntryBuilder:
             pipeline = self._session.pipelines.get(self._components)
             if text := uniform_judge_warning(pipeline, self._scores, changed_questions):
                 yield text
+        if comparisons:
+            own_k_before = self._session.baseline.tests[self._test.nodeid].get("own_k")
+            own_k = self._session.own_k(self._components)
+            if own_k_before not in {None, own_k}:
+                yield (
+                    f"the retriever was configured to return {own_k_before} documents in the baseline, and "
+                    f"{'no fixed number' if own_k is None else own_k} now. Scores do not show it, because they ask for "
+                    "as many as their cut-off (@k). If it is meant, write a new baseline"
+                )
         if served and comparisons:
             before = self._session.baseline.tests[self._test.nodeid].get("served", {})
             changed = [

@@ -163,6 +163,11 @@ class Session(BaseSession):
         accepted = self.pipelines.get(components).retriever.context_names
         return frozenset(RETRIEVER_CONTEXT) if "example" in accepted else accepted
 
+    def own_k(self, components: Components) -> int | None:
+        """Return the number of documents that the retriever is configured to return; None if there is none."""
+        own_k: int | None = getattr(self.pipelines.get(components).retriever, "own_k", None)
+        return own_k
+
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
         """Return all that a score depends on besides the retriever, by name; raise InputError for an unknown score."""
         resolved, score = resolve(request, self.registry.scores)

@@ -281,6 +281,8 @@ class TestRun:
         )
         if self.marked.nodeid not in self.sharing_alpha:
             entry["shares_alpha"] = False
+        if (own_k := self.session.own_k(self.components)) is not None:
+            entry["own_k"] = own_k
         if renamed := {model: names for model, names in served.items() if names != [model]}:
             entry["served"] = renamed
         return entry

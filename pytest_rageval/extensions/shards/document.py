@@ -139,6 +139,7 @@ class ShardTest(TypedDict):
     calibrations: list[CalibrationPart]
     calls: list[CallEntry]
     served: dict[str, list[str]]
+    own_k: NotRequired[int | None]
     received: NotRequired[list[str]]
     verdicts: NotRequired[list[list[Any]]]
     rankings: NotRequired[list[list[Any]]]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MAX_LOST_SHOWN: Final = 10
 """Number of lost questions that a failure shows, as in a run without -v."""
 
-COMMON: Final = ("file", "evalset", "markers", "shares_alpha", "received", "calls")
+COMMON: Final = ("file", "evalset", "markers", "shares_alpha", "own_k", "received", "calls")
 """The properties of a test that must be equal in all shards."""
 
 NAMED: Final = 3  # number of tests and shards that an error names

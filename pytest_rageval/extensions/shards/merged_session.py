@@ -185,6 +185,11 @@ class MergedSession(BaseSession):
         """Return the ranking of an example that a shard reports; None if no shard reports it."""
         return self._test.rankings.get(example.id)
 
+    def own_k(self, _components: Components) -> int | None:
+        """Return the same as `Session.own_k`."""
+        own_k: int | None = self._test.common.get("own_k")
+        return own_k
+
     def received(self, _components: Components) -> AbstractSet[str]:
         """Return the same as `Session.received`."""
         return frozenset(self._test.common.get("received", ()))

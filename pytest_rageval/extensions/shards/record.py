@@ -430,6 +430,7 @@ class ShardRecord:
         }
         # The error of an invalid retriever is already the error of each score.
         with suppress(RagevalError):
+            entry["own_k"] = self._session.own_k(self._components)
             entry["received"] = sorted(self._session.received(self._components))
             entry["verdicts"] = self._verdicts()
             entry["rankings"] = self._rankings()
