@@ -400,9 +400,5 @@ def test_another_number_of_documents_of_the_retriever_is_a_warning(
     monkeypatch.setenv("OWN_K", "2")
     result = project.run("-q")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "warning: test_it.py::test_gate: the retriever was configured to return 4 documents in the baseline, and 2 "
-            "now. *"
-        ]
-    )
+    warning = "the retriever was configured to return 4 documents in the baseline, and 2 now. *"
+    result.stdout.fnmatch_lines([f"warning: test_it.py::test_gate: {warning}"])
