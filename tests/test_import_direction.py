@@ -37,7 +37,6 @@ UPWARD = (
     "answers.comparators imports extensions.embeddings.measures",
     "extensions.batches.plugin imports plugin.runner",
     "extensions.batches.plugin imports plugin.terminal",
-    "models.api imports extensions.cached_functions.cached_functions",
     "models.server imports extensions.providers.embedded",
     "models.sources imports extensions.batches.api",
     "models.sources imports extensions.batches.batches",

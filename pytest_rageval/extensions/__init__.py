@@ -4,8 +4,7 @@
 - `shards`: a run that is split over several machines. `batches`: requests that a server answers within a day.
 - `arena_battles`: battles between systems.
 - `calibration`: agreement of the judge with human labels.
-- `application_calls`: the gateway for the application's own model calls. `cached_functions`: cached calls of the user's
-  functions.
+- `application_calls`: the gateway for the application's own model calls.
 - `providers`: the user's own client, and the local model. `stores`: stores of replies that machines share.
 - `embeddings`: a sentence encoder, the store of its vectors, and what is computed from them.
 - `executor`: runs a retriever in other processes.

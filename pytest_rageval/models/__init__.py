@@ -20,5 +20,5 @@ Other modules:
 - `server`: a server at a URL, with a command for its key, and the embedded model. `connection`: the HTTP client and its
   credentials. `blocked_sockets`: errors of plugins that block sockets.
 - `proxied_request`: a request of the user's application, whose complete response is stored.
-- `api`: the fixture `rageval_llm`.
+- `api`: the fixture `rageval_llm`. `cached_functions`: its method `cached`, for functions of the user.
 """

@@ -8,7 +8,7 @@ from pytest_rageval.core import options as config
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.user_code import count_completion
-from pytest_rageval.extensions.cached_functions.cached_functions import Functions
+from pytest_rageval.models.cached_functions import Functions
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import Message, Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts

@@ -1,1 +1,0 @@
-"""Cached functions: `rageval.cached(function)` stores the results of functions of the user in the cache."""
