@@ -14,6 +14,7 @@ from pytest_rageval.models.stores import open_store
 from pytest_rageval.models.stores.interface import Damaged, Entry, ReplyStore
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.models.stores.sqlite_file import FILE, Database, inspect_entries
+from pytest_rageval.run.registry import Registry
 from tests.redis_server import RedisServer, redis_client
 
 __all__ = ["KINDS", "OPEN", "Kind", "opened", "stored_entries"]
@@ -25,7 +26,7 @@ OPEN = "from tests.store_kinds import opened\n"
 def opened(place: str) -> ReplyStore:
     """Open and return the store at a folder or URL."""
     parsed = parse_cache(place)
-    return SqliteStore(parsed) if isinstance(parsed, Path) else open_store(parsed)
+    return SqliteStore(parsed) if isinstance(parsed, Path) else open_store(parsed, Registry().stores)
 
 
 def stored_entries(database: Database) -> list[Entry]:

@@ -117,7 +117,7 @@ def open_shared_store(
     try:
         with (
             mapped_errors(url),
-            closing(open_store(url, namespace=namespace, stores=stores_for(url))) as store,
+            closing(open_store(url, stores_for(url), namespace=namespace)) as store,
         ):
             yield store
     except StoreError as error:

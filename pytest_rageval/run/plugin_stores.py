@@ -1,4 +1,4 @@
-"""Stores that conftest.py and pytest plugins add. Commands look there for a URL scheme that is not built in.
+"""Stores that conftest.py and pytest plugins add. Commands look there for a URL scheme that no extension has.
 
 Only the hook `pytest_rageval_register` is called, since a command does not run pytest. It is called in conftest.py of
 the current folder, and in installed pytest plugins whose package requires pytest-rageval.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_rageval.core.errors import InputError, summary_line
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.models.stores import STORES, StoreFactory
+from pytest_rageval.models.stores import StoreFactory
 
 if TYPE_CHECKING:
     from pytest_rageval.run.registry import Registry
@@ -29,14 +29,17 @@ CONFTEST: Final = "conftest"
 
 
 def stores_for(place: Path | StoreURL) -> Mapping[str, StoreFactory]:
-    """Return the built-in store factories by scheme; with those of plugins if no built-in store has the place's scheme.
+    """Return the store factories by scheme; with those of plugins if no extension has a store for the place's scheme.
+
+    A folder needs no factory, and gets none.
 
     Raises:
         InputError: a conftest.py or plugin that adds a store cannot be imported, or its hook raises.
     """
-    if isinstance(place, Path) or place.scheme in STORES:
-        return STORES
-    return _load_plugin_stores(Path.cwd())
+    if isinstance(place, Path):
+        return {}
+    stores: Mapping[str, StoreFactory] = new_registry().stores
+    return stores if place.scheme in stores else _load_plugin_stores(Path.cwd())
 
 
 @cache

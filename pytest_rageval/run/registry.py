@@ -47,7 +47,7 @@ from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.secret import SCHEME
-from pytest_rageval.models.stores import STORES, StoreFactory
+from pytest_rageval.models.stores import StoreFactory
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores.definition import KNOWN_DEPENDENCIES, ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
@@ -181,7 +181,7 @@ class UserComparator(Protocol):
 
 
 class Registry:
-    """The built-in objects, and the objects that extensions and other plugins add with `pytest_rageval_register`.
+    """The objects of the core, and the objects that extensions and other plugins add with `pytest_rageval_register`.
 
     Args:
         hook: the hooks of pytest's plugins; default: those of this package's extensions, outside of a run of pytest.
@@ -205,7 +205,7 @@ class Registry:
         self.adapters: list[Adapter] = list(ADAPTERS)
         self.formats: dict[str, Format] = dict(FORMATS)
         self.reports: dict[str, Report] = {}
-        self.stores: dict[str, StoreFactory] = dict(STORES)
+        self.stores: dict[str, StoreFactory] = {}
         self.hook.pytest_rageval_register(registry=self)
 
     def add_score(

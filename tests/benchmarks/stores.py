@@ -30,6 +30,7 @@ from pytest_rageval.models.server import RemoteServer, RequestPolicy
 from pytest_rageval.models.stores import store_opener
 from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.stores.sqlite import SqliteStore
+from pytest_rageval.run.registry import Registry
 from tests.benchmarks.replies import SERVER, reply, request, request_by_client, seconds
 from tests.redis_server import RedisServer
 
@@ -53,7 +54,9 @@ def places(folder: Path) -> Iterator[dict[str, str]]:
 
 def opener(place: str, folder: Path) -> OpenStore:
     """Return a function that opens the store at a place, as in a run."""
-    return store_opener(parse_cache(place), folder / "local") or partial(SqliteStore, Path(place))
+    return store_opener(parse_cache(place), folder / "local", Registry().stores) or partial(
+        SqliteStore, Path(place)
+    )
 
 
 def look_ups(folder: Path, rounds: int) -> None:

@@ -89,5 +89,5 @@ def session_encoder(session: Session) -> CachedEncoder:
     if isinstance(place, Path):
         return CachedEncoder(shared_encoder(), place)
     stores = session.registry.stores
-    shared = SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
+    shared = SharedEmbeddings(partial(open_store, place, stores, namespace="embeddings"))
     return CachedEncoder(shared_encoder(), shared)

@@ -1,15 +1,15 @@
-"""Stores of replies: a SQLite file in the cache folder; others are in `extensions.stores`.
+"""Stores of replies: a SQLite file in the cache folder, and stores that extensions and plugins add.
 
 - `open_store` and `store_opener` (here): open the store at a URL. `interface`: `ReplyStore`, the interface of a store.
+- `fallback`: uses the cache folder while an added store does not answer.
 - `sqlite`: the default store, and its claims. `sqlite_file`: its file, and damage in it.
 """
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import StoreURL
 
 if TYPE_CHECKING:
@@ -20,17 +20,11 @@ Namespace = Literal["replies", "embeddings"]
 StoreFactory = Callable[[StoreURL, Namespace], "ReplyStore"]
 """Opens the store at a URL. Entries with the same key in different namespaces are different entries."""
 
-STORES: Final[Mapping[str, StoreFactory]] = {
-    "diskcache": Lazy("extensions.stores.diskcache", "DiskcacheStore"),
-    "redis": Lazy("extensions.stores.redis", "RedisStore"),
-    "rediss": Lazy("extensions.stores.redis", "RedisStore"),
-}
-
 
 def open_store(
-    url: StoreURL, *, namespace: Namespace = "replies", stores: Mapping[str, StoreFactory] = STORES
+    url: StoreURL, stores: Mapping[str, StoreFactory], *, namespace: Namespace = "replies"
 ) -> "ReplyStore":
-    """Open the store at a URL.
+    """Open the store at a URL, by the factory of its scheme.
 
     Raises:
         InputError: there is no store of this scheme, or its package is not installed.
@@ -38,10 +32,8 @@ def open_store(
     """
     if url.scheme not in stores:
         hint = did_you_mean(url.scheme, stores)
-        raise InputError(
-            f"There is no store {url.scheme!r} for {url.public}.{hint}\n"
-            f"Name a folder, or a URL that begins with one of: {', '.join(sorted(stores))}."
-        )
+        urls = f", or a URL that begins with one of: {', '.join(sorted(stores))}" if stores else ""
+        raise InputError(f"There is no store {url.scheme!r} for {url.public}.{hint}\nName a folder{urls}.")
     # Imported late: a run without a shared store needs no store interface.
     from pytest_rageval.models.stores.interface import mapped_errors  # noqa: PLC0415
 
@@ -50,7 +42,7 @@ def open_store(
 
 
 def store_opener(
-    place: Path | StoreURL, folder: Path, stores: Mapping[str, StoreFactory] = STORES
+    place: Path | StoreURL, folder: Path, stores: Mapping[str, StoreFactory]
 ) -> "OpenStore | None":
     """Return a function that opens the store of a run; None for a cache folder, which `Cache` opens itself.
 
@@ -62,7 +54,7 @@ def store_opener(
     if isinstance(place, Path):
         return None
     # Imported late: most runs have no shared store.
-    from pytest_rageval.extensions.stores.fallback import FallbackStore  # noqa: PLC0415
+    from pytest_rageval.models.stores.fallback import FallbackStore  # noqa: PLC0415
     from pytest_rageval.models.stores.interface import StoreAwayError  # noqa: PLC0415
 
     away: list[StoreAwayError] = []
@@ -72,7 +64,7 @@ def store_opener(
             # The server did not answer at the first attempt, which waited for it: do not wait again.
             raise away[0]
         try:
-            return FallbackStore(place, open_store(place, stores=stores), folder, remark)
+            return FallbackStore(place, open_store(place, stores), folder, remark)
         except StoreAwayError as error:
             away.append(error)
             raise

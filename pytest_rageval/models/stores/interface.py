@@ -1,7 +1,7 @@
 """`ReplyStore`, the interface of a store of replies, and of the claims and the spending of a run's processes.
 
-`SqliteStore` (the default), `RedisStore` and `DiskcacheStore` implement the interface; other plugins add stores with
-`registry.add_store`. Every store must pass the tests in `tests/conformance`.
+`SqliteStore` (the default) implements the interface; extensions and plugins add stores with `registry.add_store`. Every
+store must pass the tests in `tests/conformance`.
 """
 
 import threading

@@ -9,10 +9,10 @@ import pytest
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.models.stores import STORES
 from pytest_rageval.run import plugin_stores
 from pytest_rageval.run.command_session import registry_for
 from pytest_rageval.run.plugin_stores import stores_for
+from pytest_rageval.run.registry import Registry
 
 TEAM = StoreURL.parse("team://host")
 
@@ -32,12 +32,14 @@ def _write(folder: Path, body: str) -> None:
     (folder / "conftest.py").write_text(text, encoding="utf-8")
 
 
-def test_nothing_is_imported_for_a_built_in_store(folder: Path) -> None:
-    """For a folder or a built-in store, conftest.py is not imported."""
+def test_nothing_is_imported_for_a_store_of_an_extension(folder: Path) -> None:
+    """For a folder or a store of an extension, conftest.py is not imported."""
     (folder / "conftest.py").write_text("raise RuntimeError\n", encoding="utf-8")
-    for place in (folder, StoreURL.parse("redis://host/0")):
-        assert stores_for(place) == STORES
-        assert registry_for(place).stores == STORES
+    redis = StoreURL.parse("redis://host/0")
+    assert stores_for(folder) == {}
+    assert stores_for(redis).keys() == Registry().stores.keys() == {"diskcache", "redis", "rediss"}
+    for place in (folder, redis):
+        assert registry_for(place).stores.keys() == Registry().stores.keys()
 
 
 def test_the_conftest_of_the_folder_is_loaded(folder: Path) -> None:
@@ -47,8 +49,8 @@ def test_the_conftest_of_the_folder_is_loaded(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_without_a_conftest_the_built_in_stores_are_known() -> None:
-    assert stores_for(TEAM) == STORES
+def test_without_a_conftest_the_stores_of_extensions_are_known() -> None:
+    assert stores_for(TEAM).keys() == Registry().stores.keys()
 
 
 @pytest.mark.parametrize(

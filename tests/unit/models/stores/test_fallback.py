@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.extensions.stores import fallback
-from pytest_rageval.extensions.stores.fallback import FallbackStore
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores import fallback
+from pytest_rageval.models.stores.fallback import FallbackStore
 from pytest_rageval.models.stores.interface import Entry, Spending, StoreAwayError
 from pytest_rageval.models.stores.sqlite import SqliteStore
 
