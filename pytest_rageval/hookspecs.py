@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 if TYPE_CHECKING:
+    from pytest_rageval.core.options import Settings
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.gate.judge import ThresholdInput, ThresholdResult
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.models.sources import MakeSource
     from pytest_rageval.run.registry import Registry
     from pytest_rageval.run.test import PartialScores, TestRun
 
@@ -32,6 +34,15 @@ def pytest_rageval_register(registry: "Registry") -> None:
 
     Args:
         registry: see `pytest_rageval.run.registry.Registry` for its methods.
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_reply_source(settings: "Settings") -> "MakeSource | None":
+    """Return what makes the `pytest_rageval.models.sources.Source` of a run, which obtains replies that are not stored.
+
+    The hook is called once in each process that sends requests, and has no effect with `--rageval-plan` and
+    `--rageval-replay`. None leaves the source to the next plugin, and at last to the core, which sends the requests.
     """
 
 

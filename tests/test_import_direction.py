@@ -38,8 +38,6 @@ UPWARD = (
     "extensions.batches.plugin imports plugin.runner",
     "extensions.batches.plugin imports plugin.terminal",
     "models.server imports extensions.providers.embedded",
-    "models.sources imports extensions.batches.api",
-    "models.sources imports extensions.batches.batches",
     "reports imports extensions.otlp.otlp",
     "reports.markdown imports extensions.history.trend",
     "reports.terminal imports extensions.calibration.report",

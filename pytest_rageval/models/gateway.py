@@ -20,7 +20,6 @@ from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.models.rate_limits import Stall
 from pytest_rageval.models.server import Server
 from pytest_rageval.models.sources import (
-    BatchSource,
     GatewaySettings,
     LiveSource,
     PlanSource,
@@ -53,6 +52,7 @@ class Gateway:
     Attributes:
         used: by key, the entries of all used replies; only with `GatewaySettings.record`.
         served: by model and base URL, the names that the server reported for the model.
+        source: obtains missing replies.
         serves_application: whether the application under test has sent a request.
     """
 
@@ -73,7 +73,7 @@ class Gateway:
         )
         self.usage: Usage = Usage(remarks=self.cache.remarks)
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        self._source = self._make_source(Prices.load(settings.prices))
+        self.source: Source = self._make_source(Prices.load(settings.prices))
         # A separate future for each caller: cancelling one caller must not cancel the others.
         self._callers: defaultdict[str, list[CallbackFuture[Reply]]] = defaultdict(list)
         # With each request, whether it counts even if its reply is cached.
@@ -89,15 +89,8 @@ class Gateway:
             return ReplaySource(self.cache)
         patience_s = 2 * max(settings.policy.timeout_s, settings.max_timeout_s)
         make_budget = partial(Budget, prices=prices, patience_s=patience_s)
-        source = BatchSource if settings.batch else LiveSource
-        return source(self.cache, make_budget, self.usage, settings)
-
-    @property
-    def batches(self) -> BatchSource:
-        """The source of a run with batches."""
-        if not isinstance(self._source, BatchSource):
-            raise TypeError("this run has no batches")
-        return self._source
+        make_source = settings.make_source or LiveSource
+        return make_source(self.cache, make_budget, self.usage, settings)
 
     async def get_reply(self, server: Server, request: Request) -> Reply:
         """Return the reply to a request: from the cache, the cassette or the source.
@@ -170,15 +163,15 @@ class Gateway:
             MissingReplyError: this run sends no requests.
             RagevalError, Unscored: as from `get_reply`.
         """
-        return await self._source.forward(server, proxied, method, content, headers)
+        return await self.source.forward(server, proxied, method, content, headers)
 
     async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
         """Return the server's list of models, which costs nothing; raises as `forward`."""
-        return await self._source.list_models(server, proxied)
+        return await self.source.list_models(server, proxied)
 
     def stalls(self) -> list[Stall]:
         """Return the servers that answer nothing while requests wait for them."""
-        return self._source.stalls()
+        return self.source.stalls()
 
     async def close(self) -> None:
         """Cancel requests in flight, and close connections and files."""
@@ -186,7 +179,7 @@ class Gateway:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._source.close()
+        await self.source.close()
         await self.cache.drain()
         # A shared store may take seconds to close, and the loop must not seem to be blocked.
         await asyncio.to_thread(self.cache.close)
@@ -225,7 +218,7 @@ class Gateway:
             reply, recorded = replies.get(request.key), None
             if reply is None:
                 recorded = self.cache.find_at_other_address(request, self.settings.base_urls)
-                reply = self._source.planned_reply(request) if recorded is None else recorded.reply
+                reply = self.source.planned_reply(request) if recorded is None else recorded.reply
             if reply is not None:
                 self.usage.requests += counts
                 self.usage.cached += counts
@@ -236,7 +229,7 @@ class Gateway:
 
     async def _obtain(self, server: Server, request: Request) -> None:
         try:
-            reply = await self._source.obtain(server, request)
+            reply = await self.source.obtain(server, request)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - raised to the callers

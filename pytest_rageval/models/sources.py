@@ -1,30 +1,26 @@
 """Sources of the replies that are neither cached nor recorded; and the settings by which a gateway chooses one.
 
-`LiveSource` sends requests, `BatchSource` collects them for batches, `ReplaySource` raises an error, and `PlanSource`
-returns placeholders.
+`LiveSource` sends requests, `ReplaySource` raises an error, and `PlanSource` returns placeholders. The hook
+`pytest_rageval_reply_source` replaces `LiveSource`.
 """
 
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, Literal, NamedTuple, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 from pytest_rageval.core.errors import (
     REPLY_PLACEHOLDER,
     MissingReplyError,
     RagevalError,
-    ReplyPending,
     Unscored,
 )
-from pytest_rageval.extensions.batches.api import Failure
-from pytest_rageval.extensions.batches.batches import Batch, Batches
 from pytest_rageval.models.budget import Budget, Charge, Limits, max_reply_tokens, prompt_tokens
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.messages import (
-    FIRST_RUN_LOCAL_SAMPLE,
     BilledFailure,
     Reply,
     Request,
@@ -36,11 +32,9 @@ from pytest_rageval.models.messages import (
 from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.models.rate_limits import Limiter, Stall
 from pytest_rageval.models.sender import Sender
-from pytest_rageval.models.server import RemoteServer, RequestPolicy, Server
+from pytest_rageval.models.server import RequestPolicy, Server
 from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.usage import Price, Prices, Tier, Usage
-
-NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does it change from run to run?)"
 
 MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause
 
@@ -63,9 +57,7 @@ class GatewaySettings:
     base_urls: frozenset[str] = frozenset()  # the servers' base URLs, if the run has more than one server
     prices: Path | None = None  # a file of prices that override the shipped ones
     tiers: tuple[Tier, ...] = ()  # a plan also estimates the cost in these tiers
-    # "collect": missing replies are requested in batches; "use": batches were collected, the rest is sent live.
-    batch: Literal["", "collect", "use"] = ""
-    batch_errors: Literal["live", "unscored"] = "live"  # what happens to requests that failed in a batch
+    make_source: "MakeSource | None" = None  # makes the source in a live run; None for `LiveSource`
     open_store: OpenStore | None = None  # opens the store; None for the SQLite store of the cache folder
 
 
@@ -117,6 +109,10 @@ class MakeBudget(Protocol):
 
     def __call__(self, limits: Limits, *, run: str) -> Budget:
         """Return the budget of this name."""
+
+
+MakeSource = Callable[[Cache, MakeBudget, Usage, GatewaySettings], Source]
+"""Makes a source from the cache of the run, its budgets, its usage, to which the source adds, and its settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +197,10 @@ class LiveSource(Source):
             await route.sender.client.close()
         self._routes.clear()
 
+    def budgets(self, server: Server) -> tuple[Budget, Budget]:
+        """Return the budget of the run and the budget of a server."""
+        return self._budget, self._route(server).budget
+
     async def _send(self, route: _Route, request: Request) -> Reply:
         # Computed before anything is paid: an error in the summary must not lose a reply.
         summary = request_summary(request, prompts=self._settings.record_prompts)
@@ -266,77 +266,6 @@ class LiveSource(Source):
             budget = self._make_budget(server.limits, run=f"{self._settings.run} {server.label}")
             self._routes[server] = _Route(sender, claim_slots, server.label, budget)
         return self._routes[server]
-
-
-class Submission(NamedTuple):
-    """The result of a submission: new batches, open batches with missing replies, and how many replies are missing."""
-
-    made: list[Batch]
-    waited_for: list[Batch]
-    missing: int
-
-
-class BatchSource(LiveSource):
-    """Collects missing requests for batches.
-
-    With `batch="collect"`, a request raises ReplyPending. These requests are sent live instead: requests of the
-    application, requests of this run only, requests to servers without a URL, and, with `batch_errors="live"`, requests
-    that failed in a batch.
-    """
-
-    def __init__(
-        self, cache: Cache, make_budget: MakeBudget, usage: Usage, settings: GatewaySettings
-    ) -> None:
-        super().__init__(cache, make_budget, usage, settings)
-        self._batches = Batches(settings.cache_dir / "batches", cache, settings.run, self._budgets)
-        self._missing: dict[str, tuple[RemoteServer, Request]] = {}
-
-    async def obtain(self, server: Server, request: Request) -> Reply:
-        """Return the reply to a request that is sent live.
-
-        Raises:
-            ReplyPending: the request is for a batch.
-            Unscored: the request failed in a batch, or is in no batch, and is not sent live.
-        """
-        if (
-            not isinstance(server, RemoteServer)
-            or not request.is_internal
-            or request.sample >= FIRST_RUN_LOCAL_SAMPLE
-        ):
-            return await super().obtain(server, request)
-        state = self._batches.state(request)
-        if self._settings.batch == "collect" and not isinstance(state, Failure):
-            self._missing[request.key] = server, request
-            raise ReplyPending
-        why = f"it failed in a batch: {state.reason}" if isinstance(state, Failure) else NOT_IN_A_BATCH
-        if self._settings.batch_errors == "unscored":
-            raise Unscored(why)
-        reply = await super().obtain(server, request)
-        if not isinstance(state, Failure):
-            self.usage.remarks[f"{request.model} called live: {NOT_IN_A_BATCH}"] += 1
-        return reply
-
-    async def submit(self) -> Submission:
-        """Submit the missing requests that are in no open batch; raises as `Batches.submit`."""
-        submitted = await self._batches.submit(list(self._missing.values()))
-        states = (self._batches.state(request) for _, request in self._missing.values())
-        names = {state.name for state in states if isinstance(state, Batch)}
-        waited_for = [batch for batch in self._batches.all if batch.name in names]
-        return Submission(submitted, waited_for, len(self._missing))
-
-    async def refresh(self, servers: Iterable[Server], *, collect: bool = True) -> list[Batch]:
-        """Update the batches of these servers, and return all batches of the folder. Raises as `Batches.refresh`."""
-        remote = (server for server in servers if isinstance(server, RemoteServer))
-        await self._batches.refresh(remote, collect=collect)
-        return self._batches.all
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._batches.close()
-        await super().close()
-
-    def _budgets(self, server: RemoteServer) -> tuple[Budget, Budget]:
-        return self._budget, self._route(server).budget
 
 
 class _ClaimLost(Exception):  # noqa: N818 - control flow, not an error

@@ -356,8 +356,7 @@ class Session(BaseSession):
             max_timeout_s=max(server.timeout for server in servers),
             prices=settings.prices,
             tiers=settings.tiers,
-            batch="collect" if settings.collects else "use" if settings.batch else "",
-            batch_errors=settings.batch_errors,
+            make_source=self.hook.pytest_rageval_reply_source(settings=settings),
         )
         return Gateway(access, lambda: self.loop.runs)
 

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending, ServerError
 from pytest_rageval.core.options import ROLES
 from pytest_rageval.extensions.batches.command import StepReport, run_step
+from pytest_rageval.extensions.batches.source import BatchSource
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.models.client import RetryableError
 from pytest_rageval.plugin.runner import (
@@ -21,6 +22,7 @@ from pytest_rageval.plugin.terminal import print_line, print_lines
 
 if TYPE_CHECKING:
     from pytest_rageval.extensions.batches.batches import Batch
+    from pytest_rageval.run.session import Session
 
 MAX_STAGES: Final = 20
 """Number of stages after which the run ends as an error: its requests probably differ from stage to stage."""
@@ -56,7 +58,11 @@ def refresh_batches(config: pytest.Config, *, collect: bool) -> "list[Batch]":
     """
     session = EvaluationPlugin.get(config).session
     servers = [session.models.server(role) for role in ROLES]
-    return session.loop.run(session.gateway.batches.refresh(servers, collect=collect))
+    return session.loop.run(_source(session).refresh(servers, collect=collect))
+
+
+def _source(session: "Session") -> BatchSource:
+    return cast("BatchSource", session.gateway.source)
 
 
 class BatchPlugin:
@@ -217,7 +223,7 @@ class BatchSubmitPlugin(_StepPlugin):
 
     def _submit(self) -> None:
         session = EvaluationPlugin.get(self._config).session
-        submission: Any = session.loop.run(session.gateway.batches.submit())
+        submission = session.loop.run(_source(session).submit())
         self._report.missing = submission.missing
         self._report.waited_for = [batch.name for batch in submission.waited_for]
         self._report.unfinished = len(submission.waited_for)

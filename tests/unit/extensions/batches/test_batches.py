@@ -4,8 +4,9 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -13,12 +14,12 @@ from pytest_rageval.core.errors import BudgetError, ReplyPending, ServerError, S
 from pytest_rageval.extensions.batches import api as batch_api
 from pytest_rageval.extensions.batches import batches as module
 from pytest_rageval.extensions.batches.batches import Batch
+from pytest_rageval.extensions.batches.source import BatchSource, Submission
 from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.client import RetryableError
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RemoteServer
-from pytest_rageval.models.sources import Submission
 from tests.batch_server import BatchServer
 from tests.unit.models.scripted import ScriptedServer
 
@@ -44,6 +45,11 @@ def _request(text: object, **changes: Any) -> Request:
     return Request("u", messages=messages, **fields)
 
 
+def _source(gateway: Gateway) -> BatchSource:
+    assert isinstance(gateway.source, BatchSource)
+    return gateway.source
+
+
 class Runs:
     """Processes that share a cache folder and run one after the other."""
 
@@ -53,13 +59,20 @@ class Runs:
         # The base URL in the requests of `_request`.
         self.remote.base_url = "u"
 
-    def of(self, work: Callable[[Gateway], Any], **access: Any) -> Any:
+    def of(
+        self,
+        work: Callable[[Gateway], Any],
+        *,
+        batch: str = "collect",
+        batch_errors: Literal["live", "unscored"] = "live",
+        run: str = "r",
+        **access: Any,
+    ) -> Any:
         """Run a function with a new gateway, as a new process would; return its result."""
+        source = partial(BatchSource, collects=batch == "collect", errors=batch_errors) if batch else None
 
         async def main() -> Any:
-            gateway = Gateway(
-                GatewaySettings(self.folder / "cache", **{"batch": "collect", "run": "r", **access})
-            )
+            gateway = Gateway(GatewaySettings(self.folder / "cache", run=run, make_source=source, **access))
             try:
                 return await work(gateway)
             finally:
@@ -76,13 +89,13 @@ class Runs:
 
         async def work(gateway: Gateway) -> Submission:
             await self._asked(gateway, requests)
-            return await gateway.batches.submit()
+            return await _source(gateway).submit()
 
         return self.of(work, **access)
 
     def collect(self, **access: Any) -> list[Batch]:
         """Collect the replies of batches that have ended, in a new process; return all batches."""
-        return self.of(lambda gateway: gateway.batches.refresh([self.remote]), **access)
+        return self.of(lambda gateway: _source(gateway).refresh([self.remote]), **access)
 
     async def _asked(self, gateway: Gateway, requests: Sequence[Request]) -> list[Any]:
         asking = (gateway.get_reply(self.remote, request) for request in requests)
@@ -213,12 +226,12 @@ def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchS
                 gateway.get_reply(judge, judged),
             ]
             await asyncio.gather(*asking, return_exceptions=True)
-            return await gateway.batches.submit()
+            return await _source(gateway).submit()
 
         assert len(runs.of(work).made) == 3
         assert [body["model"] for body in server.asked] == ["m", "n"]
         assert [body["messages"][0]["content"] for body in judges.asked] == ["three"]
-        collected = runs.of(lambda gateway: gateway.batches.refresh([runs.remote, judge]))
+        collected = runs.of(lambda gateway: _source(gateway).refresh([runs.remote, judge]))
         assert [batch.replies for batch in collected] == [1, 1, 1]
 
 
@@ -522,14 +535,15 @@ def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None
     """If two processes submit the same request at the same time, one creates a batch, and the other waits for it."""
 
     async def both() -> list[Submission]:
+        source = partial(BatchSource, collects=True)
         gateways = [
-            Gateway(GatewaySettings(runs.folder / "cache", batch="collect", run=name)) for name in "ab"
+            Gateway(GatewaySettings(runs.folder / "cache", make_source=source, run=name)) for name in "ab"
         ]
 
         async def submit_request(gateway: Gateway) -> Submission:
             with pytest.raises(ReplyPending):
                 await gateway.get_reply(runs.remote, _request("one"))
-            return await gateway.batches.submit()
+            return await _source(gateway).submit()
 
         try:
             return await asyncio.gather(*map(submit_request, gateways))
@@ -550,7 +564,7 @@ def test_replies_that_arrived_meanwhile_are_not_submitted(runs: Runs, server: Ba
         with pytest.raises(ReplyPending):
             await gateway.get_reply(runs.remote, _request("one"))
         await asyncio.to_thread(lambda: (runs.submit(_request("one")), runs.collect()))
-        return await gateway.batches.submit()
+        return await _source(gateway).submit()
 
     submission = runs.of(late, run="another")
     assert (submission.made, submission.waited_for) == ([], [])
