@@ -28,7 +28,7 @@ hookspec = pluggy.HookspecMarker("pytest")
 
 @hookspec
 def pytest_rageval_register(registry: "Registry") -> None:
-    """Add scores, comparators, answer measures, retriever adapters, eval-set formats, reports and stores.
+    """Add scores, comparators, answer measures, retriever adapters, eval-set formats, reports, stores and providers.
 
     The hook is called once in each process, before the first score is computed or the first report is written.
 

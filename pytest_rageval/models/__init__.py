@@ -5,7 +5,7 @@ The path of a request:
 1. `gateway`: `Gateway.get_reply` calls `cache.Cache`, which looks for the reply in the store (`stores`), then in the
    `cassette`.
 2. If the reply is missing, one of the `sources` obtains it, by the `GatewaySettings`: `LiveSource` in a live run,
-   others for a replay, a plan and batches.
+   others for a replay and a plan, and what an extension makes in its place.
 3. `sender` sends the request, with retries, within `rate_limits` and the `budget`. `client` has `Server`, the base
    class of servers, and `Client`, which makes one HTTP call by one of two APIs: `completions` and `responses`.
 
@@ -17,8 +17,8 @@ Other modules:
   prompts. `prompt_rendering`: fills the templates. A prompt is part of the key of each request, so a changed template
   requests new replies.
 - `generator`: answers from passages.
-- `server`: a server at a URL, with a command for its key, and the embedded model. `connection`: the HTTP client and its
-  credentials. `blocked_sockets`: errors of plugins that block sockets.
+- `server`: a server at a URL, with a command for its key. `connection`: the HTTP client and its credentials.
+  `blocked_sockets`: errors of plugins that block sockets.
 - `proxied_request`: a request of the user's application, whose complete response is stored.
 - `api`: the fixture `rageval_llm`. `cached_functions`: its method `cached`, for functions of the user.
 """

@@ -140,7 +140,7 @@ NO_LIMITS: Final = Limits()
 
 
 class Server(ABC):
-    """Answers model requests: a server at a URL, the embedded model, or the user's client.
+    """Answers model requests: a server at a URL, or what a provider makes in its place.
 
     Two objects of one class with equal `_settings` are one server.
 
@@ -149,6 +149,7 @@ class Server(ABC):
         credentials: the secrets sent with each request. They are never printed or stored.
         api: the API of its models.
         role: the model whose settings name the server.
+        model: the name of its only model in request keys; "" if it has others, which the options name.
         key_name: the environment variable of its key, for messages.
         key_command: the command that prints its key; empty for none.
         in_flight: the most requests in flight; None for those of its policy.
@@ -161,6 +162,7 @@ class Server(ABC):
     credentials: Credentials = Credentials()
     api: Api = "chat"
     role: Role = "generator"
+    model: str = ""
     key_name: str = ""
     key_command: tuple[str, ...] = ()
     in_flight: int | None = None

@@ -3,28 +3,81 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator
 from pytest_rageval.answers.judge.protocol import JudgeVerdict, Preference, Rating
 from pytest_rageval.core.data import Document, Nugget
-from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import EMBEDDED, ServerSettings, Settings
+from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.options import EMBEDDED, ROLES, ServerSettings, Settings
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.llm_judge import LLMJudge
     from pytest_rageval.core.options import Role
-    from pytest_rageval.extensions.providers.user_client import UserServer
     from pytest_rageval.models.budget import Limits
+    from pytest_rageval.models.client import RequestPolicy, Server
     from pytest_rageval.models.gateway import Gateway
     from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator
     from pytest_rageval.models.prompt_rendering import Prompts
-    from pytest_rageval.models.server import EmbeddedServer, RequestPolicy, Server
 
 NO_MODEL_FOR_CLIENT: Final = (
     "The fixture rageval_client is defined, but no model is named{0}.\n"
     "Name one, as the client names it, with --rageval-{1}model NAME or in the ini file."
 )
+
+
+class ClientPart(NamedTuple):
+    """The user's client for one role, and its name in the fixture, for messages."""
+
+    value: object
+    name: str = "rageval_client"
+
+
+def client_parts(client: object) -> dict["Role", ClientPart]:
+    """Return the parts of the value of the fixture `rageval_client`, by the role of the model that they serve.
+
+    The value is one client for both models, or a mapping with a client for "generator", "judge" or both. None means no
+    client.
+
+    Raises:
+        CallableError: the value is a mapping with other keys.
+    """
+    if client is None:
+        return {}
+    if not isinstance(client, Mapping):
+        return dict.fromkeys(ROLES, ClientPart(client))
+    if not client or not client.keys() <= set(ROLES):
+        found = ", ".join(map(repr, client)) or "nothing"
+        raise CallableError(
+            f"rageval_client is a mapping with {found}.\n"
+            'Return {"generator": function, "judge": function}, one of these, or one function for both.'
+        )
+    return {role: ClientPart(value, f"rageval_client[{role!r}]") for role, value in client.items()}
+
+
+@dataclass(frozen=True)
+class ProviderRequest:
+    """What a provider makes a server from: the user's client, or else the name of a model.
+
+    Attributes:
+        role: the model whose settings name the server.
+        model: the name of the model, as the options have it; None if they name none.
+        client: the user's client for this role; None if there is none.
+        settings: the options of the run.
+        policy: how fast requests are sent to the server, by the settings of the role.
+        limits: limits of its requests, by the settings of the role.
+    """
+
+    role: "Role"
+    model: str | None
+    client: ClientPart | None
+    settings: Settings
+    policy: "RequestPolicy"
+    limits: "Limits"
+
+
+Provider = tuple[Callable[[ProviderRequest], bool], Callable[[ProviderRequest], "Server"]]
+"""Whether a provider makes the server of a request, and the function that makes it."""
 
 
 class ConfiguredModels:
@@ -35,20 +88,29 @@ class ConfiguredModels:
         gateway: function that returns the gateway of the session.
         workers: number of processes among which the rate limits of the run are divided.
         client: the value of the fixture `rageval_client`, which is called instead of servers; None to use servers.
+        providers: make the servers that are not at a URL; the first that matches is used.
 
     Raises:
         CallableError: `client` cannot be called as a client.
     """
 
     def __init__(
-        self, settings: Settings, gateway: "Callable[[], Gateway]", *, workers: int = 1, client: object = None
+        self,
+        settings: Settings,
+        gateway: "Callable[[], Gateway]",
+        *,
+        workers: int = 1,
+        client: object = None,
+        providers: Sequence[Provider] = (),
     ) -> None:
         self.settings = settings
         self._gateway = gateway
         self._workers = workers
-        # The process of the embedded server starts at the first request.
-        self._embedded_server: EmbeddedServer | None = None
-        self._user_servers = {} if client is None else self._build_user_servers(client)
+        self._providers = providers
+        self._provided: dict[tuple[Role, str | None], Server | None] = {}
+        self._clients = client_parts(client)
+        for role in self._clients:
+            self.server(role)
 
     @cached_property
     def generator(self) -> "EmbeddedGenerator | LLMGenerator":
@@ -60,7 +122,7 @@ class ConfiguredModels:
         from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator  # noqa: PLC0415 - see the class
 
         settings, configured = self.settings, self.settings.generator
-        if "generator" in self._user_servers and configured.model is None:
+        if "generator" in self._clients and configured.model is None:
             raise InputError(NO_MODEL_FOR_CLIENT.format("", ""))
         if settings.embedded:
             if configured.parameters:
@@ -68,11 +130,12 @@ class ConfiguredModels:
                     f"Parameters are set ({', '.join(configured.parameters)}), and the {EMBEDDED} model takes none.\n"
                     "Name a model at a server with --rageval-model, or leave --rageval-parameters out."
                 )
-            from pytest_rageval.models.server import EmbeddedServer, resolve_weights  # noqa: PLC0415
-
-            server = self._embedded_server = EmbeddedServer(resolve_weights(settings.gguf))
-            model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
-            return EmbeddedGenerator(self._gateway(), server, model)
+            server = self._provide("generator", EMBEDDED)
+            if server is None:
+                raise InputError(
+                    f"No extension provides the {EMBEDDED} model.\nName a model at a server with --rageval-model."
+                )
+            return EmbeddedGenerator(self._gateway(), server, server.model)
         if configured.model is None:
             remote = configured.server
             key = (
@@ -117,7 +180,7 @@ class ConfiguredModels:
                 parameters=configured.parameters,
                 other_models=models[1:],
             )
-        if "judge" in self._user_servers and settings.generator.model != EMBEDDED:
+        if "judge" in self._clients and settings.generator.model != EMBEDDED:
             raise InputError(NO_MODEL_FOR_CLIENT.format(" that judges", "judge-"))
         if configured.server != settings.generator.server or configured.parameters:
             raise InputError(
@@ -130,9 +193,22 @@ class ConfiguredModels:
         return CanonicalComparator()
 
     def server(self, role: "Role") -> "Server":
-        """Return the server for generator or judge: the user's client, or the server of the options."""
-        if role in self._user_servers:
-            return self._user_servers[role]
+        """Return the server for generator or judge: a provider's, as for the user's client, or that of the options.
+
+        Raises:
+            CallableError: the user's client cannot be called as a client.
+            InputError: no provider makes a server of the user's client.
+        """
+        model = self.settings.model_settings(role).model
+        # The embedded model is for the generator alone: other requests of its role go to a server.
+        provided = self._provide(role, None if model == EMBEDDED else model, self._clients.get(role))
+        if provided is not None:
+            return provided
+        if role in self._clients:
+            name = self._clients[role].name
+            raise InputError(
+                f"No extension calls the client in {name}.\nLeave the fixture out, to use a server."
+            )
         from pytest_rageval.models.server import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
 
         server = self.settings.model_settings(role).server
@@ -149,17 +225,15 @@ class ConfiguredModels:
             flex=self.settings.flex,
         )
 
-    def _build_user_servers(self, client: object) -> "Mapping[Role, UserServer]":
-        from pytest_rageval.extensions.providers.user_client import UserServer, client_functions  # noqa: PLC0415 - see the class
-
-        servers: dict[Role, UserServer] = {}
-        for role, function in client_functions(client).items():
+    def _provide(self, role: "Role", model: str | None, client: ClientPart | None = None) -> "Server | None":
+        """Return the server that a provider makes, the same one each time; None if no provider does."""
+        if (role, model) not in self._provided:
             server = self.settings.model_settings(role).server
-            limits = self._limits(server)
-            servers[role] = UserServer(
-                function, role=server.role, policy=self.request_policy(server), limits=limits
-            )
-        return servers
+            policy, limits = self.request_policy(server), self._limits(server)
+            request = ProviderRequest(server.role, model, client, self.settings, policy, limits)
+            makes = (make(request) for matches, make in self._providers if matches(request))
+            self._provided[role, model] = next(makes, None)
+        return self._provided[role, model]
 
     def _limits(self, server: ServerSettings) -> "Limits":
         from pytest_rageval.models.budget import Limits  # noqa: PLC0415 - see the class
@@ -168,7 +242,7 @@ class ConfiguredModels:
 
     def request_policy(self, limits: Settings | ServerSettings) -> "RequestPolicy":
         """Return the rate limits of this process for a server: an equal share of the run's rates per worker."""
-        from pytest_rageval.models.server import RequestPolicy  # noqa: PLC0415 - see the class
+        from pytest_rageval.models.client import RequestPolicy  # noqa: PLC0415 - see the class
 
         share = 1 / self._workers
         return RequestPolicy(
@@ -185,9 +259,10 @@ class ConfiguredModels:
         return self.generator.server, self.generator.model
 
     def close(self) -> None:
-        """End the process of the embedded model, if it was started."""
-        if self._embedded_server is not None:
-            self._embedded_server.close()
+        """Stop the servers that providers have started."""
+        for server in self._provided.values():
+            if server is not None:
+                server.close()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import chain
 from math import inf, isfinite
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import pluggy
 
@@ -51,6 +51,10 @@ from pytest_rageval.models.stores import StoreFactory
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores.definition import KNOWN_DEPENDENCIES, ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
+
+if TYPE_CHECKING:
+    from pytest_rageval.models.client import Server
+    from pytest_rageval.run.default_components import Provider, ProviderRequest
 
 SCORE_MODULES: Final[Mapping[str, Collection[str]]] = {
     "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
@@ -195,6 +199,7 @@ class Registry:
         reports: the added writers of reports, by the suffix of the file's name, such as ".xml", or by the scheme of the
             address, such as "mlflow:".
         stores: the factories of reply stores, by the scheme of their URLs.
+        providers: the providers of model servers, in the order in which they are tried.
     """
 
     def __init__(self, hook: Any = None) -> None:
@@ -206,6 +211,7 @@ class Registry:
         self.formats: dict[str, Format] = dict(FORMATS)
         self.reports: dict[str, Report] = {}
         self.stores: dict[str, StoreFactory] = {}
+        self.providers: list[Provider] = []
         self.hook.pytest_rageval_register(registry=self)
 
     def add_score(
@@ -368,6 +374,20 @@ class Registry:
                 f"add_store({scheme!r}): a scheme is the part before :// in a URL, such as 'redis'."
             )
         _add(self.stores, "store", scheme, factory)
+
+    def add_provider(
+        self, matches: "Callable[[ProviderRequest], bool]", server: "Callable[[ProviderRequest], Server]"
+    ) -> None:
+        """Add a provider of models that are not at a URL: a kind of client in `rageval_client`, or names of models.
+
+        Providers added later are tried first. Without one that matches, requests go to the server of the options.
+
+        Args:
+            matches: a function that returns whether the provider makes the server of a
+                `pytest_rageval.run.default_components.ProviderRequest`.
+            server: a function that makes it, a `pytest_rageval.models.client.Server`. It is called once for each role.
+        """
+        self.providers.insert(0, (matches, server))
 
 
 def _check_word(call: str, name: object) -> None:

@@ -80,7 +80,10 @@ class Session(BaseSession):
             threads=settings.threads, tick=tick and (lambda: tick(self._stalls()))
         )
         self.models: ConfiguredModels = ConfiguredModels(
-            settings, lambda: self.gateway, workers=self.context.workers
+            settings,
+            lambda: self.gateway,
+            workers=self.context.workers,
+            providers=self.registry.providers,
         )
         # The user's clients with their models.
         self._models_of_clients: list[tuple[object, ConfiguredModels]] = []
@@ -122,8 +125,13 @@ class Session(BaseSession):
         for known_client, models in self._models_of_clients:
             if known_client is client:
                 return models
-        workers = self.context.workers
-        models = ConfiguredModels(self.settings, lambda: self.gateway, workers=workers, client=client)
+        models = ConfiguredModels(
+            self.settings,
+            lambda: self.gateway,
+            workers=self.context.workers,
+            client=client,
+            providers=self.registry.providers,
+        )
         self._models_of_clients.append((client, models))
         return models
 

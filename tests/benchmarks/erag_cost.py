@@ -30,7 +30,7 @@ from pytest_rageval.core.data import Document, EvalSet, Example
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.models.server import EmbeddedServer
+from pytest_rageval.extensions.providers.embedded import EmbeddedServer
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components

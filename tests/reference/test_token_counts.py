@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from pytest_rageval.extensions.providers.embedded import Weights
 from pytest_rageval.models import budget as tokens
 from pytest_rageval.models.budget import count_tokens
-from pytest_rageval.models.server import Weights
 
 pytestmark = pytest.mark.slow
 

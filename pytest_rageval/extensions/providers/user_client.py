@@ -12,11 +12,11 @@ import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from pytest_rageval.core.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
-from pytest_rageval.core.options import ROLES, Role
+from pytest_rageval.core.options import Role
 from pytest_rageval.core.user_code import (
     CALL_ERRORS,
     accepts_arguments,
@@ -31,6 +31,7 @@ from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.client import NO_LIMITS, Client, RequestPolicy, RetryableError, Server, error_body
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.proxied_request import CHAT, Answer, ProxiedRequest
+from pytest_rageval.run.default_components import ClientPart, ProviderRequest
 
 CALL_FORM: Final = "(model, messages, **parameters)"
 
@@ -58,35 +59,6 @@ EXCEPTION_STATUSES: Final = {
 """Beginnings of the names of exceptions without an HTTP status, and the status that they mean."""
 
 
-class UserFunction(NamedTuple):
-    """A function of the user that replaces a server, and its name in the fixture, for messages."""
-
-    function: object
-    name: str = "rageval_client"
-
-
-def client_functions(client: object) -> dict[Role, UserFunction]:
-    """Return the functions in the value of the fixture `rageval_client`, by the role of the model that they serve.
-
-    The value is one function for both models, or a mapping with a function for "generator", "judge" or both. None means
-    no function.
-
-    Raises:
-        CallableError: the value is a mapping with other keys.
-    """
-    if client is None:
-        return {}
-    if not isinstance(client, Mapping):
-        return dict.fromkeys(ROLES, UserFunction(client))
-    if not client or not client.keys() <= set(ROLES):
-        found = ", ".join(map(repr, client)) or "nothing"
-        raise CallableError(
-            f"rageval_client is a mapping with {found}.\n"
-            'Return {"generator": function, "judge": function}, one of these, or one function for both.'
-        )
-    return {role: UserFunction(function, f"rageval_client[{role!r}]") for role, function in client.items()}
-
-
 class UserServer(Server):
     """The user's client in place of a server.
 
@@ -96,13 +68,13 @@ class UserServer(Server):
 
     def __init__(
         self,
-        own: UserFunction,
+        part: ClientPart,
         *,
         role: Role = "generator",
         policy: RequestPolicy | None = None,
         limits: Limits = NO_LIMITS,
     ) -> None:
-        function, name = own
+        function, name = part
         if not callable(function):
             raise CallableError(
                 f"{name} is {type(function).__name__}, which cannot be called.\n"
@@ -133,6 +105,12 @@ class UserServer(Server):
     async def address(self) -> str:
         """Return the name of the client, which knows the address itself."""
         return self.base_url
+
+
+def user_server(request: ProviderRequest) -> UserServer:
+    """Return the user's client as the server of a role; raises as `UserServer`."""
+    part = cast("ClientPart", request.client)
+    return UserServer(part, role=request.role, policy=request.policy, limits=request.limits)
 
 
 class UserClient(Client):

@@ -1,15 +1,18 @@
-"""What plugins add to the access to models: a source of the replies that are not stored."""
+"""What plugins add to the access to models: a source of the replies that are not stored, and providers of servers."""
 
 from pathlib import Path
 from typing import Any
 
 import pluggy
+import pytest
 
 from pytest_rageval import hookspecs
+from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RemoteServer, Server
 from pytest_rageval.models.sources import MakeSource, Source
+from pytest_rageval.run.default_components import ClientPart, ConfiguredModels, ProviderRequest, client_parts
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
 
@@ -53,3 +56,71 @@ def test_a_plugin_replaces_the_source(tmp_path: Path) -> None:
     finally:
         one.close()
         other.close()
+
+
+def test_each_role_may_have_its_own() -> None:
+    """The setting may be one client for both roles, a mapping from role to client, or None."""
+    assert client_parts(None) == {}
+    assert client_parts(len) == {"generator": (len, "rageval_client"), "judge": (len, "rageval_client")}
+    assert client_parts({"judge": len}) == {"judge": (len, "rageval_client['judge']")}
+    for wrong in ({}, {"both": len}):
+        with pytest.raises(CallableError, match=r"^rageval_client is a mapping with (nothing|.both.)\.\n"):
+            client_parts(wrong)
+
+
+class _Local(RemoteServer):
+    """A server that a provider makes."""
+
+    def __init__(self, request: ProviderRequest) -> None:
+        super().__init__("http://127.0.0.1:9/v1", policy=request.policy, limits=request.limits)
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def _models(registry: Registry, client: object = None, **settings: Any) -> ConfiguredModels:
+    def gateway() -> Any:
+        raise AssertionError
+
+    return ConfiguredModels(Settings(**settings), gateway, client=client, providers=registry.providers)
+
+
+def test_a_provider_makes_the_server_of_a_model() -> None:
+    """It is made once, with the settings of its role, and closed; other models stay at the server of the options."""
+    registry = Registry()
+    registry.add_provider(lambda request: (request.model or "").startswith("local:"), _Local)
+    models = _models(registry, model="local:tiny", judge_model="judge", timeout=7)
+    server = models.server("generator")
+    assert isinstance(server, _Local)
+    assert models.server("generator") is server
+    assert (server.policy and server.policy.timeout_s) == 7
+    assert not isinstance(models.server("judge"), _Local)
+    models.close()
+    assert server.closed == 1
+
+
+def test_a_provider_adapts_a_kind_of_client() -> None:
+    """It is tried before the extension's own, which calls functions; and gets the client of the role, with its name."""
+    registry, found = Registry(), []
+
+    def matches(request: ProviderRequest) -> bool:
+        found.append(request.client)
+        return request.client is not None and isinstance(request.client.value, dict)
+
+    registry.add_provider(matches, _Local)
+    models = _models(registry, {"generator": {"region": "eu"}, "judge": lambda **_: None}, model="m")
+    assert isinstance(models.server("generator"), _Local)
+    assert models.server("judge").base_url.startswith("client:")
+    assert found[0] == ClientPart({"region": "eu"}, "rageval_client['generator']")
+
+
+def test_without_a_provider_the_error_says_so() -> None:
+    """A client, or the embedded model, that no provider serves is an error, and not silently another server."""
+    registry = Registry()
+    registry.providers.clear()
+    with pytest.raises(InputError, match=r"^No extension calls the client in rageval_client\."):
+        _models(registry, len, model="m")
+    with pytest.raises(InputError, match=r"^No extension provides the embedded model\."):
+        _ = _models(registry).generator
+    assert _models(registry, model="embedded").server("generator").base_url == "https://api.openai.com/v1"

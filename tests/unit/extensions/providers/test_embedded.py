@@ -5,9 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from pytest_rageval.extensions.providers.embedded import EmbeddedClient
+from pytest_rageval.extensions.providers.embedded import EmbeddedClient, EmbeddedServer, Weights
 from pytest_rageval.models.messages import Request
-from pytest_rageval.models.server import EmbeddedServer, Weights
 from tests.unit.models.scripted import Answer, ScriptedServer, completion
 
 EXAMPLES = "Question: Who?\nAnswer: Ilse\n\nQuestion: "

@@ -13,11 +13,12 @@ import openai
 import pytest
 
 from pytest_rageval.core.errors import CallableError, ContextOverflow, RagevalError, ServerError, Unscored
-from pytest_rageval.extensions.providers.user_client import UserFunction, UserServer, client_functions
+from pytest_rageval.extensions.providers.user_client import UserServer
 from pytest_rageval.models import sender as sender_module
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RequestPolicy
+from pytest_rageval.run.default_components import ClientPart
 from tests.unit.models.scripted import Answer, ScriptedServer, completion, error
 
 POLICY = RequestPolicy(concurrency=4, timeout_s=30, retries=1)
@@ -45,7 +46,7 @@ def ask(tmp_path: Path) -> Callable[..., Any]:
     def asked(
         function: Any, *texts: str, policy: RequestPolicy = POLICY, **access: Any
     ) -> tuple[list[Any], Gateway]:
-        server = UserServer(UserFunction(function))
+        server = UserServer(ClientPart(function))
         gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=policy, **access))
 
         async def main() -> list[Any]:
@@ -316,7 +317,7 @@ def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
             cancelled.append(model)
 
     async def main() -> None:
-        server, gateway = UserServer(UserFunction(client)), Gateway(GatewaySettings(tmp_path / "cache"))
+        server, gateway = UserServer(ClientPart(client)), Gateway(GatewaySettings(tmp_path / "cache"))
         asking = asyncio.create_task(gateway.get_reply(server, request(server)))
         await asyncio.wait_for(started.wait(), 30)
         await gateway.close()
@@ -345,7 +346,7 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (outcome,), _ = ask(Stub(ValueError("Bearer of-the-environment")).ask)
     assert str(outcome).startswith("rageval_client raised ValueError: Bearer *** (")
     client = openai.AsyncOpenAI(api_key="of-the-library", base_url="http://127.0.0.1:9/v1")
-    server = UserServer(UserFunction(functools.partial(client.chat.completions.create, store=False)))
+    server = UserServer(ClientPart(functools.partial(client.chat.completions.create, store=False)))
     assert server.credentials.redact("of-the-library") == "***"
     assert "of-the-library" not in repr(server)
 
@@ -360,7 +361,7 @@ def test_the_method_of_a_library_has_the_address_of_its_client(tmp_path: Path) -
 
         async def main() -> Reply:
             client = openai.AsyncOpenAI(api_key="sk-nobody", base_url=f"{scripted.url}/", max_retries=0)
-            server = UserServer(UserFunction(client.chat.completions.create))
+            server = UserServer(ClientPart(client.chat.completions.create))
             assert server.base_url == scripted.url
             try:
                 return await gateway.get_reply(server, request(server, top_k=3))
@@ -380,7 +381,7 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
     """The name of a client is its shortest importable name, without arguments of a partial, or its `fingerprint`."""
 
     def named(function: Any) -> str:
-        return UserServer(UserFunction(function)).base_url
+        return UserServer(ClientPart(function)).base_url
 
     assert named(module_level) == f"client:{__name__}.module_level"
     assert named(functools.partial(module_level, api_key="sk-secret")) == f"client:{__name__}.module_level"
@@ -413,15 +414,5 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
 def test_what_cannot_be_called_so_is_an_error(function: Any, expected_message: str) -> None:
     """A client that cannot be called with the expected arguments raises CallableError with its parameters."""
     with pytest.raises(CallableError) as caught:
-        UserServer(UserFunction(function))
+        UserServer(ClientPart(function))
     assert expected_message in str(caught.value)
-
-
-def test_each_role_may_have_its_own() -> None:
-    """The setting may be one client for both roles, a mapping from role to client, or None."""
-    assert client_functions(None) == {}
-    assert client_functions(len) == {"generator": (len, "rageval_client"), "judge": (len, "rageval_client")}
-    assert client_functions({"judge": len}) == {"judge": (len, "rageval_client['judge']")}
-    for wrong in ({}, {"both": len}):
-        with pytest.raises(CallableError, match=r"^rageval_client is a mapping with (nothing|.both.)\.\n"):
-            client_functions(wrong)

@@ -1,12 +1,12 @@
-"""The model file of the embedded server."""
+"""The file of the embedded model."""
 
 from pathlib import Path
 
 import pytest
 
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.extensions.providers.embedded import Weights, resolve_weights
 from pytest_rageval.lib.digests import BLOCK_BYTES
-from pytest_rageval.models.server import Weights, resolve_weights
 
 
 @pytest.fixture
