@@ -309,8 +309,7 @@ def test_secrets_are_revealed_in_one_place() -> None:
         path.relative_to(package).as_posix(): path.read_text(encoding="utf-8").count(".reveal(")
         for path in package.rglob("*.py")
     }
-    assert {name: count for name, count in calls.items() if count} == {
-        "models/connection.py": 3,
-        "extensions/stores/redis.py": 1,
-        "extensions/otlp/otlp.py": 2,
-    }
+    allowed = {"models/connection.py": 3, "extensions/stores/redis.py": 1, "extensions/otlp/otlp.py": 2}
+    # The core is also tested without an extension.
+    expected = {name: count for name, count in allowed.items() if (package / name).is_file()}
+    assert {name: count for name, count in calls.items() if count} == expected

@@ -101,8 +101,10 @@ def test_a_provider_makes_the_server_of_a_model() -> None:
 
 
 def test_a_provider_adapts_a_kind_of_client() -> None:
-    """It is tried before the extension's own, which calls functions; and gets the client of the role, with its name."""
+    """It is tried before those that were added earlier, and gets the client of the role, with its name."""
     registry, found = Registry(), []
+    other = RemoteServer("http://127.0.0.1:8/v1")
+    registry.add_provider(lambda request: request.client is not None, lambda _: other)
 
     def matches(request: ProviderRequest) -> bool:
         found.append(request.client)
@@ -111,7 +113,7 @@ def test_a_provider_adapts_a_kind_of_client() -> None:
     registry.add_provider(matches, _Local)
     models = _models(registry, {"generator": {"region": "eu"}, "judge": lambda **_: None}, model="m")
     assert isinstance(models.server("generator"), _Local)
-    assert models.server("judge").base_url.startswith("client:")
+    assert models.server("judge") is other
     assert found[0] == ClientPart({"region": "eu"}, "rageval_client['generator']")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.answers.comparators import CANONICAL_RULES, EMBEDDING_MEASURES
+from pytest_rageval.answers.comparators import EMBEDDING_MEASURES
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import SCORING_VERSION
@@ -264,14 +264,6 @@ def test_the_users_own_functions_are_known_by_name_or_by_their_fingerprint() -> 
     generate.fingerprint = "prompt 2"
     Judge.fingerprint = "rules 3"
     assert (found("llm_reteval@5")["generator"], found("relevance.p@5")["judge"]) == ("prompt 2", "rules 3")
-
-
-def test_without_an_llm_answers_are_compared_in_canonical_form() -> None:
-    """With the local model, the judge is the canonical comparison, of which the version of the rules is recorded."""
-    fingerprint = _found("answer.correct@5", replace(BASE, model="embedded"))
-    assert fingerprint["judge"] == f"canonical comparison, rules {CANONICAL_RULES}"
-    assert JUDGES & fingerprint.keys() == {"judge"}
-    assert fingerprint["generator"].endswith("at embedded:threads=1")
 
 
 def test_no_model_to_name_is_an_error_of_what_asks_one() -> None:

@@ -5,8 +5,15 @@ from contextlib import ExitStack
 
 import pytest
 
+from pytest_rageval.answers.comparators import CANONICAL_RULES
+from pytest_rageval.core.options import Settings
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.providers.embedded import EmbeddedClient, EmbeddedServer, Weights
+from pytest_rageval.lib.secret import Secret
 from pytest_rageval.models.messages import Request
+from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.session import Session
 from tests.unit.models.scripted import Answer, ScriptedServer, completion
 
 EXAMPLES = "Question: Who?\nAnswer: Ilse\n\nQuestion: "
@@ -105,3 +112,16 @@ def test_after_a_failure_a_context_is_evaluated_again() -> None:
     failed_prompt, repeated_prompt, completed_prompt = map(_text, failing.requests)
     assert failed_prompt == repeated_prompt
     assert "What now?" in completed_prompt
+
+
+def test_answers_are_compared_in_canonical_form() -> None:
+    """With the embedded model, the judge is the canonical comparison, of which the version of the rules is recorded."""
+    session = Session(Settings(model="embedded", api_key=Secret("sk-secret")))
+    parts = Components(lambda _query, _k: [], DefaultGenerator(session.models), DefaultJudge(session.models))
+    try:
+        fingerprint = session.fingerprint(parts, ScoreRequest("answer.correct@5"))
+    finally:
+        session.close()
+    assert fingerprint["judge"] == f"canonical comparison, rules {CANONICAL_RULES}"
+    assert {"judge votes", "judge max_tokens"}.isdisjoint(fingerprint)
+    assert fingerprint["generator"].endswith("at embedded:threads=1")
