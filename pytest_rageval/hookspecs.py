@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.judge import ThresholdInput, ThresholdResult
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.models.sources import MakeSource
+    from pytest_rageval.run import FinishedRun
     from pytest_rageval.run.registry import Registry
     from pytest_rageval.run.test import PartialScores, TestRun
 
@@ -118,6 +119,17 @@ def pytest_rageval_score_entry(
 @hookspec
 def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any] | None:
     """Return more keys for the entry of a test in the report; lists of `warnings` are joined."""
+
+
+@hookspec
+def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any] | None:
+    """Do what follows the last test, before the reports are written; return more keys for the JSON report.
+
+    It is called in the process that writes the reports, but not in a plan, and by `rageval merge`.
+
+    Raises:
+        RagevalError: the run fails, with this message.
+    """
 
 
 @hookspec

@@ -37,9 +37,6 @@ UPWARD = (
     "answers.comparators imports extensions.embeddings.measures",
     "extensions.batches.plugin imports plugin.runner",
     "extensions.batches.plugin imports plugin.terminal",
-    "reports imports extensions.otlp.otlp",
-    "reports.markdown imports extensions.history.trend",
-    "reports.terminal imports extensions.calibration.report",
     "retrievers imports extensions.executor.executor",
 )
 """Imports upward that are still there. The list only gets shorter."""

@@ -208,12 +208,14 @@ class EvaluationPlugin:
         raise failure(text)
 
     @property
-    def reports(self) -> "Mapping[str, Report]":
-        """The reports of other plugins by kind; empty if their registration failed, which is an error of each test."""
+    def writers(self) -> "Mapping[str, Report]":
+        """The writers of reports by kind; the built-in ones if a registration fails, which is an error of each test."""
         try:
-            return self.registry.reports
+            return self.registry.writers
         except pytest.fail.Exception:
-            return {}
+            from pytest_rageval.reports import KINDS  # noqa: PLC0415 - loaded by now
+
+            return KINDS
 
     @staticmethod
     @contextmanager
@@ -484,7 +486,7 @@ class EvaluationPlugin:
         return test.results(
             describe=bool(reports) or self.config.get_verbosity() > 0,
             # A plugin may replace a built-in report by one with more details.
-            explain=any(kind not in BRIEF_REPORTS or kind in self.reports for kind in reports),
+            explain=any(kind not in BRIEF_REPORTS or kind in self.registry.reports for kind in reports),
         )
 
     @property

@@ -1,4 +1,4 @@
-"""`SummaryPlugin`: prints the table or the plan at the end of a run, and writes the report files and the history."""
+"""`SummaryPlugin`: prints the table or the plan at the end of a run, and writes the reports."""
 
 import os
 import time
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_rageval.core.errors import InputError, RagevalError, exception_text
+from pytest_rageval.core.errors import RagevalError, exception_text
 from pytest_rageval.core.options import Address, Settings, destination_kind
 from pytest_rageval.lib.printable import one_line, printable
 from pytest_rageval.plugin.completeness import CompletenessPlugin
@@ -78,7 +78,7 @@ class SummaryPlugin:
         self._expected: dict[str, Mapping[str, Any]] = {}
         self._places: dict[str, Place] = {}
         self._notes: list[str] = []
-        self._merge_note = ""
+        self._remarks: list[str] = []
         self._problems: list[str] = []
 
     def pytest_report_header(self) -> list[str]:
@@ -96,10 +96,8 @@ class SummaryPlugin:
 
             # The registration of other plugins imports many modules, and is not needed for a built-in kind.
             kind = destination_kind(destination)
-            if kind not in KINDS and kind not in (
-                plugin_reports := EvaluationPlugin.get(self._config).reports
-            ):
-                kinds = ", ".join(sorted({*KINDS, *plugin_reports}))
+            if kind not in KINDS and kind not in (writers := EvaluationPlugin.get(self._config).writers):
+                kinds = ", ".join(sorted(writers))
                 name = destination.name if isinstance(destination, Path) else destination
                 expected = f"expected a file name or an address of one of these kinds: {kinds}."
                 raise pytest.UsageError(printable(f"--rageval-report is '{name}': {expected}"))
@@ -150,20 +148,48 @@ class SummaryPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the reports, and append the run to the history. xdist's workers have ended by then."""
+        """Call the hook for the end of a run, and write the reports. xdist's workers have ended by then."""
         if exitstatus == pytest.ExitCode.INTERRUPTED:
             self._add_interrupted_usage()
-        if not (self._settings.report or self._settings.history) or self._config.option.collectonly:
+        if self._config.option.collectonly:
             return
         if self._settings.plan:
             self._notes += ["no report: a plan has no results"] if self._settings.report else []
             return
+        from pytest_rageval.run import FinishedRun  # noqa: PLC0415 - few processes need it
+
+        run = FinishedRun(
+            self._settings,
+            self._config.rootpath,
+            partial(self._document, session, exitstatus),
+            self._completeness.collected,
+            self._usage_of,
+            self._usage,
+            self._completeness.claims(),
+            self._completeness.why_tests_left_out(session),
+            self._cassette.recorded_lines if self._settings.record else {},
+            self._notes,
+            self._remarks,
+            self._problems,
+        )
+        added: list[Mapping[str, Any]] = []
+        try:
+            added = self._config.hook.pytest_rageval_run_finished(run=run)
+        except RagevalError as error:
+            self._problems.append(str(error))
+            fail_run(session)
+        if self._settings.report:
+            for keys in added:
+                run.document.update(keys)
+            self._write_reports(session, run.document)
+
+    def _document(self, session: pytest.Session, exitstatus: int) -> dict[str, Any]:
+        """Return all results of the run, in the structure of the JSON report."""
         from pytest_rageval.plugin.files import run_entry  # noqa: PLC0415
-        from pytest_rageval.reports import KINDS, deliver  # noqa: PLC0415 - few runs write reports
         from pytest_rageval.reports.build import report_document, usage_entry  # noqa: PLC0415
 
         matrix, ratings = self._systems
-        document = report_document(
+        return report_document(
             self._sorted,
             matrix=matrix,
             ratings=ratings,
@@ -181,16 +207,15 @@ class SummaryPlugin:
             ),
             gate=self._completeness.gate,
         )
-        if self._settings.shard:
-            document["shard"] = self._shard_entry(session)
-        if self._settings.history is not None:
-            document |= self._with_history(self._settings.history, document, session)
-        # A plugin may replace a built-in report.
-        kinds = {**KINDS, **EvaluationPlugin.get(self._config).reports}
+
+    def _write_reports(self, session: pytest.Session, document: Mapping[str, Any]) -> None:
+        from pytest_rageval.reports import deliver  # noqa: PLC0415 - few runs write reports
+
+        writers = EvaluationPlugin.get(self._config).writers
         # Files are written first: sending a report takes time, and may be interrupted.
         for destination in sorted(self._settings.report, key=lambda item: isinstance(item, Address)):
             try:
-                delivered_to = deliver(kinds[destination_kind(destination)], document, destination)
+                delivered_to = deliver(writers[destination_kind(destination)], document, destination)
             except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
                 self._problems.append(_delivery_error(destination, error))
                 if isinstance(destination, Path):
@@ -198,28 +223,6 @@ class SummaryPlugin:
                     fail_run(session)
             else:
                 self._notes.append(f"report: {delivered_to}")
-
-    def _shard_entry(self, session: pytest.Session) -> dict[str, Any]:
-        """Return the key `shard` of the report, with what `rageval merge` needs to know about this run."""
-        from pytest_rageval.extensions.shards.record import shard_entry  # noqa: PLC0415 - few runs are shards
-
-        index, count = self._settings.shard_index, self._settings.shard_count
-        verdicts = "rageval merge judges the reports of all shards together"
-        self._merge_note = f"shard {index}/{count}: no score is judged here; {verdicts}"
-        baseline, root = self._settings.baseline, self._config.rootpath
-        return shard_entry(
-            self._settings,
-            collected=sorted(self._completeness.collected),
-            ran=sorted(self._usage_of),
-            calibration=None if self._settings.calibration is None else str(self._settings.calibration),
-            claims=self._completeness.claims(),
-            left_out=self._completeness.why_tests_left_out(session),
-            baseline=baseline.relative_to(root).as_posix()
-            if baseline.is_relative_to(root)
-            else str(baseline),
-            usage=self._usage.to_dict(),
-            recorded=self._cassette.recorded_lines if self._settings.record else {},
-        )
 
     def pytest_unconfigure(self) -> None:
         """Release the results: pytest then runs several garbage collections, which visit every object."""
@@ -235,8 +238,7 @@ class SummaryPlugin:
         if shown and (lines := [*self._lines(), *self._notes]):
             terminalreporter.section("rageval")
             print_lines(terminalreporter, lines)
-        # With -q too: a green shard says nothing of its scores.
-        print_lines(terminalreporter, [self._merge_note] if self._merge_note else [])
+        print_lines(terminalreporter, self._remarks)
         if self._tests:
             from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - few runs have entries
 
@@ -256,31 +258,6 @@ class SummaryPlugin:
             from pytest_rageval.plugin.annotations import place_of  # noqa: PLC0415 - for one build server
 
             self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
-
-    def _with_history(
-        self, path: Path, document: Mapping[str, Any], session: pytest.Session
-    ) -> dict[str, Any]:
-        """Append the run to the history; return its last runs as a key of the document."""
-        from pytest_rageval.extensions.history.history import history_entry, record_run  # noqa: PLC0415 - rare
-
-        entry = history_entry(document)
-        if not entry:
-            return {}
-        if self._settings.shard or self._settings.sample < 1:
-            instead = "; add it with rageval merge --history" if self._settings.shard else ""
-            self._notes.append(
-                f"history: nothing added to {path}, as this run scores only some of the questions{instead}"
-            )
-            return {}
-        try:
-            runs, warning = record_run(path, entry)
-        except InputError as error:
-            self._problems.append(str(error))
-            fail_run(session)
-            return {}
-        self._notes.append(f"history: {path}")
-        self._problems += [warning] if warning else []
-        return {"history": runs} if runs else {}
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}

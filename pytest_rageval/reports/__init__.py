@@ -39,9 +39,8 @@ KINDS: Final[Mapping[str, Callable[..., Any]]] = {
     ".html": Lazy("reports.html.page", "html_report"),
     ".json": json_report,
     ".md": Lazy("reports.markdown", "markdown_report"),
-    "otlp:": Lazy("extensions.otlp.otlp", "send_events"),
 }
-"""The writers of `--rageval-report`, by the suffix of the file or the scheme of the address."""
+"""The built-in writers of `--rageval-report`, by the suffix of the file. `Registry.writers` has the others too."""
 
 
 def deliver(write: Callable[..., Any], document: Mapping[str, Any], destination: Path | Address) -> str:

@@ -5,9 +5,9 @@ While tests run, the plugin sets `width` to the width of the terminal. Files are
 
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final, NamedTuple
 from unicodedata import east_asian_width
 
 from pytest_rageval.lib.printable import printable
@@ -20,6 +20,14 @@ width: Final = ContextVar("width", default=WIDTH)
 
 PAD: Final = "\x00"
 """Follows each character that is two columns wide, so that the length of a text equals its width in columns."""
+
+
+class AddedSection(NamedTuple):
+    """A folded section of the Markdown report that a plugin adds, see `Registry.add_markdown_section`."""
+
+    summary: str
+    noun: str
+    lines: Callable[[Mapping[str, Any]], Sequence[str]]
 
 
 class _Wrapper(textwrap.TextWrapper):
@@ -64,3 +72,12 @@ def align_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) ->
         ).rstrip()
         for row in rows
     ]
+
+
+def html_entities(text: str) -> str:
+    """Return a text for HTML in Markdown: all characters but ASCII letters, digits and spaces become entities.
+
+    >>> html_entities("a_b")
+    'a&#95;b'
+    """
+    return re.sub(r"[^a-zA-Z0-9 ]", lambda match: f"&#{ord(match[0])};", text)

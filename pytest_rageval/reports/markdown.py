@@ -12,12 +12,11 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.document import QuestionEntry, ScoreEntry
-from pytest_rageval.extensions.history.trend import chart_lines, html_entities
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.printable import printable
 from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
-from pytest_rageval.reports.layout import wrap_text
+from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
 from pytest_rageval.reports.next_steps import gains_text, update_command
 from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
 from pytest_rageval.reports.systems import matrix_lines, ratings_lines
@@ -94,7 +93,7 @@ class _ExplainingQuestion(NamedTuple):
         return (self.test.get("evalset") or {}).get("digest"), self.question["id"]
 
 
-def markdown_report(document: Mapping[str, Any]) -> str:
+def markdown_report(document: Mapping[str, Any], added: Iterable[AddedSection] = ()) -> str:
     """Return the document in GitHub's Markdown: verdicts, scores, next steps, and the questions that lost most.
 
     The report has at most `MAX_LINES` lines. Reasons, further scores and notes are folded. Items that do not fit are
@@ -108,7 +107,7 @@ def markdown_report(document: Mapping[str, Any]) -> str:
     facts = [*_run_facts(document.get("run", {})), *models, *usage_lines(usage)]
     foot = f"<sub>{' · '.join(map(_code, facts[:MAX_FACTS]))}</sub>" if facts else ""
     ends = [f"### {headline(document)}", "", foot]
-    sections = list(_sections(document))
+    sections = list(_sections(document, added))
     # Two lines are reserved: the count of the items that are left out, and an empty line after it.
     counts = _fit_items(sections, MAX_LINES - len(ends) - 2)
     text = _join_sections(ends, sections, counts)
@@ -167,7 +166,7 @@ def _fit_items(sections: Sequence[Section], room: int) -> list[int]:
     return counts
 
 
-def _sections(document: Mapping[str, Any]) -> Iterator[Section]:
+def _sections(document: Mapping[str, Any], added: Iterable[AddedSection]) -> Iterator[Section]:
     """Yield the sections of the report in their order."""
     tests = by_urgency(document["tests"])
     table, further_scores = _tables(tests)
@@ -186,7 +185,8 @@ def _sections(document: Mapping[str, Any]) -> Iterator[Section]:
         "Reasons, and the questions behind them", "reason", list(_reasons(tests)), min_items=4
     )
     yield further_scores
-    yield folded_section("The last runs", "chart line", chart_lines(document), min_items=None)
+    for section in added:
+        yield folded_section(section.summary, section.noun, section.lines(document), min_items=None)
     for summary, noun, lines in (
         ("Systems", "system line", matrix_lines(document["matrix"])),
         ("Ratings", "rating line", ratings_lines(document["ratings"])),

@@ -61,8 +61,8 @@ SIGNS: Final = {
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
 
 # Imported at the first use: few runs have a calibration or an agreement.
-calibration_lines: Final = Lazy("extensions.calibration.report", "calibration_lines")
-agreement_lines: Final = Lazy("extensions.calibration.report", "agreement_lines")
+calibration_lines: Final = Lazy("reports.agreement", "calibration_lines")
+agreement_lines: Final = Lazy("reports.agreement", "agreement_lines")
 missing_text: Final = Lazy("reports.gated_tests", "missing_text")  # few runs have a baseline
 
 

@@ -8,6 +8,55 @@
   receives in place of results, in a plan.
 - `gate_check`: whether each test of the baseline was compared with it. `baseline_change`: another commit's baseline.
 - `file_updates`: updates the baseline and the cassette.
+- `FinishedRun`: what the hook at the end of a run receives.
 - `console`: prints for the commands. `command_session`: settings and session of commands that use models.
   `plugin_stores`: the cache stores of plugins, for these commands.
 """
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.options import Settings
+    from pytest_rageval.models.usage import Usage
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run whose tests have ended, in the process that writes its reports.
+
+    Attributes:
+        settings: the resolved options.
+        root: the root directory.
+        build: function that returns the `document`.
+        collected: the node ids of all collected tests.
+        usage_of: the usage of models by each test that has results, by node id.
+        usage: the usage of models by the whole run.
+        claims: the tests, modules and folders that the run was to run in full, as node ids; "" is the root folder.
+        left_out: why some tests did not run; empty if all ran, whatever their outcome.
+        recorded: the recorded replies as lines of a cassette, by key.
+        notes: lines of the summary. A hook may add some.
+        remarks: lines of the summary that -q does not hide. A hook may add some.
+        warnings: warnings in the summary. A hook may add some.
+    """
+
+    settings: "Settings"
+    root: Path
+    build: Callable[[], dict[str, Any]]
+    collected: Collection[str] = ()
+    usage_of: "Mapping[str, Usage]" = field(default_factory=dict)
+    usage: "Usage | None" = None
+    claims: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+    recorded: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """All results of the run, in the structure of the JSON report. It is built at the first use."""
+        return self.build()

@@ -48,6 +48,8 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.secret import SCHEME
 from pytest_rageval.models.stores import StoreFactory
+from pytest_rageval.reports import KINDS
+from pytest_rageval.reports.layout import AddedSection
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores.definition import KNOWN_DEPENDENCIES, ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
@@ -198,6 +200,7 @@ class Registry:
         formats: the formats of eval sets by name.
         reports: the added writers of reports, by the suffix of the file's name, such as ".xml", or by the scheme of the
             address, such as "mlflow:".
+        markdown_sections: the added sections of the Markdown report.
         stores: the factories of reply stores, by the scheme of their URLs.
         providers: the providers of model servers, in the order in which they are tried.
     """
@@ -212,6 +215,7 @@ class Registry:
         self.reports: dict[str, Report] = {}
         self.stores: dict[str, StoreFactory] = {}
         self.providers: list[Provider] = []
+        self.markdown_sections: list[AddedSection] = []
         self.hook.pytest_rageval_register(registry=self)
 
     def add_score(
@@ -354,6 +358,25 @@ class Registry:
                 f"add_report({kind!r}): expected the suffix of a file, such as '.xml', or a scheme, such as 'mlflow:'."
             )
         _add(self.reports, "report", kind.lower() if kind.endswith(":") else kind, write)
+
+    def add_markdown_section(
+        self, summary: str, noun: str, lines: Callable[[Mapping[str, Any]], Sequence[str]]
+    ) -> None:
+        """Add a folded section to the Markdown report. It is left out if the report would be too long with it.
+
+        Args:
+            summary: the line that is always shown.
+            noun: the noun for a line, to count the lines that are left out.
+            lines: a function of all results, in the structure of the JSON report, that returns lines of Markdown;
+                without lines there is no section.
+        """
+        self.markdown_sections.append(AddedSection(summary, noun, lines))
+
+    @property
+    def writers(self) -> dict[str, Report]:
+        """The writers of reports by kind: the built-in ones, and the added ones, which may replace them."""
+        markdown = partial(KINDS[".md"], added=self.markdown_sections)
+        return {**KINDS, ".md": markdown, **self.reports}
 
     def add_store(self, scheme: str, factory: StoreFactory) -> None:
         """Add a store of replies: `--rageval-cache SCHEME://…`.

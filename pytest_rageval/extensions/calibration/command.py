@@ -25,8 +25,9 @@ from pytest_rageval.core.options import EMBEDDED
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
 from pytest_rageval.extensions.calibration.calibration import Calibration, judge_items, judge_verdict
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, load_labels
-from pytest_rageval.extensions.calibration.report import agreement_with_people, calibration_lines
+from pytest_rageval.extensions.calibration.report import agreement_with_people
 from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
+from pytest_rageval.reports.agreement import calibration_lines
 from pytest_rageval.reports.build import usage_entry, usage_lines
 from pytest_rageval.run.command_session import command_settings, session_for
 from pytest_rageval.run.console import echo, echo_err, format_table, reason_lines, to_one_line

@@ -19,6 +19,7 @@ from pytest_rageval.lib.files import append_line, refuse_special
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.gated_tests import failing_gates
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, VERDICTS
+from pytest_rageval.run import FinishedRun
 
 SCHEMA: Final = 1
 
@@ -208,6 +209,27 @@ def severity_rank(verdict: str | None) -> int:
 
 def _round(number: float | None) -> float | None:
     return number if number is None or isinstance(number, int) else float(f"{number:.{SIGNIFICANT_DIGITS}g}")
+
+
+def add_run(run: FinishedRun, path: Path) -> dict[str, Any]:
+    """Append a run to a history; return its last runs as the key `history` of the report, if there are any.
+
+    Raises:
+        InputError: the file cannot be written; it is unchanged.
+    """
+    entry = history_entry(run.document)
+    if not entry:
+        return {}
+    if run.settings.shard or run.settings.sample < 1:
+        instead = "; add it with rageval merge --history" if run.settings.shard else ""
+        run.notes.append(
+            f"history: nothing added to {path}, as this run scores only some of the questions{instead}"
+        )
+        return {}
+    runs, warning = record_run(path, entry)
+    run.notes.append(f"history: {path}")
+    run.warnings.extend([warning] if warning else [])
+    return {"history": runs} if runs else {}
 
 
 def record_run(path: Path, entry: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pytest_rageval.extensions.history.history import MAX_CHART_RUNS, Point, Run, ScoreKey, severity_rank
 from pytest_rageval.lib.plural import counted
+from pytest_rageval.reports.layout import html_entities
 from pytest_rageval.reports.terminal import number_text
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -183,12 +184,3 @@ def _decimal(number: float) -> str:
 def _code(text: str) -> str:
     """Return a text in one line as HTML code, for a line of Markdown."""
     return f"<code>{html_entities(' '.join(text.split()))}</code>"
-
-
-def html_entities(text: str) -> str:
-    """Return a text for HTML in Markdown: all characters but ASCII letters, digits and spaces become entities.
-
-    >>> html_entities("a_b")
-    'a&#95;b'
-    """
-    return re.sub(r"[^a-zA-Z0-9 ]", lambda match: f"&#{ord(match[0])};", text)

@@ -14,6 +14,7 @@ import pluggy
 if TYPE_CHECKING:
     from pytest_rageval.extensions.shards.record import ShardRecord
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run import FinishedRun
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
@@ -67,6 +68,22 @@ def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
     if not test.is_recorded:
         return {}
     return {"shard": _record(test).serialize(shares_alpha=test.marked.nodeid in test.sharing_alpha)}
+
+
+@hookimpl
+def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any]:
+    """Add the key `shard` to the report, with what `rageval merge` needs to know about this run."""
+    settings = run.settings
+    if not settings.shard:
+        return {}
+    from pytest_rageval.extensions.shards.record import shard_entry  # noqa: PLC0415 - few runs are shards
+
+    # With -q too: a green shard says nothing of its scores.
+    run.remarks.append(
+        f"shard {settings.shard_index}/{settings.shard_count}: no score is judged here; rageval merge judges the "
+        "reports of all shards together"
+    )
+    return {"shard": shard_entry(run)}
 
 
 def _record(test: "TestRun") -> "ShardRecord":

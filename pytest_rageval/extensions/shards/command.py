@@ -6,12 +6,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings, is_ci
-from pytest_rageval.extensions.history.history import history_entry, record_run
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
 from pytest_rageval.extensions.shards.record import VERDICT_SETTINGS
 from pytest_rageval.gate.baseline import Baseline
@@ -31,6 +31,7 @@ from pytest_rageval.reports.next_steps import gain_lines
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
+from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.console import echo, echo_err
 from pytest_rageval.run.file_updates import update_baseline, update_cassette
 from pytest_rageval.run.gate_check import check_gate
@@ -67,10 +68,15 @@ def merge_command(options: argparse.Namespace) -> int:
     )
     for line in (*filter(None, [problem]), *missing_lines(gate), *change_lines(gate), *remark_lines(gate)):
         echo_err(line)
-    if options.history is not None:
-        document |= _append_history(options.history, document, settings)
+    finished = FinishedRun(replace(settings, history=options.history), Path.cwd(), lambda: document)
+    for keys in run.registry.hook.pytest_rageval_run_finished(run=finished):
+        document |= keys
+    for line in finished.warnings:
+        echo_err(line)
+    for line in finished.notes:
+        echo(line)
     for path in options.report:
-        echo(f"report: {deliver(KINDS[path.suffix], document, path)}")
+        echo(f"report: {deliver(run.registry.writers[path.suffix], document, path)}")
     _update_files(run, results, settings, options)
     return status
 
@@ -199,20 +205,6 @@ def _why_prevented(entry: Mapping[str, Any]) -> str:
     """Return why a test was not compared with the baseline; empty if it failed."""
     failed = entry["outcome"] in FAILING_OUTCOMES
     return "" if failed else ": ".join(filter(None, [entry["outcome"], entry.get("message")]))
-
-
-def _append_history(path: Path, document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Append the joined run to a history; return the entry `history` of the document, with the last runs, if any."""
-    if settings.sample < 1:
-        echo(f"history: nothing added to {path}, as these shards have a part of the questions")
-        return {}
-    if not (entry := history_entry(document)):
-        return {}
-    runs, warning = record_run(path, entry)
-    if warning:
-        echo_err(warning)
-    echo(f"history: {path}")
-    return {"history": runs} if runs else {}
 
 
 def _update_files(

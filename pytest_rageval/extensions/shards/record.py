@@ -20,7 +20,6 @@ from typing import Any, Final, cast
 from pytest_rageval.core.conversation import Message, QuestionWithHistory, conversation_text, history_of
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.core.errors import Cause, QueryError, RagevalError
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.core.shape import check_fields, check_shape
 from pytest_rageval.core.spec import ScoreRequest, Spec
@@ -35,7 +34,9 @@ from pytest_rageval.extensions.calibration.human_labels import (
 )
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import Notes, error_entry, evalset_entry, score_entry
+from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.registry import SCORES, PluginScore
 from pytest_rageval.run.test import TestRun, score_key
 from pytest_rageval.scores.definition import ScoreDef
@@ -257,15 +258,24 @@ MARKERS: Final = ("rageval_threshold", "rageval_calibration")
 Runs = Sequence[Sequence[Outcome]] | RagevalError
 
 
-def shard_entry(settings: Settings, **details: Any) -> dict[str, Any]:
-    """Return the key `shard` of a shard's report, which contains the `details` too."""
+def shard_entry(run: FinishedRun) -> dict[str, Any]:
+    """Return the key `shard` of a shard's report."""
+    settings, root = run.settings, run.root
+    baseline = settings.baseline
     return {
         "format": FORMAT,
         "index": settings.shard_index,
         "of": settings.shard_count,
         "package": version("pytest-rageval"),
         "settings": {name: getattr(settings, name) for name in VERDICT_SETTINGS},
-        **details,
+        "collected": sorted(run.collected),
+        "ran": sorted(run.usage_of),
+        "calibration": None if settings.calibration is None else str(settings.calibration),
+        "claims": run.claims,
+        "left_out": run.left_out,
+        "baseline": baseline.relative_to(root).as_posix() if baseline.is_relative_to(root) else str(baseline),
+        "usage": (run.usage or Usage()).to_dict(),
+        "recorded": run.recorded,
     }
 
 

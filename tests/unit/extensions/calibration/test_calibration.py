@@ -21,9 +21,9 @@ from pytest_rageval.extensions.calibration.human_labels import (
 from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
 from pytest_rageval.extensions.calibration.report import (
     agreement_with_people,
-    calibration_lines,
     corrected_entry,
 )
+from pytest_rageval.reports.agreement import calibration_lines
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 
 YES, NO = 1.0, 0.0

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.extensions.history.history import Point
 from pytest_rageval.extensions.history.trend import MAX_CHART_RUNS, chart_lines, sparkline
-from pytest_rageval.reports.markdown import markdown_report
+from pytest_rageval.run.registry import Registry
 from tests.unit.reports.rendered import rendered
 from tests.unit.reports.runs import NODEID, line, score
 
@@ -179,11 +179,11 @@ def test_the_comment_has_the_chart_folded() -> None:
     tests = {"t": {"outcome": "passed", "scores": {DEVIL: score(0.5)}}}
     document = {"tests": [], "matrix": [], "ratings": [], "settings": settings, "llm": llm}
     runs = [line(number, tests=tests) for number in range(2)]
-    page = rendered(markdown_report({**document, "history": runs}))
+    page = rendered(Registry().writers[".md"]({**document, "history": runs}))
     assert ("class", "language-mermaid") in page.attributes
     assert {"details", "summary", "pre"} <= set(page.tags)
     assert "img" not in page.tags
     assert not page.unclosed
     assert "@team" not in page.text
     assert " ".join(DEVIL.split()) in page.code
-    assert "details" not in rendered(markdown_report(document)).tags
+    assert "details" not in rendered(Registry().writers[".md"](document)).tags

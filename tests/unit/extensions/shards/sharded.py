@@ -12,6 +12,7 @@ from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, 
 from pytest_rageval.extensions.shards.record import shard_entry
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.models.usage import Usage
+from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
@@ -63,16 +64,13 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
 ) -> Shard:
     """Return the report of the run of a shard; `changes` replaces keys of its entry `shard`."""
     problems, failures, results = evaluated_in(settings, root, marks, parts, registry=registry)
-    entry = shard_entry(
-        settings,
+    run = FinishedRun(
+        replace(settings, calibration=None),
+        settings.baseline.parent,
+        dict,
         collected=[NODEID],
-        ran=[NODEID],
-        left_out=[],
+        usage_of={NODEID: Usage()},
         claims=[""],
-        calibration=None,
-        baseline=settings.baseline.name,
-        usage=Usage().to_dict(),
-        recorded={},
     )
     document = {
         "schema": 1,
@@ -82,7 +80,7 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
         "settings": settings.report_entry(),
         "stopped": False,
         "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],
-        "shard": entry | changes,
+        "shard": shard_entry(run) | changes,
     }
     name = f"{settings.shard_index}-{settings.shard_count}.json"
     return Shard(path or name, json.loads(json.dumps(document)))

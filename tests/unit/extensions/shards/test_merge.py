@@ -143,7 +143,7 @@ def test_a_sample_is_no_line_of_the_history(
 ) -> None:
     """A run on a sample of the questions is not added to the history, and the output says so."""
     assert merge(*shards(sample=0.5), "--history", "history.jsonl") == 0
-    assert "a part of the questions" in capsys.readouterr().out
+    assert "only some of the questions" in capsys.readouterr().out
     assert not Path("history.jsonl").exists()
 
 
