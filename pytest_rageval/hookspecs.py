@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 if TYPE_CHECKING:
+    from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
     from pytest_rageval.core.options import Settings
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.gate.judge import ThresholdInput, ThresholdResult
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.models.sources import MakeSource
+    from pytest_rageval.retrievers import Retriever
+    from pytest_rageval.retrievers.adapters import Adapter
     from pytest_rageval.run import FinishedRun
+    from pytest_rageval.run.inputs import Components
     from pytest_rageval.run.registry import Registry
     from pytest_rageval.run.test import PartialScores, TestRun
 
@@ -44,6 +48,27 @@ def pytest_rageval_reply_source(settings: "Settings") -> "MakeSource | None":
 
     The hook is called once in each process that sends requests, and has no effect with `--rageval-plan` and
     `--rageval-replay`. None leaves the source to the next plugin, and at last to the core, which sends the requests.
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_adapt_retriever(  # noqa: PLR0913, PLR0917 - an implementation may leave some out
+    retriever: object,
+    components: "Components",
+    name: str,
+    loop: "BackgroundEventLoop",
+    adapters: "Sequence[Adapter]",
+    id_path: str,
+) -> "Retriever | None":
+    """Return the object of a fixture as a `pytest_rageval.retrievers.Retriever`; None to leave it to the adapters.
+
+    Args:
+        retriever: the object.
+        components: the values of all fixtures of the test.
+        name: the name of the fixture.
+        loop: the event loop of the run.
+        adapters: the adapters, in the order in which they are tried.
+        id_path: the path of the field with the ids of the documents; empty: the usual names.
     """
 
 

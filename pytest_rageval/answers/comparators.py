@@ -8,9 +8,10 @@ the expression has one only if the other operands decide it: Kleene's strong log
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 from pytest_rageval.answers.judge.protocol import Comparator, Judge
 from pytest_rageval.answers.overlap import (
@@ -25,7 +26,9 @@ from pytest_rageval.answers.overlap import (
     token_recall,
 )
 from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
-from pytest_rageval.lib.lazy import Lazy, lazy_pattern
+from pytest_rageval.core.extensions import installed
+from pytest_rageval.core.options import Settings
+from pytest_rageval.lib.lazy import lazy_pattern
 
 
 async def lowest(values: Iterable[Awaitable[float]]) -> float:
@@ -74,74 +77,90 @@ AnswerMeasure = Callable[[str, Sequence[str]], float]
 """A function of an answer and its alternative references that returns a number in [0, 1]."""
 
 
-MEASURES: Final[Mapping[str, AnswerMeasure]] = {
-    "em": exact_match,
-    "f1": token_f1,
-    "token_recall": token_recall,
-    "containment": containment,
-    "rouge1": rouge1,
-    "rouge2": rouge2,
-    "rougeL": rouge_l,
-    "bleu": bleu,
-    "meteor": meteor,
-    "bertscore": Lazy("extensions.embeddings.measures", "bertscore_f1"),
-    "bertscore_p": Lazy("extensions.embeddings.measures", "bertscore_precision"),
-    "bertscore_r": Lazy("extensions.embeddings.measures", "bertscore_recall"),
-    "cosine": Lazy("extensions.embeddings.measures", "cosine"),
-}
-"""Answer measures by their name in expressions."""
-
-EMBEDDING_MEASURES: Final = frozenset({"bertscore", "bertscore_p", "bertscore_r", "cosine"})
-"""The measures that need an encoder."""
-
-EXTRAS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("rouge1", "rouge2", "rougeL", "bleu", "meteor"), "overlap"),
-    **dict.fromkeys(EMBEDDING_MEASURES, "dense"),
-}
-"""By measure: the extra of the package that it needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureSettings:
-    """Settings of answer measures.
+@dataclass(frozen=True)
+class Measure:
+    """An answer measure that is documented, or depends on options of the run.
 
     Attributes:
-        encoder: the model of the encoder, or None for the packaged model.
-        bleu_smoothing: the smoothing method of BLEU.
+        compute: a function `(prediction, references, **arguments)` that returns a number in [0, 1].
+        definition: one or two sentences, for lists of scores.
+        extra: the extra of the package that it needs; None if it needs none.
+        arguments: a function of the settings of a run that returns the keyword arguments of `compute`.
+        fingerprint: a function of the settings of a run that returns what the result depends on, by name.
+        settings: the settings of the run; None for `compute` without arguments.
     """
 
-    encoder: str | None = None
-    bleu_smoothing: str = "exp"
+    compute: Callable[..., float]
+    definition: str = ""
+    extra: str | None = None
+    arguments: Callable[[Settings], Mapping[str, Any]] = lambda _: {}
+    fingerprint: Callable[[Settings], Mapping[str, str]] = lambda _: {}
+    settings: Settings | None = None
 
-    def configure(self, measures: Mapping[str, AnswerMeasure]) -> dict[str, AnswerMeasure]:
-        """Return the measures with these settings applied to the built-in ones."""
-        configured = dict(measures)
-        if self.bleu_smoothing != "exp":
-            configured["bleu"] = partial(bleu, smoothing=self.bleu_smoothing)
-        if self.encoder is not None:
-            configured |= {
-                name: partial(_measure_with_encoder, name, self.encoder) for name in EMBEDDING_MEASURES
-            }
-        return configured
+    def __call__(self, prediction: str, references: Sequence[str]) -> float:
+        """Return the value of an answer."""
+        return self.compute(prediction, references, **self._arguments)
 
-    def fingerprint(self, measures: AbstractSet[str]) -> dict[str, str]:
-        """Return the settings that these measures depend on, as part of a fingerprint."""
-        parts = {}
-        if not measures.isdisjoint(EMBEDDING_MEASURES):
-            from pytest_rageval.extensions.embeddings.encoder import shared_encoder  # noqa: PLC0415 - imports numpy
-
-            parts["encoder"] = shared_encoder(self.encoder).fingerprint
-        if "bleu" in measures and self.bleu_smoothing != "exp":
-            parts["bleu smoothing"] = self.bleu_smoothing
-        return parts
+    @cached_property
+    def _arguments(self) -> Mapping[str, Any]:
+        return {} if self.settings is None else self.arguments(self.settings)
 
 
-def _measure_with_encoder(name: str, encoder: str, prediction: str, references: Sequence[str]) -> float:
-    from pytest_rageval.extensions.embeddings.encoder import shared_encoder  # noqa: PLC0415 - imports numpy
+def with_settings(measures: Mapping[str, AnswerMeasure], settings: Settings) -> dict[str, AnswerMeasure]:
+    """Return the measures as they compute under these settings."""
+    return {
+        name: replace(measure, settings=settings) if isinstance(measure, Measure) else measure
+        for name, measure in measures.items()
+    }
 
-    measure: Callable[..., float] = MEASURES[name]
-    return measure(prediction, references, encoder=shared_encoder(encoder))
 
+def measure_fingerprint(measures: Mapping[str, AnswerMeasure], names: AbstractSet[str]) -> dict[str, str]:
+    """Return the settings that the measures of these names depend on, as part of a fingerprint."""
+    used = (measure for name, measure in measures.items() if name in names and isinstance(measure, Measure))
+    parts = (measure.fingerprint(measure.settings or Settings()) for measure in used)
+    return dict(chain.from_iterable(part.items() for part in parts))
+
+
+def _smoothing(settings: Settings, keyword: str) -> dict[str, str]:
+    """Return the smoothing method of BLEU under a keyword; empty for the default."""
+    return {} if settings.bleu_smoothing == "exp" else {keyword: settings.bleu_smoothing}
+
+
+MEASURES: Final[Mapping[str, AnswerMeasure]] = {
+    "em": Measure(exact_match, "Exact match: 1 if the answer equals a reference, else 0."),
+    "f1": Measure(
+        token_f1,
+        "The harmonic mean of precision and recall of the words that answer and reference have in common.",
+    ),
+    "token_recall": Measure(token_recall, "The share of the reference's words that the answer has too."),
+    "containment": Measure(
+        containment,
+        "1 if the words of a reference occur in the answer, in order and without gaps, else 0.",
+    ),
+    "rouge1": Measure(rouge1, "ROUGE-1: F1 of the common words.", "overlap"),
+    "rouge2": Measure(rouge2, "ROUGE-2: F1 of the common pairs of neighbouring words.", "overlap"),
+    "rougeL": Measure(rouge_l, "ROUGE-L: F1 by the longest common subsequence of words.", "overlap"),
+    "bleu": Measure(
+        bleu,
+        "BLEU of the sentence: the geometric mean of the precisions of 1 to 4 words in a row, with a "
+        "penalty for short answers.",
+        "overlap",
+        partial(_smoothing, keyword="smoothing"),
+        partial(_smoothing, keyword="bleu smoothing"),
+    ),
+    "meteor": Measure(
+        meteor,
+        "METEOR: mostly recall of words and stems, with a penalty for words out of order; without synonyms.",
+        "overlap",
+    ),
+    **{
+        name: measure
+        for extension in installed().values()
+        for name, measure in getattr(extension, "answer_measures", dict)().items()
+    },
+}
+"""The built-in answer measures by their name in expressions: those of this module, and those that an extension returns
+from its function `answer_measures`."""
 
 BINARY_MEASURES: Final = frozenset({"em", "containment"})
 """The measures that are always 0 or 1."""

@@ -22,10 +22,9 @@ from pytest_rageval import hookspecs
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.lib.options import OPTIONS, Option
 from pytest_rageval.plugin.fixtures import (
+    _rageval_session,
     rageval,
     rageval_client,
-    rageval_encoder,
-    rageval_executor,
     rageval_gateway,
     rageval_generator,
     rageval_judge,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from warnings import WarningMessage
 
 __all__ = [
+    "_rageval_session",
     "pytest_addhooks",
     "pytest_addoption",
     "pytest_configure",
@@ -48,8 +48,6 @@ __all__ = [
     "pytest_warning_recorded",
     "rageval",
     "rageval_client",
-    "rageval_encoder",
-    "rageval_executor",
     "rageval_gateway",
     "rageval_generator",
     "rageval_judge",
@@ -86,6 +84,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the hooks of this package, and its extensions, which implement them."""
     pluginmanager.add_hookspecs(hookspecs)
     for extension in installed().values():
+        for function in getattr(extension, "FIXTURES", ()):
+            # Decorated here, so that commands, which import extensions too, need not import pytest.
+            setattr(extension, function.__name__, pytest.fixture(scope="session")(function))
         # No name of its own: `-p no:NAME` must not disable a part of the plugin.
         pluginmanager.register(extension, str(id(extension)))
 

@@ -3,19 +3,24 @@
 The docstrings of the fixtures are the output of `pytest --fixtures`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from inspect import Parameter, Signature, signature
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
+from pytest_rageval.core.extensions import installed
 from pytest_rageval.plugin.lazy_start import get_evaluation_plugin
 
 if TYPE_CHECKING:
     from pytest_rageval.extensions.application_calls.server import GatewayServer
-    from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
     from pytest_rageval.models.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
+    from pytest_rageval.run.session import Session
+
+T = TypeVar("T")
 
 NO_RETRIEVER: Final = """\
 There is no fixture rageval_retriever, so there is nothing to evaluate. Write in conftest.py:
@@ -51,12 +56,6 @@ There is no fixture rageval_reference_retriever, which max_ratio compares times 
 def rageval_reference_retriever() -> object:
     """The retriever whose time max_ratio compares with that of rageval_retriever: a callable like it. Override it."""
     raise _missing_fixture(NO_REFERENCE)
-
-
-@pytest.fixture(scope="session")
-def rageval_executor() -> object:
-    """A concurrent.futures.Executor that runs a sync retriever, in chunks of questions. Default: none."""
-    return None
 
 
 @pytest.fixture(scope="session")
@@ -96,21 +95,29 @@ def rageval_gateway(pytestconfig: pytest.Config, rageval_client: object) -> "Gat
 
 
 @pytest.fixture(scope="session")
-def rageval_encoder(pytestconfig: pytest.Config) -> "CachedEncoder":
-    """The packaged sentence encoder, for DenseRetriever. Each text is encoded once; the cache stores its embedding."""
-    from pytest_rageval.extensions.embeddings.shared_embeddings import session_encoder  # noqa: PLC0415 - imports numpy
+def _rageval_session(pytestconfig: pytest.Config) -> "Session":
+    """The session of this process, for fixtures of extensions."""
+    return get_evaluation_plugin(pytestconfig).session
 
-    return get_evaluation_plugin(pytestconfig).session.resource(session_encoder)
+
+def _requesting_components(function: Callable[..., T]) -> Callable[..., T]:
+    """Let a fixture request, with its keyword arguments, the fixtures that extensions declare as components."""
+    declared = chain.from_iterable(getattr(each, "COMPONENTS", ()) for each in installed().values())
+    *parameters, _ = signature(function).parameters.values()
+    parameters += [Parameter(name, Parameter.KEYWORD_ONLY) for name in declared]
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return function
 
 
 @pytest.fixture
-def rageval(  # noqa: PLR0913, PLR0917 - fixtures
+@_requesting_components
+def rageval(
     request: pytest.FixtureRequest,
     rageval_retriever: object,
     rageval_prompts: object,
     rageval_generator: object,
     rageval_judge: object,
-    rageval_executor: object,
+    **components: object,
 ) -> "Rageval":
     """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
     plugin = get_evaluation_plugin(request.config)
@@ -121,7 +128,7 @@ def rageval(  # noqa: PLR0913, PLR0917 - fixtures
             rageval_generator,
             rageval_judge,
             prompts=rageval_prompts,
-            executor=rageval_executor,
+            components=components,
             # Few tests need this fixture, and its setup may take long.
             reference=partial(request.getfixturevalue, "rageval_reference_retriever"),
         )

@@ -244,7 +244,7 @@ class EvaluationPlugin:
         judge: object,
         *,
         prompts: object,
-        executor: object,
+        components: Mapping[str, object],
         reference: Callable[[], object],
     ) -> "Rageval":
         """Evaluate the markers of a test, and return the object that the test receives.
@@ -255,7 +255,7 @@ class EvaluationPlugin:
             generator: the value of the fixture `rageval_generator`.
             judge: the value of the fixture `rageval_judge`.
             prompts: the value of the fixture `rageval_prompts`.
-            executor: the value of the fixture `rageval_executor`.
+            components: the values of the fixtures that extensions declare, by name.
             reference: function that returns the value of the fixture `rageval_reference_retriever`.
 
         Raises:
@@ -270,7 +270,7 @@ class EvaluationPlugin:
 
         test = TestRun(
             self.session,
-            Components(retriever, generator, judge, executor=executor),
+            Components(retriever, generator, judge, added=components),
             marked_test(item, reference),
             sharing_alpha=self._tests_sharing_alpha(item.session),
             limit=self._lost_questions_shown,

@@ -4,7 +4,7 @@
 - `adapters`: create a `Search` from each supported kind of retriever.
 - `result_shapes`: finds the documents in a result. `documents`: converts them. `fields`: their fields by path.
 - `query_batcher`: groups questions into batches, for retrievers that accept several questions in one call.
-- `bm25`, `llm_baselines`: baseline retrievers; dense ones are in `extensions.embeddings`.
+- `bm25`, `llm_baselines`: baseline retrievers.
 - `trec_run`: replays a recorded ranking.
 """
 
@@ -33,11 +33,7 @@ FIXTURE: Final = "rageval_retriever"
 create_batcher: Lazy = Lazy("retrievers.query_batcher", "QueryBatcher")
 
 MAX_CONCURRENCY: Final = 1000
-MAX_CONCURRENCY_IN_EXECUTOR: Final = 16_000
-"""The most questions of a score in flight. Each takes some kilobytes of memory.
-
-An executor has more questions in flight, since it receives them in chunks for each of its processes.
-"""
+"""The most questions of a score in flight. Each takes some kilobytes of memory."""
 
 CONTEXT_FORMS: Final = {
     "history": 'It is a list of messages: [{"role": "user", "content": "…"}].',
@@ -84,7 +80,7 @@ class Retriever:
         self._name = name
         self._replays = replays
         self._has_required_context = any(search.context.values()) or "example" in search.context
-        self._user = UserCallable(name, search.retrieve, loop, cause=_cause(name), read=read)
+        self._user = UserCallable(name, search.retrieve, loop, cause=failure_cause(name), read=read)
         self._batcher: QueryBatcher | None = (
             None if search.retrieve_many is None else create_batcher(name, search.retrieve_many, loop, read)
         )
@@ -216,40 +212,35 @@ def _as_example(query: Example | str) -> Example:
     return Example("", query) if isinstance(query, str) else query
 
 
-def adapt_retriever(  # noqa: PLR0913 - the parts of a test that it depends on
+def replays_rankings(retriever: object) -> bool:
+    """Return True if a retriever replays recorded rankings, so that its duration is not that of a retrieval."""
+    return is_cached(retriever) or getattr(retriever, "replays", False) is True
+
+
+def adapt_retriever(
     retriever: object,
     loop: BackgroundEventLoop,
     adapters: Sequence[Adapter] = ADAPTERS,
     *,
     name: str = FIXTURE,
-    executor: object = None,
     id_path: str = "",
 ) -> Retriever:
     """Return the object of a fixture, by default `rageval_retriever`, as a `Retriever`.
 
-    The first adapter that recognises the object adapts it. With an executor the retriever runs there, unless it replays
-    recorded rankings. `id_path` is the path of the field with the ids of the documents; empty: the usual names.
+    The first adapter that recognises the object adapts it. `id_path` is the path of the field with the ids of the
+    documents; empty: the usual names.
 
     Raises:
-        CallableError: no adapter recognises the object, the adapter cannot use it, an adapter of a plugin raised or
-            did not return a callable, or a process of the executor could not create the retriever.
-        InputError: the retriever cannot run in an executor.
+        CallableError: no adapter recognises the object, the adapter cannot use it, or an adapter of a plugin raised or
+            did not return a callable.
     """
-    replays = is_cached(retriever) or getattr(retriever, "replays", False) is True
-    if executor is not None and not replays:
-        from pytest_rageval.extensions.executor.executor import read_remote_result, search_in_executor  # noqa: PLC0415 - few runs have an executor
-
-        cause = _cause(name)
-        search = search_in_executor(
-            retriever, executor, loop, adapters=adapters, name=name, cause=cause, id_path=id_path
-        )
-        return Retriever(
-            search, loop, name=name, read=read_remote_result, max_concurrency=MAX_CONCURRENCY_IN_EXECUTOR
-        )
     read = partial(retrieval_from, id_path=id_path)
-    return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays, read=read)
+    return Retriever(
+        search_of(retriever, adapters, name), loop, name=name, replays=replays_rankings(retriever), read=read
+    )
 
 
-def _cause(name: str) -> Cause:
+def failure_cause(name: str) -> Cause:
+    """Return the cause of examples for which the retriever of a fixture fails."""
     # A failure of another retriever does not count against the retriever under test.
     return "retriever" if name == FIXTURE else "run"

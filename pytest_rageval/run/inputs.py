@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from zlib import crc32
 
-from pytest_rageval.answers.comparators import MEASURES, MeasureSettings
+from pytest_rageval.answers.comparators import MEASURES, with_settings
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
@@ -18,7 +17,7 @@ from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file
 from pytest_rageval.evalsets.records import check_evalset
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.retrievers import adapt_retriever
+from pytest_rageval.retrievers import FIXTURE, Retriever, adapt_retriever
 from pytest_rageval.run.registry import PluginComparator, Registry
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 
@@ -155,14 +154,14 @@ class Components:
         generator: the generator; by default a `DefaultGenerator`.
         judge: the judge; by default a `DefaultJudge`.
         reference: a retriever that the times of the retriever are compared with; None if no threshold needs it.
-        executor: the executor in whose processes both retrievers run; None to run them in this process.
+        added: the values of the fixtures that extensions declare, by name.
     """
 
     retriever: object
     generator: object
     judge: object
     reference: object = None
-    executor: object = None
+    added: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def user_defined(self) -> list[str]:
@@ -215,7 +214,8 @@ class Pipelines:
 
     def with_repeats(self, components: Components) -> list[Pipeline]:
         """Return the pipeline of these components, then one for each further repeat, with new replies of models."""
-        key = tuple(id(getattr(components, field.name)) for field in fields(components))
+        *parts, added = (getattr(components, each.name) for each in fields(components))
+        key = tuple(map(id, (*parts, *added.values())))
         if key not in self._pipelines:
             first = self._build(components)
             repeats = [first.repetition(n) for n in range(1, self._settings.repeat)]
@@ -313,21 +313,12 @@ class Pipelines:
 
     def _build(self, components: Components) -> Pipeline:
         settings, registry, reference = self._settings, self._registry, components.reference
-        adapted = partial(
-            adapt_retriever,
-            loop=self._loop,
-            adapters=registry.adapters,
-            executor=components.executor,
-            id_path=settings.document_id or "",
-        )
-        measure_settings = MeasureSettings(settings.encoder, settings.bleu_smoothing)
         return Pipeline(
-            adapted(components.retriever),
+            self._adapt_retriever(components, components.retriever),
             self._adapt_generator(components.generator),
             self._adapt_judge(components.judge),
             comparator=settings.comparator,
-            measures=measure_settings.configure(registry.measures),
-            measure_settings=measure_settings,
+            measures=with_settings(registry.measures, settings),
             comparators={
                 name: PluginComparator(name, comparator, self._loop)
                 for name, comparator in registry.comparators.items()
@@ -341,10 +332,24 @@ class Pipelines:
                 or registry.comparators
                 or registry.measures.keys() - MEASURES.keys()
             ),
-            reference=None if reference is None else adapted(reference, name="rageval_reference_retriever"),
+            reference=None
+            if reference is None
+            else self._adapt_retriever(components, reference, "rageval_reference_retriever"),
             cached_replies=self._cached,
             spool=self._spool,
         )
+
+    def _adapt_retriever(self, components: Components, retriever: object, name: str = FIXTURE) -> Retriever:
+        given: dict[str, Any] = {
+            "loop": self._loop,
+            "adapters": self._registry.adapters,
+            "name": name,
+            "id_path": self._settings.document_id or "",
+        }
+        adapted: Retriever | None = self._registry.hook.pytest_rageval_adapt_retriever(
+            retriever=retriever, components=components, **given
+        )
+        return adapt_retriever(retriever, **given) if adapted is None else adapted
 
     def _adapt_generator(self, generator: object) -> "Generator":
         if is_built_in(generator):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 import pluggy
 
 from pytest_rageval import hookspecs
-from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
+from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure, Measure
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.concurrency.inline import require_loop
 from pytest_rageval.core.data import Example
@@ -269,7 +269,8 @@ class Registry:
 
         Args:
             name: the name, which must be a word.
-            measure: a plain function `(prediction, references)` that returns a number in [0, 1].
+            measure: a plain function `(prediction, references)` that returns a number in [0, 1]; or a
+                `pytest_rageval.answers.comparators.Measure`, if it depends on options of the run.
 
         Raises:
             InputError: the name is taken or not a word; or the function is async.
@@ -283,7 +284,11 @@ class Registry:
         _check_free(self.comparators, "comparator", name)
         score: ScoreDef = Lazy("scores.answer", "answer_measure_score")(name)
         _add(self.scores, "score", score.name, score)
-        checked: AnswerMeasure = PluginMeasure(name, measure)
+        checked: AnswerMeasure = (
+            replace(measure, compute=PluginMeasure(name, measure.compute))
+            if isinstance(measure, Measure)
+            else PluginMeasure(name, measure)
+        )
         _add(self.measures, "answer measure", name, checked)
 
     def add_comparator(self, name: str, comparator: UserComparator) -> None:
@@ -468,13 +473,13 @@ class PluginMeasure:
     """A plugin's answer measure, with checks of its return values."""
 
     name: str
-    measure: AnswerMeasure
+    measure: Callable[..., Any]
 
-    def __call__(self, prediction: str, references: Sequence[str]) -> float:
+    def __call__(self, prediction: str, references: Sequence[str], **arguments: Any) -> float:
         """Call the measure, see `AnswerMeasure`; raise QueryError if it raised or returned no number in [0, 1]."""
         part = f"answer measure {self.name!r}"
         try:
-            returned = self.measure(prediction, references)
+            returned = self.measure(prediction, references, **arguments)
         except (RagevalError, Unscored):
             raise
         except CALL_ERRORS as error:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.comparators import EXTRAS, MEASURES
+from pytest_rageval.answers.comparators import MEASURES, Measure, measure_fingerprint
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
@@ -59,36 +59,20 @@ async def evaluate_answer_abstained(
 
 
 FAMILY: Final = "Answers against references"
-DEFINITIONS: Final = {
-    "em": "Exact match: 1 if the answer equals a reference, else 0.",
-    "f1": "The harmonic mean of precision and recall of the words that answer and reference have in common.",
-    "token_recall": "The share of the reference's words that the answer has too.",
-    "containment": "1 if the words of a reference occur in the answer, in order and without gaps, else 0.",
-    "rouge1": "ROUGE-1: F1 of the common words.",
-    "rouge2": "ROUGE-2: F1 of the common pairs of neighbouring words.",
-    "rougeL": "ROUGE-L: F1 by the longest common subsequence of words.",
-    "bleu": "BLEU of the sentence: the geometric mean of the precisions of 1 to 4 words in a row, with a "
-    "penalty for short answers.",
-    "meteor": "METEOR: mostly recall of words and stems, with a penalty for words out of order; without synonyms.",
-    "bertscore": "BERTScore, F1: each token is matched with the most similar token of the other text.",
-    "bertscore_p": "BERTScore, precision: over the tokens of the answer.",
-    "bertscore_r": "BERTScore, recall: over the tokens of the reference.",
-    "cosine": "The cosine of the embeddings of answer and reference; negative values count as 0.",
-}
-"""The definitions of the built-in answer measures by name."""
 
 
 def answer_measure_score(name: str) -> ScoreDef:
     """Return the definition of the score `answer.NAME` for an answer measure."""
+    measure = MEASURES.get(name)
     return ScoreDef(
         f"answer.{name}",
         evaluate_answer_measure,
         {"generate"},
-        settings=lambda pipeline, resolved: pipeline.measure_settings.fingerprint({resolved.part}),
+        settings=lambda pipeline, resolved: measure_fingerprint(pipeline.measures, {resolved.part}),
         family=FAMILY,
-        definition=DEFINITIONS.get(name, ""),
+        definition=measure.definition if isinstance(measure, Measure) else "",
         needs=(REFERENCES,),
-        extra=EXTRAS.get(name),
+        extra=measure.extra if isinstance(measure, Measure) else None,
     )
 
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Final, Literal
 
-from pytest_rageval.answers.comparators import CANONICAL_RULES, JUDGE_METHOD_OF_COMPARATOR, Expression
+from pytest_rageval.answers.comparators import (
+    CANONICAL_RULES,
+    JUDGE_METHOD_OF_COMPARATOR,
+    Expression,
+    measure_fingerprint,
+)
 from pytest_rageval.answers.judge.protocol import collect_tallies
 from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Example
@@ -183,7 +188,7 @@ class ScoreDef:
             fingerprint |= _changed_draws(pipeline.draw_settings)
         if "canonical" in _comparator_names(comparisons):
             fingerprint["canonical rules"] = CANONICAL_RULES
-        fingerprint |= pipeline.measure_settings.fingerprint(_comparator_names(comparisons))
+        fingerprint |= measure_fingerprint(pipeline.measures, _comparator_names(comparisons))
         if "cite" in self.dependencies and resolved.order == "random":
             fingerprint["seed"] = pipeline.seed
         if resolved.relevant != "gold":

@@ -17,7 +17,6 @@ from pytest_rageval.answers.comparators import (
     CanonicalComparator,
     Expression,
     GradedComparator,
-    MeasureSettings,
     highest,
     lowest,
     parse_expression,
@@ -136,8 +135,7 @@ class Pipeline:
         generator: the generator of answers.
         judge: the judge, which the comparators "judge" and "graded" use.
         comparator: the expression of the default comparator.
-        measures: the answer measures by name, computed with `measure_settings`.
-        measure_settings: the settings of the answer measures.
+        measures: the answer measures by name.
         comparators: further comparators by name.
         seed: the seed of random orders of passages in prompts.
         match_share: the share of a gold passage that must be retrieved for the passage to count as found.
@@ -160,7 +158,6 @@ class Pipeline:
     _: KW_ONLY
     comparator: str = "judge"
     measures: Mapping[str, AnswerMeasure] = field(default_factory=lambda: MEASURES)
-    measure_settings: MeasureSettings = field(default_factory=MeasureSettings)
     comparators: Mapping[str, judges.Comparator] = field(default_factory=dict)
     seed: int = 0
     match_share: float = DEFAULT_MATCH_SHARE

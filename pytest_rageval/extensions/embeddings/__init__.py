@@ -4,3 +4,46 @@
   machines share.
 - `measures`: similarity of answers (BERTScore, cosine). `dense`: dense retrievers.
 """
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pytest_rageval.lib.lazy import Lazy
+
+if TYPE_CHECKING:
+    from pytest_rageval.answers.comparators import Measure
+    from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
+    from pytest_rageval.run.session import Session
+
+
+def answer_measures() -> "Mapping[str, Measure]":
+    """Return the similarities of answers by their embeddings, by name."""
+    from pytest_rageval.answers.comparators import Measure  # noqa: PLC0415 - few runs compare answers
+
+    def measure(function: str, definition: str) -> Measure:
+        arguments = Lazy("extensions.embeddings.encoder", "measure_arguments")
+        fingerprint = Lazy("extensions.embeddings.encoder", "measure_fingerprint")
+        compute = Lazy("extensions.embeddings.measures", function)
+        return Measure(compute, definition, "dense", arguments, fingerprint)
+
+    return {
+        "bertscore": measure(
+            "bertscore_f1",
+            "BERTScore, F1: each token is matched with the most similar token of the other text.",
+        ),
+        "bertscore_p": measure("bertscore_precision", "BERTScore, precision: over the tokens of the answer."),
+        "bertscore_r": measure("bertscore_recall", "BERTScore, recall: over the tokens of the reference."),
+        "cosine": measure(
+            "cosine", "The cosine of the embeddings of answer and reference; negative values count as 0."
+        ),
+    }
+
+
+def rageval_encoder(_rageval_session: "Session") -> "CachedEncoder":
+    """The packaged sentence encoder, for DenseRetriever. Each text is encoded once; the cache stores its embedding."""
+    from pytest_rageval.extensions.embeddings.shared_embeddings import session_encoder  # noqa: PLC0415 - imports numpy
+
+    return _rageval_session.resource(session_encoder)
+
+
+FIXTURES: Final = (rageval_encoder,)

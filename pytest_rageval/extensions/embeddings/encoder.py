@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_rageval.core.errors import InputError, require
+from pytest_rageval.core.options import Settings
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore
 from pytest_rageval.lib.digests import digest, file_digest
 
@@ -91,6 +92,16 @@ def shared_encoder(model: str | None = None) -> "SentenceEncoder":
     """
     name, _, layer = (model or "").rpartition("@")
     return SentenceEncoder(name, layer=int(layer)) if name and layer.isdecimal() else SentenceEncoder(model)
+
+
+def measure_arguments(settings: Settings) -> dict[str, Any]:
+    """Return the keyword arguments of answer measures under these settings."""
+    return {"encoder": shared_encoder(settings.encoder)}
+
+
+def measure_fingerprint(settings: Settings) -> dict[str, str]:
+    """Return what answer measures depend on under these settings, by name."""
+    return {"encoder": shared_encoder(settings.encoder).fingerprint}
 
 
 class SentenceEncoder:

@@ -15,7 +15,6 @@ from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Retrieval
 from pytest_rageval.core.errors import (
     CallableError,
-    Cause,
     InputError,
     RagevalError,
     Unscored,
@@ -23,6 +22,7 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.user_code import InvalidResult, RemoteResult, qualified_name
 from pytest_rageval.extensions.executor.worker import Call, PickledRetriever, answer_chunk, read_signature
+from pytest_rageval.retrievers import FIXTURE, Retriever, failure_cause
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
@@ -31,23 +31,25 @@ from pytest_rageval.retrievers.fields import FieldSample
 CHUNK_S: Final = 0.2
 """The target duration of a chunk: long compared with its transport, short compared with the run."""
 
+MAX_CONCURRENCY: Final = 16_000
+"""The most questions of a score in flight: more than in this process, since each process receives them in chunks."""
+
 MAX_CHUNK_QUESTIONS: Final = 256  # the most questions in a chunk
 MAX_CHUNKS: Final = 256  # the most chunks in flight: more than a large cluster has processes
 MAX_PICKLE_BYTES: Final = 8_000_000  # the largest pickled retriever, which is sent with each chunk
 MAX_SEARCH_DEPTH: Final = 4  # levels of attributes in which the part that cannot be pickled is searched
 
 
-def search_in_executor(  # noqa: PLR0913 - see adapt_retriever
+def retriever_in_executor(  # noqa: PLR0913 - see adapt_retriever
     retriever: object,
     executor: object,
     loop: BackgroundEventLoop,
+    adapters: Sequence[Adapter] = ADAPTERS,
     *,
-    adapters: Sequence[Adapter],
-    name: str,
-    cause: Cause,
+    name: str = FIXTURE,
     id_path: str = "",
-) -> Search:
-    """Return a search that calls a retriever in the processes of an executor.
+) -> Retriever:
+    """Return a retriever that runs in the processes of an executor.
 
     Raises:
         InputError: the object is not an executor, or the retriever is async, cannot be pickled, or is too large.
@@ -60,7 +62,7 @@ def search_in_executor(  # noqa: PLR0913 - see adapt_retriever
         )
     plugin_adapters = [adapter for adapter in adapters if adapter not in ADAPTERS]
     content = _pickle((retriever, plugin_adapters), name)
-    pickled = PickledRetriever(uuid.uuid4().hex, content, name, cause, id_path)
+    pickled = PickledRetriever(uuid.uuid4().hex, content, name, failure_cause(name), id_path)
     try:
         signature = executor.submit(read_signature, pickled).result()
     except (Exception, CancelledError) as error:
@@ -73,7 +75,8 @@ def search_in_executor(  # noqa: PLR0913 - see adapt_retriever
             "one.\nLeave rageval_executor out, or return the sync form of the retriever."
         )
     sender = _ChunkSender(executor, pickled, loop)
-    return Search(sender.retrieve, signature.context, signature.own_k, description=signature.description)
+    search = Search(sender.retrieve, signature.context, signature.own_k, description=signature.description)
+    return Retriever(search, loop, name=name, read=read_remote_result, max_concurrency=MAX_CONCURRENCY)
 
 
 def read_remote_result(value: Any, sample: FieldSample | None = None) -> Retrieval:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.answers.comparators import EMBEDDING_MEASURES
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import SCORING_VERSION
@@ -100,7 +99,7 @@ def test_a_score_depends_on_what_it_asks(spec: str, words: dict[str, str], names
 def test_every_built_in_score_declares_its_requests() -> None:
     """Every built-in score declares its requests: a score that does not would depend on every prompt."""
     for name in SCORES:
-        if name.removeprefix("answer.") in EMBEDDING_MEASURES and find_spec(PACKAGE) is None:
+        if SCORES[name].extra == "dense" and find_spec(PACKAGE) is None:
             continue
         fingerprint = _found(f"{name}@5")
         assert not {"generator prompt to generate", "generator prompt to cite"} <= fingerprint.keys(), name

@@ -12,7 +12,7 @@ from pytest_rageval import RetrieverFactory
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import CallableError, InputError, QueryError, Unscored
-from pytest_rageval.extensions.executor.executor import MAX_CHUNKS
+from pytest_rageval.extensions.executor.executor import MAX_CHUNKS, retriever_in_executor
 from pytest_rageval.retrievers import Retriever, adapt_retriever
 from tests.unit.extensions.executor import executed
 
@@ -96,12 +96,12 @@ def test_answers_and_errors_are_those_of_a_thread(
     loop: BackgroundEventLoop, pool: Executor, retriever: Any, questions: list[Example | str]
 ) -> None:
     in_thread = _plain(_ask(loop, adapt_retriever(retriever, loop), questions))
-    in_processes = _plain(_ask(loop, adapt_retriever(retriever, loop, executor=pool), questions))
+    in_processes = _plain(_ask(loop, retriever_in_executor(retriever, pool, loop), questions))
     assert in_processes == in_thread
 
 
 def test_it_runs_in_other_processes(loop: BackgroundEventLoop, pool: Executor) -> None:
-    results = _ask(loop, adapt_retriever(executed.where, loop, executor=pool), [f"q{n}" for n in range(40)])
+    results = _ask(loop, retriever_in_executor(executed.where, pool, loop), [f"q{n}" for n in range(40)])
     processes = {result.documents[0].text.split()[1] for result in results if isinstance(result, Ranking)}
     assert len(results) == 40
     assert str(os.getpid()) not in processes
@@ -110,7 +110,7 @@ def test_it_runs_in_other_processes(loop: BackgroundEventLoop, pool: Executor) -
 def test_a_factory_builds_once_in_each_process(loop: BackgroundEventLoop) -> None:
     factory = RetrieverFactory(executed.Index, "index", lock=True)
     with ProcessPoolExecutor(2) as pool:
-        retriever = adapt_retriever(factory, loop, executor=pool)
+        retriever = retriever_in_executor(factory, pool, loop)
         results = [answer for _ in range(3) for answer in _ask(loop, retriever, [f"q{n}" for n in range(60)])]
     texts = {result.documents[0].text for result in results if isinstance(result, Ranking)}
     assert {text.split()[2] for text in texts} == {"1"}  # each process built the index once
@@ -135,15 +135,15 @@ def test_what_cannot_be_pickled_is_named(loop: BackgroundEventLoop, pool: Execut
     with pytest.raises(
         InputError, match=r"rageval_retriever\.client\['session'\] \(_thread\.lock\) cannot be pi"
     ) as r:
-        adapt_retriever(index, loop, executor=pool)
+        retriever_in_executor(index, pool, loop)
     assert "RetrieverFactory" in str(r.value)
     with pytest.raises(InputError, match=r"rageval_retriever \(.*<lambda>\) cannot be pickled"):
-        adapt_retriever(lambda query, k: [query] * k, loop, executor=pool)
+        retriever_in_executor(lambda query, k: [query] * k, pool, loop)
 
 
 def test_a_large_retriever_is_not_sent_with_each_chunk(loop: BackgroundEventLoop, pool: Executor) -> None:
     with pytest.raises(InputError, match="is 10 MB when it is pickled"):
-        adapt_retriever(executed.Large(), loop, executor=pool)
+        retriever_in_executor(executed.Large(), pool, loop)
 
 
 @pytest.mark.parametrize(
@@ -157,19 +157,19 @@ def test_what_cannot_be_used_is_refused(
     loop: BackgroundEventLoop, retriever: object, executor: object, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        adapt_retriever(retriever, loop, executor=executor)
+        retriever_in_executor(retriever, executor, loop)
 
 
 def test_a_factory_that_fails_is_an_error_with_its_line(loop: BackgroundEventLoop, pool: Executor) -> None:
     with pytest.raises(CallableError, match="FileNotFoundError: no index at /none") as raised:
-        adapt_retriever(RetrieverFactory(executed.no_index, "/none"), loop, executor=pool)
+        retriever_in_executor(RetrieverFactory(executed.no_index, "/none"), pool, loop)
     assert "executed.py" in str(raised.value)
 
 
 def test_a_result_that_cannot_be_pickled_is_the_error_of_its_question(
     loop: BackgroundEventLoop, pool: Executor
 ) -> None:
-    results = _ask(loop, adapt_retriever(executed.faulty, loop, executor=pool), ["fine", "lock"])
+    results = _ask(loop, retriever_in_executor(executed.faulty, pool, loop), ["fine", "lock"])
     assert isinstance(results[0], Ranking)
     assert isinstance(results[1], QueryError)
     assert "returned for 'lock' what cannot be pickled" in str(results[1])
@@ -177,7 +177,7 @@ def test_a_result_that_cannot_be_pickled_is_the_error_of_its_question(
 
 def test_a_killed_process_is_a_clear_error(loop: BackgroundEventLoop) -> None:
     with ProcessPoolExecutor(1) as pool:
-        retriever = adapt_retriever(executed.faulty, loop, executor=pool)
+        retriever = retriever_in_executor(executed.faulty, pool, loop)
         assert isinstance(_ask(loop, retriever, ["fine"])[0], Ranking)
         results = _ask(loop, retriever, ["kill", "other", "third"])
     assert all(isinstance(result, CallableError) and not isinstance(result, Unscored) for result in results)
@@ -189,7 +189,7 @@ def test_a_killed_process_is_a_clear_error(loop: BackgroundEventLoop) -> None:
 @pytest.mark.slow
 def test_a_failing_executor_is_asked_no_more_in_that_run(loop: BackgroundEventLoop) -> None:
     here = Here()
-    retriever = adapt_retriever(executed.where, loop, executor=here)
+    retriever = retriever_in_executor(executed.where, here, loop)
     _ask(loop, retriever, ["first"])
     here.fails = RuntimeError("no connection")
     results = _ask(loop, retriever, [f"q{n}" for n in range(1000)])
@@ -200,7 +200,7 @@ def test_a_failing_executor_is_asked_no_more_in_that_run(loop: BackgroundEventLo
 
 def test_questions_go_in_chunks(loop: BackgroundEventLoop) -> None:
     here = Here()
-    retriever = adapt_retriever(executed.where, loop, executor=here)
+    retriever = retriever_in_executor(executed.where, here, loop)
     assert len(_ask(loop, retriever, [f"q{n}" for n in range(2000)])) == 2000
     assert sum(here.chunks) == 2000
     assert len(here.chunks) < 50
@@ -208,13 +208,13 @@ def test_questions_go_in_chunks(loop: BackgroundEventLoop) -> None:
 
 
 def test_a_question_alone_has_the_time_of_its_process(loop: BackgroundEventLoop) -> None:
-    retriever = adapt_retriever(executed.where, loop, executor=Here())
+    retriever = retriever_in_executor(executed.where, Here(), loop)
     (first,) = _ask(loop, retriever, ["first"])
     assert isinstance(first, Ranking)
     assert first.seconds is not None
     together = _ask(loop, retriever, ["a", "b"])
     assert [ranking.seconds for ranking in together if isinstance(ranking, Ranking)] == [None, None]
-    own = adapt_retriever(executed.stepped, loop, executor=Here())
+    own = retriever_in_executor(executed.stepped, Here(), loop)
     assert [ranking.seconds for ranking in _ask(loop, own, ["a", "b"]) if isinstance(ranking, Ranking)] == [
         0.25,
         0.25,
@@ -230,7 +230,7 @@ def test_a_cancelled_run_leaves_nothing_in_the_executor(loops: Any) -> None:
             raise KeyboardInterrupt
 
     loop = loops(tick=tick)
-    retriever = adapt_retriever(executed.where, loop, executor=here)
+    retriever = retriever_in_executor(executed.where, here, loop)
     _ask(loop, retriever, ["first"])
     here.held, here.chunks = [], []
     interrupt.append(True)
@@ -257,13 +257,13 @@ def test_two_workers_of_dask(loop: BackgroundEventLoop) -> None:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        retriever = adapt_retriever(
-            RetrieverFactory(executed.Index, "index", lock=True), loop, executor=client.get_executor()
+        retriever = retriever_in_executor(
+            RetrieverFactory(executed.Index, "index", lock=True), client.get_executor(), loop
         )
         results = [
             answer for _ in range(3) for answer in _ask(loop, retriever, [f"q{n}" for n in range(200)])
         ]
-        failing = adapt_retriever(executed.faulty, loop, executor=client.get_executor())
+        failing = retriever_in_executor(executed.faulty, client.get_executor(), loop)
         here = _plain(_ask(loop, adapt_retriever(executed.faulty, loop), ["fine", "raise", "none"]))
         assert _plain(_ask(loop, failing, ["fine", "raise", "none"])) == here
     texts = {result.documents[0].text for result in results if isinstance(result, Ranking)}
