@@ -98,4 +98,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(message)
     from importlib import import_module  # noqa: PLC0415
 
-    return getattr(import_module(_MODULE_OF[name]), name)
+    module = _MODULE_OF[name]
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        package, _, _ = module.rpartition(".")
+        if error.name not in {module, package}:
+            raise
+        message = f"{__name__}.{name} is in the extension {package}, which this installation does not have"
+        raise ImportError(message, name=name) from None

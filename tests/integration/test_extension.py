@@ -1,5 +1,6 @@
 """`pytest_rageval_register`: another package adds scores, measures, comparators, adapters and reports."""
 
+import json
 import os
 
 import pytest
@@ -344,3 +345,35 @@ def test_each(rageval, spec, words):
         ]
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*.py:*")
+
+
+FINISHED = """
+import pytest
+from pytest_rageval import RagevalError
+
+@pytest.fixture
+def rageval_retriever(): return lambda query, k: []
+
+def pytest_rageval_register(registry):
+    registry.add_markdown_section("Board", "line", lambda document: [f"on {document['board']} board"])
+
+def pytest_rageval_run_finished(run):
+    run.notes.append(f"{len(run.document['tests'])} test of {sorted(run.collected)}")
+    if not run.settings.report:
+        raise RagevalError("no board answers")
+    return {"board": len(run.usage_of)}
+"""
+
+
+def test_a_hook_adds_keys_to_the_report_and_may_fail_the_run(project):
+    """`pytest_rageval_run_finished` sees all results, adds keys and lines; an error that it raises fails the run."""
+    project.pytester.makeconftest(FINISHED)
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0)\ndef test_gate(): pass')
+    result = project.run_process("--rageval-report=out.json", "--rageval-report=out.md")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["1 test of [[]'test_it.py::test_gate']", "report: *out.json"])
+    assert json.loads((project.path / "out.json").read_text(encoding="utf-8"))["board"] == 1
+    assert "<details><summary>Board</summary>" in (project.path / "out.md").read_text(encoding="utf-8")
+    result = project.run_process()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["no board answers"])

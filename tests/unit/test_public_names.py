@@ -1,14 +1,21 @@
 """The names that users import from the package."""
 
 import re
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import pytest_rageval
 
+INSTALLED = [
+    name for name in pytest_rageval.__all__ if find_spec(pytest_rageval._MODULE_OF[name].rpartition(".")[0])
+]
+"""The public names whose extension is there."""
 
-@pytest.mark.parametrize("name", pytest_rageval.__all__)
+
+@pytest.mark.parametrize("name", INSTALLED)
 def test_every_public_name_is_found(name: str) -> None:
     """Each name in `__all__` resolves to the object of that name."""
     assert getattr(pytest_rageval, name).__name__ == name
@@ -32,6 +39,17 @@ def test_a_recorded_run_as_the_docs_write_it(tmp_path: Path, monkeypatch: pytest
     names = {name: getattr(pytest_rageval, name) for name in ("TrecRun", "load")}
     retriever = eval(written[1], names)  # noqa: S307 - our own page
     assert [document.id for document in retriever("organised crime?", 5)] == ["d1"]
+
+
+def test_a_name_of_a_missing_extension_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the folder of an extension, its names raise ImportError, and the others work."""
+    module = "pytest_rageval.extensions.traces"
+    for name in (module, f"{module}.trace_run"):
+        monkeypatch.setitem(sys.modules, name, None)
+    missing = r"pytest_rageval\.TraceRun is in the extension pytest_rageval\.extensions\.traces"
+    with pytest.raises(ImportError, match=missing):
+        _ = pytest_rageval.TraceRun
+    assert pytest_rageval.TrecRun.__name__ == "TrecRun"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -73,7 +73,7 @@ def merge_command(options: argparse.Namespace) -> int:
         document |= keys
     for line in finished.warnings:
         echo_err(line)
-    for line in finished.notes:
+    for line in (*finished.notes, *finished.remarks):
         echo(line)
     for path in options.report:
         echo(f"report: {deliver(run.registry.writers[path.suffix], document, path)}")

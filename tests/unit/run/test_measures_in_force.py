@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_rageval.answers.comparators import Measure
 from pytest_rageval.core.options import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.embeddings import encoder as encoders
+from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
 from tests.unit.run.marked import components, evalset_of
 
@@ -52,3 +54,19 @@ def test_the_encoder_is_that_of_the_option(tmp_path: Path, monkeypatch: pytest.M
     assert (score, fingerprint["encoder"]) == (1.0, "same@1")
     assert _scored(tmp_path, "answer.correct@1", encoder="mine@1", comparator="cosine>=0.9")[0] == 1.0
     assert set(requested_models) == {"mine@1"}
+
+
+def test_a_measure_of_another_plugin_may_depend_on_options(tmp_path: Path) -> None:
+    """Its arguments and its part of the fingerprint come from the settings of the run, and its values are checked."""
+    registry = Registry()
+    measure = Measure(
+        lambda _prediction, _references, *, value: value,
+        arguments=lambda settings: {"value": settings.match_share},
+        fingerprint=lambda settings: {"share": str(settings.match_share)},
+    )
+    registry.add_answer_measure("share", measure)
+    session = Session(Settings(cache_dir=tmp_path, match_share=0.75), registry=registry)
+    request = ScoreRequest("answer.share@1")
+    assert float(session.score(components(), EVALSET, [request])[request]) == 0.75
+    assert session.fingerprint(components(), request)["share"] == "0.75"
+    session.close()
