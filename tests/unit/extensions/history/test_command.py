@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.extensions.history.history import append_run
-from tests.unit.reports.runs import NODEID, line, score
+from tests.unit.extensions.history.runs import NODEID, line, score
 
 Capture = pytest.CaptureFixture[str]
 

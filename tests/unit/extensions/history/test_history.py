@@ -15,7 +15,7 @@ from pytest_rageval.extensions.history.history import (
     read_history,
     series,
 )
-from tests.unit.reports.runs import NODEID, line, run, score
+from tests.unit.extensions.history.runs import NODEID, line, run, score
 
 
 def entry(spec: str, mean: float | None, **more: Any) -> dict[str, Any]:

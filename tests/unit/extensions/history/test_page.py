@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.extensions.history.page import trend_page
-from tests.unit.reports.runs import NODEID, line, run, score
+from tests.unit.extensions.history.runs import NODEID, line, run, score
 
 VOID = {"meta", "br"}
 

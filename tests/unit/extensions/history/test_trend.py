@@ -8,8 +8,8 @@ import pytest
 from pytest_rageval.extensions.history.history import Point
 from pytest_rageval.extensions.history.trend import MAX_CHART_RUNS, chart_lines, sparkline
 from pytest_rageval.run.registry import Registry
+from tests.unit.extensions.history.runs import NODEID, line, score
 from tests.unit.reports.rendered import rendered
-from tests.unit.reports.runs import NODEID, line, score
 
 
 def point(mean: float | None, interval: tuple[float, float] | None = None) -> Point:
