@@ -59,13 +59,15 @@ def run_drop_tests(
         InputError: no example has the tag or the gold passages that `cluster` names.
     """
 
-    def run_on(comparisons: Mapping[int, Comparison]) -> dict[int, DropTestResult]:
+    def run_on(comparisons: Mapping[int, Comparison], *, power: bool = False) -> dict[int, DropTestResult]:
         replaced = [inputs[i]._replace(comparison=comparison) for i, comparison in comparisons.items()]
-        tested = _run_tests(replaced, family_size=family_size, extra_alpha_shares=extra_alpha_shares)
+        tested = _run_tests(
+            replaced, family_size=family_size, extra_alpha_shares=extra_alpha_shares, power=power
+        )
         return dict(zip(comparisons, tested, strict=True))
 
     comparisons = {i: test_input.comparison for i, test_input in enumerate(inputs)}
-    results = run_on(comparisons)
+    results = run_on(comparisons, power=True)
     # The scores of a test are tested jointly, so all of them are in their worst case.
     with_lost = (
         run_on({i: comparison.with_lost for i, comparison in comparisons.items()})
@@ -101,27 +103,28 @@ def _surely_shows_a_drop(test_input: DropTestInput) -> bool:
 
 
 def _run_tests(
-    inputs: Sequence[DropTestInput], *, family_size: int, extra_alpha_shares: int
+    inputs: Sequence[DropTestInput], *, family_size: int, extra_alpha_shares: int, power: bool
 ) -> list[DropTestResult]:
+    """Run the tests; `power` says whether to compute what they can detect."""
     results: dict[int, DropTestResult] = {}
     groups: defaultdict[str | None, list[int]] = defaultdict(list)
     for i, test_input in enumerate(inputs):
         if test_input.threshold.strict:
             results[i] = _test_exclusion(test_input)
         elif test_input.level is not None:
-            [results[i]] = _test_jointly([test_input], None, [test_input.level])
+            [results[i]] = _test_jointly([test_input], None, [test_input.level], power=power)
         else:
             groups[test_input.threshold.cluster].append(i)
     for cluster, members in groups.items():
         alpha_shares = family_size * (len(groups) + extra_alpha_shares)
         levels = [inputs[i].threshold.alpha / alpha_shares for i in members]
-        joint = _test_jointly([inputs[i] for i in members], cluster, levels)
+        joint = _test_jointly([inputs[i] for i in members], cluster, levels, power=power)
         results |= dict(zip(members, joint, strict=True))
     return [results[i] for i in range(len(inputs))]
 
 
 def _test_jointly(
-    inputs: Sequence[DropTestInput], cluster: str | None, levels: Sequence[float]
+    inputs: Sequence[DropTestInput], cluster: str | None, levels: Sequence[float], *, power: bool
 ) -> list[DropTestResult]:
     examples = {example.id: example for test_input in inputs for example in test_input.comparison.examples}
     clusters = None if cluster is None else question_clusters(examples.values(), cluster)
@@ -144,9 +147,8 @@ def _test_jointly(
         effect = _design_effect(
             test_input.comparison.drops, own_clusters, default_correlation=float(cluster is not None)
         )
-        detectable, needed = _power(
-            test_input, joint_results[alpha].level, 1.0 if cluster is None else effect
-        )
+        factor = 1.0 if cluster is None else effect
+        detectable, needed = _power(test_input, joint_results[alpha].level, factor) if power else (None, None)
         results.append(
             DropTestResult(
                 test_input.comparison,
@@ -156,8 +158,8 @@ def _test_jointly(
                 test_input.beyond,
                 detectable,
                 needed,
-                # The smallest p-value is 1/2^(n + 1): the observed pattern of all 2^n sign patterns, counting half.
-                min_examples=ceil(log2(1 / alpha)) - 1,
+                # If all n examples are lost, the p-value of a 0/1 score is 1/2^n.
+                min_examples=ceil(log2(1 / alpha)),
                 n_clusters=None if cluster is None else len(set(own_clusters)),
                 design_effect=effect,
                 needs_symmetry=result.needs_symmetry,

@@ -526,13 +526,13 @@ def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
     """Yield warnings about the power and the assumptions of the test of a drop."""
     n = drop.comparison.n
     units, what = _units(drop)
-    if status == "pass" and drop.min_examples is not None and units < drop.min_examples:
-        p_value = 0.5 ** (units + 1)
+    if status == "pass" and drop.all_wrong is not None and not drop.all_wrong.significant:
         since = "" if drop.comparison.before.pin is None else " since the anchor"
+        needed = drop.min_examples or 0
         yield (
             f"{counted(units, what)}{' of examples' if what == 'cluster' else ''} cannot show a drop, even if "
-            f"{'it gets' if units == 1 else 'all of them get'} worse{since} "
-            f"(p = {p_value:.2g} > {drop.alpha:.2g}); at least {drop.min_examples} are needed"
+            f"{'it gets' if units == 1 else 'all of them get'} the lowest score{since} "
+            f"({p_value_text(drop.all_wrong)}){f'; at least {needed} are needed' if units < needed else ''}"
         )
     elif drop.n_clusters is not None and drop.n_clusters < MIN_CLUSTERS:
         clusters = counted(drop.n_clusters, "cluster")
@@ -600,7 +600,7 @@ def _power_text(score: Score, drop: DropTestResult) -> str:
     parts = []
     if detectable is not None and detectable <= drop.comparison.mean - score.reach[0]:
         parts.append(
-            f"{n} {'example shows' if n == 1 else 'examples show'} a drop of {detectable:.3f} at 80% power"
+            f"{n} {'example shows' if n == 1 else 'examples show'} a drop of {detectable:.2g} at 80% power"
         )
     elif detectable is not None:
         parts.append(

@@ -1,18 +1,27 @@
 """Power of the paired test: the smallest detectable drop, the number of examples needed, the effect of clusters.
 
-The power is a normal approximation. With q the mean square of the differences, a threshold fails on an observed mean
-drop above `max(max_drop, z_alpha·sqrt(q/n))`. A true drop that is larger by `z_80·sqrt(q/n)` is observed above this
-limit in 80% of runs.
+The power for scores of 0 and 1 is exact. For other scores it is a normal approximation. With q the mean square of the
+differences, a threshold fails on an observed mean drop above `max(max_drop, z_alpha·sqrt(q/n))`. A true drop that is
+larger by `z_80·sqrt(q/n)` is observed above this limit in 80% of runs.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from statistics import NormalDist, fmean, pvariance
 from typing import Final
 
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.stats.mcnemar import binomial_probability, binomial_tail, mcnemar_p_value
 from pytest_rageval.stats.paired_tests import cluster_sums
 
 POWER: Final = 0.8  # the share of runs in which a drop is to be detected
+MIN_CHANGES: Final = 5  # with fewer changed questions, the number of questions that is needed is unknown
+MAX_EXACT_GAINS: Final = 20  # with more losses and gains by noise, the normal approximation is used
+REACH: Final = (
+    4  # numbers of changes that are further from their mean than this, in standard deviations, are ignored
+)
+BISECTIONS: Final = 8  # of an interval whose ends differ by a factor of 2
 
 
 def detectable_drop(  # noqa: PLR0913 - the parameters of the test
@@ -26,11 +35,15 @@ def detectable_drop(  # noqa: PLR0913 - the parameters of the test
 ) -> float | None:
     """The true drop that fails the threshold in at least 80% of runs with this n and the noise of these differences.
 
-    A drop of d is assumed to consist of losses of one size in addition to the noise, with no fewer gains. The mean
-    square of the differences is then `q(d) = noise + loss·d`. The noise is estimated from the given differences without
-    the losses that make up their mean, and with two more changes than were observed, since few examples underestimate
-    it. d is the larger solution of `d - beyond = (z_alpha + z_80)·sqrt((q(d) - 2·beyond·d + beyond²)·D/n)` and
-    `d - max_drop = z_80·sqrt(q(d)·D/n)`.
+    A drop of d is assumed to consist of losses of one size in addition to the noise, with no fewer gains. The noise is
+    estimated from the given differences without the losses that make up their mean.
+
+    If all differences are 0 or of that size, as for scores of 0 and 1, the result is exact: the probabilities of all
+    numbers of losses and gains that fail the threshold (`pytest_rageval.stats.mcnemar`) sum to 80%.
+
+    Otherwise the mean square of the differences is `q(d) = noise + loss·d`, with two more changes than were observed,
+    since few examples underestimate the noise. d is the larger solution of `d - beyond = (z_alpha + z_80)·sqrt((q(d) -
+    2·beyond·d + beyond²)·D/n)` and `d - max_drop = z_80·sqrt(q(d)·D/n)`.
 
     Args:
         drops: for each question, its score in the baseline minus its new score; from this run, or from two runs of the
@@ -46,6 +59,9 @@ def detectable_drop(  # noqa: PLR0913 - the parameters of the test
         A number above `max_drop`; larger than any possible drop if there are too few questions. None without
         questions. In simulations with 60 questions and more, the power at this drop is 0.75 to 0.95
         (`tests/unit/stats/test_power.py`).
+
+    >>> round(detectable_drop([0.0] * 30, alpha=0.05), 3)  # 3 of 30 must be lost
+    0.138
     """
     n = len(drops)
     if not n:
@@ -53,6 +69,13 @@ def detectable_drop(  # noqa: PLR0913 - the parameters of the test
     total = math.fsum(map(abs, drops))
     typical_size = math.fsum(drop * drop for drop in drops) / total if total else 0.0
     size = loss or max(map(abs, drops)) or 1.0
+    sizes = {abs(drop) for drop in drops if drop}
+    is_binary = (
+        all(abs(drop - size) <= SCORE_TOLERANCE for drop in sizes) and not beyond and design_effect == 1
+    )
+    share = (total / size - abs(math.fsum(drops)) / size) / 2 / n
+    if is_binary and share * n <= MAX_EXACT_GAINS:
+        return size * _exact_detectable_drop(n, share, alpha, max_drop / size)
     noise = typical_size * (total - abs(math.fsum(drops))) / n + 2 * size * size / n
     effective_n = n / design_effect
     z_alpha, z_power = _z_values(alpha)
@@ -70,18 +93,21 @@ def examples_needed(
     beyond: float = 0.0,
     design_effect: float = 1.0,
 ) -> int | None:
-    """The number of questions, at least 1, with which the observed mean drop fails the threshold in 80% of runs.
+    """The number of questions with which the observed mean drop fails the threshold in 80% of runs, to two digits.
 
     `D·max((z_alpha + z_80)²·Σ(d - beyond)² / (n·(mean - beyond)²), z_80²·Σd² / (n·(mean - max_drop)²))`, with the
-    symbols of `detectable_drop`. The mean of the drops is taken as the true drop. None if it is not above `max_drop`
-    and `beyond`, since then no number is enough.
+    symbols of `detectable_drop`, rounded up to two significant digits. The mean of the drops is taken as the true drop.
+    None if it is not above `max_drop` and `beyond`, since then no number is enough; and with fewer than five changed
+    questions, which tell too little about the noise.
     """
-    if not drops or (drop := fmean(drops)) <= max(max_drop, beyond, 0.0):
+    if sum(map(bool, drops)) < MIN_CHANGES or (drop := fmean(drops)) <= max(max_drop, beyond, 0.0):
         return None
     z_alpha, z_power = _z_values(alpha)
     for_significance = fmean((d - beyond) ** 2 for d in drops) * ((z_alpha + z_power) / (drop - beyond)) ** 2
     for_max_drop = fmean(d * d for d in drops) * (z_power / (drop - max_drop)) ** 2
-    return math.ceil(design_effect * max(for_significance, for_max_drop))
+    needed = math.ceil(design_effect * max(for_significance, for_max_drop))
+    unit: int = 10 ** max(0, len(str(needed)) - 2)
+    return -(-needed // unit) * unit
 
 
 def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float) -> float | None:
@@ -151,6 +177,56 @@ def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]
     m0 = (n - sum(size * size for _, size in sums) / n) / (len(sums) - 1)
     variance = b + (m0 - 1) * w
     return (b - w) / variance if variance > 1e-15 else None  # noqa: PLR2004 - rounding
+
+
+def _exact_detectable_drop(n: int, share: float, alpha: float, max_drop: float) -> float:
+    """The `detectable_drop` of scores of 0 and 1; 2 if there is none.
+
+    Args:
+        n: number of questions.
+        share: the share of questions that are lost, and of those that are gained, by noise.
+        alpha: the level of the test.
+        max_drop: the drop that is allowed.
+    """
+    critical = _critical_losses(n, alpha)
+
+    def power(drop: float) -> float:
+        changed = min(1.0, 2 * share + drop)
+        reach = REACH * (math.sqrt(n * changed * (1 - changed)) + 1)
+        fails = 0.0
+        for k in range(max(0, math.ceil(n * changed - reach)), min(n, math.floor(n * changed + reach)) + 1):
+            least = max(critical(k), math.floor((n * max_drop + k) / 2 + SCORE_TOLERANCE) + 1)
+            wins = binomial_tail(k, least, (share + drop) / changed)
+            fails += binomial_probability(n, k, changed) * wins
+        return fails
+
+    low, high = max_drop, max_drop + 1 / n
+    while power(min(high, 1 - 2 * share)) < POWER:
+        if high >= 1 - 2 * share:
+            return 2.0
+        low, high = high, min(max_drop + 2 * (high - max_drop), 1 - 2 * share)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=64)
+def _critical_losses(n: int, alpha: float) -> Callable[[int], int]:
+    """Return a function that gives, for a number of changes, the least number of losses that is significant."""
+    known = [1]
+
+    def critical(changed: int) -> int:
+        while len(known) <= changed:
+            k = len(known)
+            # One more change needs as many losses, or one more.
+            lost = known[-1]
+            while lost <= k and mcnemar_p_value(lost, k - lost, n) > alpha:
+                lost += 1
+            known.append(lost)
+        return known[changed]
+
+    return critical
 
 
 def _z_values(alpha: float) -> tuple[float, float]:

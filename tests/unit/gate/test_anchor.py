@@ -174,7 +174,7 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
             6,
             {},
             "inconclusive",
-            "allowed 0.05: a drop is not significant (p = 0.0078 > 0.0025); *; the git log of *",
+            "allowed 0.05: a drop is not significant (p = 0.0049 > 0.0025); *; the git log of *",
         ),
         (6, {"inconclusive": "fail"}, "fail", "; inconclusive is set to fail; the git log of *"),
         (
@@ -182,7 +182,7 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
             {},
             "fail",
             (
-                "allowed 0.05: a drop is significant (p = 0.00012 ≤ 0.0025), one of more than 0.05 is not; the git log "
+                "allowed 0.05: a drop is significant (p = 7.5e-05 ≤ 0.0025), one of more than 0.05 is not; the git log "
                 "of the baseline shows which updates lowered it: fix what they broke, or accept it as the new "
                 "anchor by --rageval-update-baseline --rageval-pin-baseline"
             ),
@@ -294,9 +294,9 @@ def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> No
             6,
             0.05,
             False,
-            "allowed 0.05: a drop is not significant (p = 0.0078 > 0.0025); it is kept, and --rageval-pin-",
+            "allowed 0.05: a drop is not significant (p = 0.0049 > 0.0025); it is kept, and --rageval-pin-",
         ),
-        (12, 0.2, False, "allowed 0.2: a drop is significant (p = 0.00012 ≤ 0.0025); it is kept"),
+        (12, 0.2, False, "allowed 0.2: a drop is significant (p = 7.5e-05 ≤ 0.0025); it is kept"),
         (12, None, False, "(pinned at 1a2b3c4, 7 updates ago): a drop is significant"),
         (12, 0.05, True, "; it is replaced"),
     ],

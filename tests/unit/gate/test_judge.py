@@ -15,6 +15,7 @@ from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput, ThresholdResult, evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from tests.unit.gate.scored import before_of, numbered, rule_on, score_of
 
 NOTHING = BaselineLookup({}, None)
@@ -89,13 +90,15 @@ def test_an_error_is_worse_than_a_failure_and_that_than_doubt() -> None:
 
 
 def test_the_values_of_a_tag_are_tested_together() -> None:
-    """With one loss in each of four slices, 15 of 16 sign patterns tie with the largest sum, so p is 15/32."""
+    """With one loss in each of four slices, each p-value is the chance that any slice loses one or more: 0.68."""
     values = [(0.0 if n == 0 else 1.0, topic) for topic in "abcd" for n in range(6)]
     before = before_of({f"q{n}": 1.0 for n in range(24)})
     ruling = _by(_tagged(*values), BaselineLookup({}, before), alpha=0.04, max_drop=0.02)
     levels = [part.drop.alpha for part in ruling.slices if part.drop is not None]
     assert levels == [0.04] * 4
-    assert [part.drop.p_value for part in ruling.slices if part.drop is not None] == [15 / 32] * 4
+    assert [part.drop.p_value for part in ruling.slices if part.drop is not None] == [
+        pytest.approx(0.68, abs=0.02)
+    ] * 4
 
 
 def test_a_list_of_tags_puts_an_example_in_several_slices() -> None:
@@ -211,7 +214,7 @@ def test_the_drop_is_shown_with_the_verdict() -> None:
     ruling = rule_on(score_of(numbered(14, 6)), Threshold("recall@5", max_drop=0.02), memory, alpha=0.025)
     assert ruling.verdict.status == "fail"
     assert ruling.drop is not None
-    assert (ruling.drop.alpha, ruling.drop.p_value) == (0.025, 2**-7)
+    assert (ruling.drop.alpha, ruling.drop.p_value) == (0.025, mcnemar_p_value(6, 0, 20))
     assert ruling.comparison is ruling.drop.comparison
     assert not ruling.slices
     assert rule_on(score_of(ALL), Threshold("recall@5", min=0.5), memory, alpha=0.025).comparison is None
@@ -311,22 +314,22 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
         (
             numbered(3, 0),
             {"max_drop": 0.02},
-            "max_drop=0.02: 3 examples would not be significant, p = 0.062 > 0.05, at least 4 examples are needed",
+            "max_drop=0.02: 3 examples would not be significant, p = 0.13 > 0.05, at least 5 examples are needed",
         ),
         (
             numbered(1, 0),
             {"max_drop": 0.02},
-            "max_drop=0.02: 1 example would not be significant, p = 0.25 > 0.05, at least 4 examples are needed",
+            "max_drop=0.02: 1 example would not be significant, p = 0.5 > 0.05, at least 5 examples are needed",
         ),
         (
             numbered(3, 0),
             {"max_drop": 0.02, "cluster": "topic"},
-            "max_drop=0.02: 3 clusters would not be significant, p = 0.062 > 0.05, at least 4 clusters are needed",
+            "max_drop=0.02: 3 clusters would not be significant, p = 0.13 > 0.05, at least 5 clusters are needed",
         ),
         (
-            numbered(3, 37),
+            numbered(2, 38),
             {"max_drop": 0.02},
-            "max_drop=0.02: 40 examples would not be significant, p = 0.062 > 0.05",
+            "max_drop=0.02: 40 examples would not be significant, p = 0.14 > 0.05",
         ),
         (numbered(4, 6), {"max_drop": 0.4}, "max_drop=0.4: the drop from the baseline would be 0.400"),
         (
@@ -340,11 +343,11 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
             {"max_lost": 3, "max_drop": 0.02},
             (
                 "max_lost=3: only 3 could score less; max_drop=0.02: 3 examples would not be significant, "
-                "p = 0.062 > 0.05, at least 4 examples are needed"
+                "p = 0.13 > 0.05, at least 5 examples are needed"
             ),
         ),
-        (numbered(4, 0), {"max_drop": 0.02}, None),
-        (numbered(4, 0), {"max_drop": 0.02, "burden": "beyond"}, None),
+        (numbered(5, 0), {"max_drop": 0.02}, None),
+        (numbered(5, 0), {"max_drop": 0.02, "burden": "beyond"}, None),
         (numbered(3, 0), {"max_drop": 0.02, "inconclusive": "fail"}, None),
         (numbered(3, 0), {"max_drop": 0.02, "min": 0.5}, None),
         (numbered(3, 0), {"max_drop": 0.02, "min": 0.0}, "max_drop=0.02: 3 "),
@@ -391,7 +394,7 @@ def test_a_slice_that_could_not_fail_is_an_error_only_if_all_are() -> None:
 
 def test_an_update_says_that_the_next_run_could_not_fail() -> None:
     """Whoever writes a baseline of three questions learns it at once."""
-    for n, warned in ((3, True), (4, False)):
+    for n, warned in ((4, True), (5, False)):
         memory = BaselineLookup({}, None, updating=True)
         ruling = rule_on(score_of(numbered(n, 0)), Threshold("recall@5", max_drop=0.02), memory)
         assert (ruling.verdict.status, ruling.comparison, ruling.drop) == ("pass", None, None)

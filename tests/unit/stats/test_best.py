@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from pytest_rageval.stats.systems import Standing, compare_with_best
 
 
@@ -12,29 +13,31 @@ def _system(*scores: float | None) -> dict[str, float]:
 
 
 def test_two_systems_are_compared_two_sided() -> None:
-    """With five gains and no loss, the one-sided mid-p of 1 / 2^6 is doubled: either system could have been best."""
+    """With five gains and no loss, the one-sided p-value is doubled: either system could have been best."""
     worse, best = compare_with_best([_system(0, 0, 0, 0, 0, 1), _system(1, 1, 1, 1, 1, 1)])
     assert best == Standing(1.0, 6, best=True, shared=6, p_value=None)
-    assert worse == Standing(1 / 6, 6, best=False, shared=6, p_value=2 / 64)
+    assert worse == Standing(1 / 6, 6, best=False, shared=6, p_value=2 * mcnemar_p_value(5, 0, 6))
 
 
 @pytest.mark.parametrize(("systems", "pairs"), [(2, 2), (3, 6), (4, 12)])
 def test_each_pair_that_could_have_been_the_one_counts(systems: int, pairs: int) -> None:
-    """With ten gains, the mid-p of 1 / 2^11 is multiplied by the number of ordered pairs of systems."""
+    """With ten gains, the p-value of 1 / 2^10 is multiplied by the number of ordered pairs of systems."""
     best, *others = compare_with_best([_system(*[1] * 10), *[_system(*[0] * 10)] * (systems - 1)])
     assert best is not None
     assert best.best
-    assert [other and other.p_value for other in others] == [pairs / 2048] * (systems - 1)
+    assert [other and other.p_value for other in others] == [pytest.approx(pairs / 1024)] * (systems - 1)
 
 
 def test_only_what_both_have_is_compared() -> None:
     """The mean covers all examples of a system, the comparison only the shared ones.
 
-    On the three shared examples the best system scores 1 and the other 1 / 3; the p-value is 2 × 1 / 2^3.
+    On the three shared examples the best system scores 1 and the other 1 / 3; two of them changed.
     """
     best, other = compare_with_best([_system(None, 1, 1, 1, 1), _system(1, 0, 0, None, 1)])
     assert best == Standing(1.0, 4, best=True, shared=4, p_value=None)
-    assert other == Standing(0.5, 4, best=False, shared=3, p_value=0.25, common=(1 / 3, 1.0))
+    assert other == Standing(
+        0.5, 4, best=False, shared=3, p_value=2 * mcnemar_p_value(2, 0, 3), common=(1 / 3, 1.0)
+    )
 
 
 def test_systems_without_a_score_are_in_no_pair() -> None:
@@ -45,7 +48,7 @@ def test_systems_without_a_score_are_in_no_pair() -> None:
     assert best.best
     assert none is None
     assert other is not None
-    assert other.p_value == 2 / 128
+    assert other.p_value == pytest.approx(2 / 64)
 
 
 def test_nothing_shared_tells_nothing() -> None:

@@ -2,20 +2,24 @@
 
 import math
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from pytest_rageval.stats.mcnemar import mid_p
+from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from tests.benchmarks import variants
 from tests.benchmarks.false_alarms import (
     SCORES,
     TABLES,
+    binary_size,
     bootstrap,
     gate,
-    mid_p_size,
+    mid_p,
     rare_gains,
     rarer_gains,
+    rejection_probabilities,
     show,
     strict_passes,
     student,
@@ -56,28 +60,50 @@ def test_the_skewed_differences_have_no_drop(draw) -> None:
 
 def test_the_size_is_that_of_all_tables() -> None:
     """The size equals the sum over all tables of 12 questions, maximized over the shares on the function's grid."""
-    n, alpha = 12, 0.05
+    n = 12
+    significant = {
+        (lost, gained)
+        for lost in range(n + 1)
+        for gained in range(n + 1 - lost)
+        if mcnemar_p_value(lost, gained, n) <= 0.05
+    }
 
     def size(share: float) -> float:
         return sum(
             math.comb(n, b) * math.comb(n - b, c) * (share / 2) ** (b + c) * (1 - share) ** (n - b - c)
-            for b in range(n + 1)
-            for c in range(n + 1 - b)
-            if b + c and mid_p(b, c) <= alpha
+            for b, c in significant
         )
 
-    assert mid_p_size(n, alpha) == pytest.approx(max(size(step / 200) for step in range(1, 201)), abs=1e-12)
-    assert mid_p_size(n, alpha, max_changed=0.5) == pytest.approx(
-        max(size(step / 400) for step in range(1, 201)), abs=1e-12
-    )
+    expected = max(size(step / 200) for step in range(1, 201))
+    assert binary_size(rejection_probabilities(n, mcnemar_p_value)) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [8, 12, 17, 30, 61, 68, 200])
 def test_the_size_is_near_the_level(n: int) -> None:
-    """The size is at most 5.02% if at most half of the questions change, and at most 7.3% if all may change."""
-    assert mid_p_size(n, max_changed=0.5) <= 0.0502
-    assert mid_p_size(n) <= 0.073
-    assert mid_p_size(n, 0.01, max_changed=0.5) <= 0.0101
+    """Over samples of questions, the size is at most 5.3%, whatever share of the questions changes."""
+    assert binary_size(rejection_probabilities(n, mcnemar_p_value)) <= 0.053
+    assert binary_size(rejection_probabilities(n, mcnemar_p_value, 0.025)) <= 0.0265
+    assert binary_size(rejection_probabilities(n, mid_p)) <= 0.073
+
+
+@pytest.mark.parametrize("n", [30, 60, 100])
+def test_the_test_finds_more_than_mid_p(n: int) -> None:
+    """Its power is at least that of the mid-p McNemar test less 0.5 points, for any drop and noise."""
+    for drop in (0.05, 0.1, 0.2):
+        for noise in (0.0, 0.02, 0.08):
+            found = [_power(n, noise + drop, noise, test) for test in (mcnemar_p_value, mid_p)]
+            assert found[0] >= found[1] - 0.005
+
+
+def _power(n: int, losses: float, gains: float, p_value: Callable[[int, int, int], float]) -> float:
+    """The probability of a significant result, with these probabilities of a loss and of a gain."""
+    changed = losses + gains
+    total, lost = 0.0, 1
+    for k in range(1, n + 1):
+        while lost <= k and p_value(lost, k - lost, n) > 0.05:
+            lost += 1
+        total += stats.binom.pmf(k, n, changed) * stats.binom.sf(lost - 1, k, losses / changed)
+    return total
 
 
 @pytest.mark.slow

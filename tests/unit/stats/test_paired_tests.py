@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.mcnemar import mid_p, tango_interval
+from pytest_rageval.stats.mcnemar import mcnemar_p_value, tango_interval
 from pytest_rageval.stats.noninferiority import inferiority_p_value
 from pytest_rageval.stats.paired_tests import PairedDrops, PairedTestResult, drop_interval, joint_drop_test
 from pytest_rageval.stats.sign_flips import sign_flip_test
@@ -24,9 +24,9 @@ def _graded(seed: int, n: int, drop: float = 0.0) -> list[float]:
 
 
 def test_a_score_of_verdicts_is_tested_by_mcnemar() -> None:
-    """A 0/1 score gets the mid-p McNemar test and Tango's interval; unchanged or unscored questions do not affect p."""
+    """A 0/1 score gets McNemar's test and Tango's interval; questions without a score in both do not count."""
     result = _one([1.0] * 7 + [-1.0] + [0.0] * 20 + [NAN] * 5)
-    assert result.p_value == mid_p(7, 1)
+    assert result.p_value == mcnemar_p_value(7, 1, 28)
     assert (result.low, result.high) == tango_interval(7, 1, 28, alpha=0.05)
     assert result.drop == pytest.approx(6 / 28)
     assert not result.needs_symmetry
@@ -34,7 +34,7 @@ def test_a_score_of_verdicts_is_tested_by_mcnemar() -> None:
 
 def test_differences_of_any_one_size_are_verdicts() -> None:
     """Differences of one size, however small, are tested like those of a 0/1 score."""
-    assert _one([0.25] * 7 + [-0.25]).p_value == mid_p(7, 1)
+    assert _one([0.25] * 7 + [-0.25]).p_value == mcnemar_p_value(7, 1, 8)
     assert _one([0.03] * 60).p_value < 1e-15
 
 
@@ -61,7 +61,7 @@ def test_the_same_score_twice_is_tested_as_once() -> None:
     values = [1.0] * 9 + [-1.0] * 2 + [0.0] * 30
     twice = joint_drop_test([PairedDrops(values), PairedDrops(values)], alpha=0.05)
     once = _one(values)
-    assert [score.p_value for score in twice.scores] == pytest.approx([once.p_value] * 2, abs=1e-12)
+    assert [score.p_value for score in twice.scores] == pytest.approx([once.p_value] * 2, abs=0.005)
     assert twice.level == pytest.approx(0.05, rel=0.03)
 
 
@@ -70,8 +70,8 @@ def test_slices_have_their_own_questions() -> None:
     values = [1.0] * 7 + [0.0] * 5
     missing = [NAN] * 12
     tests = joint_drop_test([PairedDrops(values + missing), PairedDrops(missing + values)], alpha=0.05)
-    # Half the table is a seven-fold tie in both: P(any of two reaches it), ties counting half.
-    assert tests.scores[0].p_value == pytest.approx(1 / 2**7 * (2 - 1 / 2**7) / 2, abs=1e-12)
+    # 14 of 24 questions changed; the chance that any of the two columns is as bad is nearly twice that of one.
+    assert tests.scores[0].p_value == pytest.approx(2 * mcnemar_p_value(7, 0, 24), abs=0.003)
     assert 0.025 <= tests.level <= 0.027
 
 
@@ -79,8 +79,8 @@ def test_the_signs_of_a_cluster_are_flipped_together() -> None:
     """Eight lost questions of four documents count as four independent losses."""
     values, clusters = [1.0] * 8, [0, 0, 1, 1, 2, 2, 3, 3]
     tests = joint_drop_test([PairedDrops(values)], alpha=0.05, clusters=clusters)
-    assert tests.scores[0].p_value == 1 / 32
-    assert _one(values).p_value == 1 / 512
+    assert tests.scores[0].p_value == pytest.approx(1 / 16, abs=0.01)
+    assert _one(values).p_value == pytest.approx(1 / 256)
     one_each = joint_drop_test([PairedDrops(_graded(3, 12, 0.1))], alpha=0.05, clusters=range(12))
     assert one_each.scores[0].p_value == _one(_graded(3, 12, 0.1)).p_value
 
@@ -148,7 +148,7 @@ def test_without_pairs_there_is_no_comparison() -> None:
         assert _one(values) == PairedTestResult(None, 1.0, -1.0, 1.0, needs_symmetry=False)
     tests = joint_drop_test([PairedDrops([NAN] * 9), PairedDrops([1.0] * 9)], alpha=0.05)
     assert tests.scores[0].p_value == 1.0
-    assert tests.scores[1].p_value == pytest.approx(2**-10)
+    assert tests.scores[1].p_value == pytest.approx(2**-9, abs=0.002)
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def _verdicts(rng: np.random.Generator, n: int, losses: float, gains: float) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "least"), [(30, 0.26), (60, 0.54), (100, 0.75)])
+@pytest.mark.parametrize(("n", "least"), [(30, 0.36), (60, 0.60), (100, 0.77)])
 def test_alarms_and_power_of_verdicts(n: int, least: float) -> None:
-    """False alarms stay at 5%, and the power for a drop of 10 points is at least that of mid-p."""
+    """False alarms stay at 5%, and the power for a drop of 10 points is that of the paired t-test."""
     rng = np.random.default_rng(n)
     rates = [
         np.mean([_one(run.tolist()).p_value <= 0.05 for run in _verdicts(rng, n, 0.04 + drop, 0.04)])
@@ -212,7 +212,7 @@ def test_alarms_of_a_family() -> None:
         others = [base * rng.uniform(0.5, 1, 40), np.where(rng.random(40) < 0.8, base, rng.permutation(base))]
         scores = [base, *others, np.where(rng.random(40) < 0.5, base, 0.0)]
         if max(np.sum(scores, axis=1) - np.linalg.norm(scores, axis=1)) <= 0:
-            continue  # No p-value is below 3.5/64 then (Hollom and Portier 2023).
+            continue  # the statistic is at most 1, and its p-value is far above 0.05
         joint += min(sign_flip_test(np.column_stack(scores), alpha=0.05).p_values) <= 0.05
         alone += any(
             sign_flip_test(score[:, None], alpha=0.05 / 4).p_values[0] <= 0.05 / 4 for score in scores

@@ -1,12 +1,14 @@
 """The drop that is detected in 80% of runs, the number of examples needed, and the effect of clusters."""
 
 import math
+from functools import cache
 from statistics import NormalDist, fmean
 
 import numpy as np
 import pytest
+from scipy.stats import binom, multinomial
 
-from pytest_rageval.stats.mcnemar import mid_p
+from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from pytest_rageval.stats.power import (
     design_effect,
     detectable_drop,
@@ -20,11 +22,14 @@ RUNS, SAMPLES = 200, 12
 
 
 def _called(runs: np.ndarray, max_drop: float, alpha: float, beyond: float = 0.0) -> np.ndarray:
-    """Whether each run fails the gate, by mid-p or the normal limit of sign flips."""
+    """Whether each run fails the gate, by McNemar's test or the normal limit of sign flips."""
     above = runs.mean(axis=1) > max_drop + 1e-12
+    p_value = cache(mcnemar_p_value)
     if not beyond and np.isin(runs, (-1.0, 0.0, 1.0)).all():
         tables = zip((runs > 0).sum(axis=1), (runs < 0).sum(axis=1), strict=True)
-        return above & np.array([mid_p(int(lost), int(gained)) <= alpha for lost, gained in tables])
+        return above & np.array(
+            [p_value(int(lost), int(gained), runs.shape[1]) <= alpha for lost, gained in tables]
+        )
     shifted = runs - beyond
     statistic = shifted.sum(axis=1) / np.sqrt((shifted**2).sum(axis=1))
     return above & (statistic >= NormalDist().inv_cdf(1 - alpha))
@@ -57,11 +62,24 @@ def test_the_drop_fails_in_80_percent(kind: str, n: int, max_drop: float, beyond
 
 
 def test_without_change_few_losses_are_detected() -> None:
-    """If no score changed, two extra changes are assumed, and 5 to 12 losses in 200 questions are detectable."""
-    drop = detectable_drop([0.0] * 200, alpha=0.05)
-    scale = (Z05 + Z80) ** 2 / 200
-    assert drop**2 == pytest.approx(scale * (2 / 200 + drop))
-    assert 5 / 200 < drop < 12 / 200
+    """If no verdict changed, 3 losses are significant, and the drop at which 80% of runs have 3 is detectable."""
+    for n in (30, 200, 5000):
+        drop = detectable_drop([0.0] * n, alpha=0.05)
+        assert binom.sf(2, n, drop) == pytest.approx(0.8, abs=0.005)
+
+
+def test_the_power_of_verdicts_equals_an_enumeration() -> None:
+    """At the detectable drop, the probabilities of all tables that fail the threshold sum to 80%."""
+    n, share = 40, 2 / 40
+    for max_drop in (0.0, 0.1):
+        drop = detectable_drop([1.0, -1.0] * 2 + [0.0] * 36, alpha=0.05, max_drop=max_drop)
+        power = sum(
+            multinomial.pmf([lost, gained, n - lost - gained], n, [share + drop, share, 1 - 2 * share - drop])
+            for lost in range(n + 1)
+            for gained in range(n + 1 - lost)
+            if lost - gained > n * max_drop + 1e-9 and mcnemar_p_value(lost, gained, n) <= 0.05
+        )
+        assert power == pytest.approx(0.8, abs=0.01)
 
 
 def test_the_size_of_losses_is_estimated_or_given() -> None:
@@ -79,7 +97,7 @@ def test_clusters_are_fewer_questions() -> None:
     assert half == pytest.approx(whole * math.sqrt(2), rel=0.05)
     observed = [1.0, 0.0, 0.0, 0.0] * 25 + [-1.0] * 10
     assert examples_needed(observed, alpha=0.05, design_effect=2) == pytest.approx(
-        2 * examples_needed(observed, alpha=0.05), abs=1
+        2 * examples_needed(observed, alpha=0.05), rel=0.05
     )
 
 
@@ -96,13 +114,19 @@ def test_a_smaller_level_and_a_larger_claim_ask_for_more() -> None:
     assert beyond > examples_needed(drops, alpha=0.05, max_drop=0.05)
 
 
+def _rounded_up(number: float) -> int:
+    """Round up to two significant digits."""
+    unit = 10 ** max(0, len(str(math.ceil(number))) - 2)
+    return math.ceil(number / unit) * unit
+
+
 def test_examples_needed_by_hand() -> None:
     """10 losses and 6 gains of 100 are a drop of 4 points with a mean square of 0.16."""
     drops = [1.0] * 10 + [-1.0] * 6 + [0.0] * 84
-    assert examples_needed(drops, alpha=0.05) == math.ceil(0.16 * ((Z05 + Z80) / 0.04) ** 2)
-    assert examples_needed(drops, alpha=0.05, max_drop=0.035) == math.ceil(0.16 * (Z80 / 0.005) ** 2)
+    assert examples_needed(drops, alpha=0.05) == _rounded_up(0.16 * ((Z05 + Z80) / 0.04) ** 2)
+    assert examples_needed(drops, alpha=0.05, max_drop=0.035) == _rounded_up(0.16 * (Z80 / 0.005) ** 2)
     square = 0.16 - 2 * 0.02 * 0.04 + 0.02**2
-    assert examples_needed(drops, alpha=0.05, max_drop=0.02, beyond=0.02) == math.ceil(
+    assert examples_needed(drops, alpha=0.05, max_drop=0.02, beyond=0.02) == _rounded_up(
         square * ((Z05 + Z80) / 0.02) ** 2
     )
 
@@ -126,7 +150,13 @@ def test_nothing_to_compute_from() -> None:
     """Without questions, or without a drop above the allowed one, the result is None."""
     assert detectable_drop([], alpha=0.05) is None
     assert detectable_drop_unpaired([], alpha=0.05) is None
-    for drops, max_drop in (([], 0.0), ([0.0] * 9, 0.0), ([-1.0, 0.0], 0.0), ([0.1, 0.1], 0.1)):
+    for drops, max_drop in (
+        ([], 0.0),
+        ([0.0] * 9, 0.0),
+        ([-1.0] * 9, 0.0),
+        ([1.0] * 4, 0.0),
+        ([0.1] * 9, 0.1),
+    ):
         assert examples_needed(drops, alpha=0.05, max_drop=max_drop) is None
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pytest_rageval.stats.mcnemar import mid_p
+from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from pytest_rageval.stats.sequential import STAKES, SequentialDropTest, anchor_alpha
 
 N, CHANGED = 400, 120
@@ -179,7 +179,8 @@ def _runs(runs: int, drop: float, *, noise: float = 0.3, seed: int = 0) -> dict[
         if stop.verdict is not None:
             rates[stop.verdict] += 1 / runs
         rates["red"] += (
-            stop.verdict == "fail" or (stop.verdict is None and above and mid_p(lost, gained) <= 0.025)
+            stop.verdict == "fail"
+            or (stop.verdict is None and above and mcnemar_p_value(lost, gained, N) <= 0.025)
         ) / runs
         rates["missed"] += (stop.verdict == "pass" and above) / runs
     return rates

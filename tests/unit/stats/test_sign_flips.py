@@ -1,27 +1,11 @@
 """Step-down p-values of the largest sum under random sign flips."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 from pytest_rageval.stats import sign_flips as module
-from pytest_rageval.stats.mcnemar import mid_p
-from pytest_rageval.stats.sign_flips import MAX_EXACT_ROWS, RESAMPLING_RISK, marginal_level, sign_flip_test
-
-
-def _all_patterns(columns: np.ndarray) -> list[float]:
-    """P-values computed from the definition, over all sign patterns."""
-    scaled = columns / np.sqrt((columns**2).sum(axis=0))
-    observed = scaled.sum(axis=0)
-    order = sorted(range(columns.shape[1]), key=lambda j: -observed[j])
-    sums = np.array(list(itertools.product([1, -1], repeat=len(columns)))) @ scaled
-    p_values, least = [0.0] * columns.shape[1], 0.0
-    for place, j in enumerate(order):
-        largest = sums[:, order[place:]].max(axis=1)
-        p_value = np.mean(largest > observed[j] + 1e-9) + np.mean(abs(largest - observed[j]) <= 1e-9) / 2
-        p_values[j] = least = max(least, float(p_value))
-    return p_values
+from pytest_rageval.stats.mcnemar import mcnemar_p_value
+from pytest_rageval.stats.sign_flips import RESAMPLING_RISK, marginal_level, sign_flip_test
 
 
 def _columns(seed: int, rows: int, columns: int = 3, shift: float = 0.1) -> np.ndarray:
@@ -30,31 +14,21 @@ def _columns(seed: int, rows: int, columns: int = 3, shift: float = 0.1) -> np.n
     return rng.normal(shift, 0.3, (rows, 1)) + rng.normal(0, 0.2, (rows, columns))
 
 
-def test_by_hand() -> None:
-    """3 and 2 lost, 1 gained: one of the eight sign patterns is above the observed sum of 4, and one equals it."""
-    assert sign_flip_test(np.array([[3.0], [2.0], [-1.0]]), alpha=0.05).p_values == (1.5 / 8,)
-
-
 def test_one_column_of_verdicts_is_mcnemar() -> None:
-    """A single column of 0/1 differences has exactly the mid-p of McNemar's test."""
+    """A single column of 0/1 differences has the p-value of McNemar's test, up to five standard errors."""
     for lost, gained in ((4, 0), (5, 2), (3, 3), (0, 2)):
         column = np.array([[1.0]] * lost + [[-1.0]] * gained + [[0.0]] * 5)
-        assert sign_flip_test(column, alpha=0.05).p_values[0] == mid_p(lost, gained)
-
-
-def test_two_columns_by_hand() -> None:
-    """Two questions lost in both columns: one sign pattern in four ties with the observed sum, which counts half."""
-    assert sign_flip_test(np.array([[1.0, 1.0], [1.0, 1.0]]), alpha=0.05).p_values == (1 / 8, 1 / 8)
-    # With separate rows, 7 of 16 patterns have a column with two losses, a tie that counts half.
-    apart = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    assert sign_flip_test(apart, alpha=0.05).p_values == (7 / 32, 7 / 32)
+        found = sign_flip_test(column, alpha=0.05)
+        expected = mcnemar_p_value(lost, gained, len(column))
+        spread = np.sqrt(expected * (1 - expected) / found.draws)
+        assert found.p_values[0] == pytest.approx(expected, abs=5 * spread + 1e-4)
 
 
 def test_a_column_without_change_says_nothing() -> None:
     """A column without changes has a p-value of 1 and does not change the other p-values."""
     columns = _columns(1, 8, 2)
     both = sign_flip_test(np.column_stack([columns, np.zeros(8)]), alpha=0.05).p_values
-    assert both == (*sign_flip_test(columns, alpha=0.05).p_values, 1.0)
+    assert both == pytest.approx((*sign_flip_test(columns, alpha=0.05).p_values, 1.0), abs=0.02)
     assert sign_flip_test(np.zeros((5, 2)), alpha=0.05) == module.SignFlipResult((1.0, 1.0), 0, settled=True)
     assert sign_flip_test(np.zeros((0, 2)), alpha=0.05).p_values == (1.0, 1.0)
 
@@ -74,18 +48,6 @@ def test_columns_are_independent_of_their_scale() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-def test_draws_are_near_all_patterns(seed: int) -> None:
-    """With 17 rows, patterns are drawn, and p-values are within five standard errors of those of all patterns."""
-    columns = _columns(seed, MAX_EXACT_ROWS + 1)
-    exact = _all_patterns(columns)
-    drawn = sign_flip_test(columns, alpha=0.05, seed=seed)
-    assert drawn.draws >= 10_000
-    for ours, theirs in zip(drawn.p_values, exact, strict=True):
-        assert ours == pytest.approx(theirs, abs=5 * np.sqrt(theirs * (1 - theirs) / drawn.draws) + 2e-4)
-
-
-@pytest.mark.slow
 def test_many_even_rows_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 2,000 even rows, p-values use the normal limit and agree with drawn patterns."""
     columns = _columns(7, 2000, shift=0.012)
@@ -101,11 +63,11 @@ def test_many_even_rows_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_uneven_rows_are_drawn() -> None:
-    """If one row outweighs a thousand others, patterns are drawn: p is 1/4, while the normal limit would give 1/6."""
+    """If one row outweighs a thousand others, patterns are drawn: p is 1/5, while the normal limit would give 0.16."""
     column = np.r_[100.0, np.full(500, 0.01), np.full(500, -0.01)][:, None]
     result = sign_flip_test(column, alpha=0.05)
     assert result.draws
-    assert result.p_values[0] == pytest.approx(1 / 4, abs=0.02)
+    assert result.p_values[0] == pytest.approx(1 / 5, abs=0.015)
 
 
 @pytest.mark.slow
@@ -153,7 +115,7 @@ def test_a_small_level_needs_no_draws() -> None:
 
 
 def test_the_bound_on_the_tail_is_one() -> None:
-    """No exact p-value of 50 random columns exceeds the bound on the tail."""
+    """No p-value of 50 random columns exceeds the bound on the tail."""
     rng = np.random.default_rng(15)
     for _ in range(50):
         column = rng.normal(0.4, 1, (int(rng.integers(2, 13)), 1))
@@ -181,12 +143,11 @@ def test_wrong_decisions_are_as_rare_as_promised() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_rows_and_columns_does_not_matter(seed: int) -> None:
-    """If all patterns are enumerated, the order of rows and columns does not change the p-values."""
+def test_the_order_of_columns_does_not_matter(seed: int) -> None:
+    """The same draws serve all columns, so the order of the columns does not change the p-values."""
     columns = _columns(seed, 10, 4)
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(4)
-    p_values = sign_flip_test(columns[rng.permutation(10)][:, order], alpha=0.05).p_values
+    order = np.random.default_rng(seed).permutation(4)
+    p_values = sign_flip_test(columns[:, order], alpha=0.05).p_values
     assert p_values == pytest.approx(np.array(sign_flip_test(columns, alpha=0.05).p_values)[order], abs=1e-12)
 
 
