@@ -393,6 +393,19 @@ class GateEntry(TypedDict, total=False):
     change: dict[str, Any]
 
 
+class SuiteEntry(TypedDict):
+    """The verdict on all questions of the gated tests; `tests` has each test's part of the mean drop, by node id."""
+
+    verdict: Literal["pass", "fail"]
+    p_value: Share
+    alpha: Share
+    n: Count
+    worse: Count
+    better: Count
+    gated: Count
+    tests: dict[str, float]
+
+
 class ReportDocument(TypedDict, total=False):
     """The document of a run, with the keys that commands read."""
 
@@ -405,4 +418,5 @@ class ReportDocument(TypedDict, total=False):
     settings: dict[str, Any]
     llm: UsageEntry
     gate: GateEntry
+    suite: SuiteEntry
     tests: Required[list[TestEntry]]

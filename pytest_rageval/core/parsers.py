@@ -198,7 +198,6 @@ PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "require_baseline": _parse_switch,
     "allow_missing": str,
     "max_removed": parse_share,
-    "family": parse_positive_int,
     "inconclusive": _choice_parser("warn", "fail"),
     "early_stop": _parse_switch,
     "canary": parse_count,

@@ -108,7 +108,6 @@ class Settings:
     require_baseline: bool = False
     allow_missing: tuple[str, ...] = ()
     max_removed: float = 0.1
-    family: int | None = None
     canary: int = 0
     inconclusive: Literal["warn", "fail"] = "warn"
     early_stop: bool = False

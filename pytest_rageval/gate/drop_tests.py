@@ -52,7 +52,7 @@ def run_drop_tests(
 
     Args:
         inputs: the scores of one eval set, or of slices of it.
-        family_size: number of the run's tests that share the level.
+        family_size: number of shares of the level of which the test has one.
         extra_alpha_shares: number of further shares of the level in this test, for thresholds with early stop.
 
     Raises:

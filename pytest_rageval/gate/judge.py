@@ -19,7 +19,7 @@ from pytest_rageval.gate.comparison import (
     question_changes,
 )
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
-from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold import Threshold, level_shares
 from pytest_rageval.gate.verdict import (
     WORST_FIRST,
     Verdict,
@@ -203,7 +203,8 @@ def evaluate_thresholds(
 
     Args:
         inputs: the thresholds, with scores of the same eval set; an error in place of an input is returned unchanged.
-        family_size: number of the run's tests that share the level of `max_drop` and `max_total_drop`.
+        family_size: number of gated tests that share the level of `max_drop` and `max_total_drop`. With several, the
+            test of the whole suite has half of the level of `max_drop`.
         extra_alpha_shares: number of further shares of the level in this test, for thresholds with early stop.
 
     Returns:
@@ -220,7 +221,7 @@ def evaluate_thresholds(
         drops = iter(
             _run_drop_tests(
                 [test_input for part in slices if (test_input := part.drop_test_input)],
-                family_size=family_size,
+                family_size=level_shares(family_size),
                 extra_alpha_shares=extra_alpha_shares,
             )
         )

@@ -263,6 +263,14 @@ class Threshold:
         return next(keyword for keyword in (*DROP_KEYWORDS, "max_lost") if getattr(self, keyword) is not None)
 
 
+def level_shares(gated: int) -> int:
+    """Return the number of shares of alpha of which each gated test has one; the test of the suite has half of alpha.
+
+    With one gated test there is no test of the suite.
+    """
+    return 2 * gated if gated > 1 else 1
+
+
 def _percentage_remedy(keyword: str, bound: float, scale: tuple[float, float], lowest: float) -> str:
     """Return the remedy for a percentage in place of a share, such as 85 for 0.85; empty for other numbers.
 

@@ -177,8 +177,6 @@ OPTIONS: Final = (
     Option("max_removed", "SHARE",
            "largest share of the baseline's questions that may be removed or edited; above it, the comparison is an "
            "error under CI=true, and elsewhere a warning", default=0.1),
-    Option("family", "N",
-           "number of tests that share the alpha of max_drop and max_total_drop; default: the number in the baseline"),
     Option("inconclusive", "warn|fail",
            "whether a drop that is larger than allowed but not significant is a warning or a failure", default="warn"),
     Option("early_stop", "",

@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -22,6 +22,10 @@ from pytest_rageval.plugin.terminal import (
     report_outcome,
     terminal_width,
 )
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.suite import SuiteContribution
+
 
 SELECTING_OPTIONS: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """The options of pytest that cause tests to be left out or not to run."""
@@ -105,6 +109,7 @@ class CompletenessPlugin(_SelectionPlugin):
 
     Attributes:
         gate: at the end of the run, the key `gate` of the report; empty without a baseline.
+        suite: at the end of the run, the key `suite` of the report; None with fewer than two gated tests.
     """
 
     def __init__(
@@ -124,8 +129,10 @@ class CompletenessPlugin(_SelectionPlugin):
         # See `RanTests.prevented`.
         self._prevented: dict[str, str] = {}
         self._problem = ""
+        self._contributions: dict[str, SuiteContribution] = {}
         self._progress = workers
         self.gate: Mapping[str, Any] = {}
+        self.suite: Mapping[str, Any] | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -159,6 +166,8 @@ class CompletenessPlugin(_SelectionPlugin):
             from pytest_rageval.reports.build import compared_names  # noqa: PLC0415 - few runs have results
 
             self._compared[nodeid] = compared_names(results["scores"])
+            if "suite" in results:
+                self._contributions[nodeid] = results["suite"]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Count a module that was skipped or cannot be imported: its tests may still exist."""
@@ -244,6 +253,7 @@ class CompletenessPlugin(_SelectionPlugin):
         if not (settings.require_baseline or any(self._compared.values()) or "" in claims):
             # Whoever runs some other tests on their machine need not read a line about the gate.
             return
+        from pytest_rageval.gate.suite import suite_entry, suite_lines  # noqa: PLC0415 - see above
         from pytest_rageval.reports.gated_tests import RanTests, failing_gates  # noqa: PLC0415 - see above
         from pytest_rageval.run.gate_check import check_gate  # noqa: PLC0415
 
@@ -255,7 +265,17 @@ class CompletenessPlugin(_SelectionPlugin):
             self._problem = str(error)
         if self._by_testmon and self.gate:
             self.gate = {**self.gate, "left_out_by": "pytest-testmon"}
-        if failing_gates(self.gate) or (self._problem and settings.require_baseline):
+        # A test that is expected to fail is no part of the suite.
+        counted_tests = {
+            nodeid: test for nodeid, test in self._contributions.items() if not self._prevented.get(nodeid)
+        }
+        self.suite = suite_entry(counted_tests, seed=settings.seed)
+        self._contributions.clear()
+        if (
+            any(suite_lines(self.suite))
+            or failing_gates(self.gate)
+            or (self._problem and settings.require_baseline)
+        ):
             fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -269,6 +289,10 @@ class CompletenessPlugin(_SelectionPlugin):
             print_lines(terminalreporter, missing_lines(self.gate), red=required, yellow=not required)
             print_lines(terminalreporter, change_lines(self.gate), yellow=True)
             print_lines(terminalreporter, remark_lines(self.gate))
+        if self.suite:
+            from pytest_rageval.gate.suite import suite_lines  # noqa: PLC0415 - see above
+
+            print_lines(terminalreporter, suite_lines(self.suite), red=True)
 
 
 def _why_skipped(report: pytest.TestReport | pytest.CollectReport) -> str:

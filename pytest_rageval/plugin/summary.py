@@ -206,6 +206,7 @@ class SummaryPlugin:
                 written=[self._settings.history] if self._settings.history else [],
             ),
             gate=self._completeness.gate,
+            suite=self._completeness.suite,
         )
 
     def _write_reports(self, session: pytest.Session, document: Mapping[str, Any]) -> None:

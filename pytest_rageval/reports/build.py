@@ -99,6 +99,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     stopped: bool = False,
     run: Mapping[str, Any] | None = None,
     gate: Mapping[str, Any] | None = None,
+    suite: Mapping[str, Any] | None = None,
     merge: str = "",
 ) -> dict[str, Any]:
     """Return the document with all results of a run.
@@ -115,6 +116,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         stopped: True if the run was stopped before its end, so that tests may be missing.
         run: the revision that was tested, and the revision of the baseline; None if unknown.
         gate: the gated tests that were not compared with the baseline, see `gate_entry`; None without a baseline.
+        suite: the verdict on all questions of the gated tests, see `gate.suite`; None with fewer than two such tests.
         merge: the command that merged the shards of the run; empty if there are no shards.
     """
     return {
@@ -125,6 +127,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         "stopped": stopped,
         **({"run": dict(run)} if run else {}),
         **({"gate": dict(gate)} if gate else {}),
+        **({"suite": dict(suite)} if suite else {}),
         **({"merge": merge} if merge else {}),
         "settings": dict(settings),
         "llm": dict(llm),

@@ -1,7 +1,7 @@
 """`BaseSession`: the part of a session that needs only settings and scores, for a test run and a merge of shards."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
@@ -178,22 +178,18 @@ class BaseSession(ABC):
                     f"or write one here: {UPDATE_COMMAND}"
                 )
 
-    def tests_sharing_alpha(self, selected: Collection[str]) -> int:
-        """Return the number of tests that share the error rate of the gate.
+    @property
+    def tests_sharing_alpha(self) -> int:
+        """The number of tests in the baseline that share the error rate of the gate, at least 1.
 
-        It is `--rageval-family`; by default it is the number of tests in the baseline that share the error rate, even
-        if only some of them are selected.
-
-        Args:
-            selected: node ids of the selected tests that share the error rate. The number is not smaller than the
-                number of those that are in the baseline.
+        It does not depend on which tests run, so that a test has the same verdict alone, in a shard and in the whole
+        suite.
         """
         try:
-            recorded = self.baseline.alpha_sharing_tests
+            return max(1, len(self.baseline.alpha_sharing_tests))
         except RagevalError:
             # The error is raised again when a score is compared with the baseline.
             return 1
-        return max(1, self.settings.family or len(recorded), len(recorded.intersection(selected)))
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
         """Return the definition of a score; raise InputError if the score is unknown."""

@@ -30,7 +30,7 @@ from pytest_rageval.gate.judge import (
     evaluate_thresholds,
     violated_bounds,
 )
-from pytest_rageval.gate.threshold import BOUNDS, Threshold
+from pytest_rageval.gate.threshold import BOUNDS, Threshold, level_shares
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry, threshold_result_entry
@@ -53,6 +53,7 @@ T = TypeVar("T")
 EVALSET: Final = "rageval_evalset"
 
 # Few tests use these.
+suite_contribution: Final = Lazy("gate.suite", "contribution")  # many projects have one gated test
 planned_agreement: Final = Lazy("run.stubs", "planned_agreement")
 planned_ranking: Final = Lazy("run.stubs", "planned_ranking")
 planned_score: Final = Lazy("run.stubs", "planned_score")
@@ -130,6 +131,7 @@ class TestRun:
         self.is_recorded: bool = False
         self.report: ReportEntryBuilder = ReportEntryBuilder(session, components, marked)
         self._threshold_results: list[ThresholdResult] = []
+        self._suite: Mapping[str, Any] | None = None
         self._agreements: list[Mapping[str, Any]] = []
         # By the name of a score: the score, and the fingerprint under which the baseline stores it.
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
@@ -254,6 +256,8 @@ class TestRun:
     def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
         """Return the test's entry for the report, without its outcome; in an update, with its new baseline.
 
+        The key `suite` is the test's contribution to the test of the whole suite, and no part of the report.
+
         Args:
             describe: add the key `retrieval`: time, tokens, calls and cost of the retrievals.
             explain: add the key `questions`, and the evidence of each score for every question.
@@ -269,6 +273,8 @@ class TestRun:
         results |= self.report.build(lambda: self.evalset, describe=describe, explain=explain)
         results |= self._accept_entry(self._failed_results)
         results |= {"agreement": self._agreements} if self._agreements else {}
+        if self._suite is not None:
+            results["suite"] = self._suite
         if self._baseline_scores and not self._has_no_baseline:
             results["baseline"] = self._baseline_entry(served)
             results["out_of_bounds"] = sorted({result.threshold.name for result in self._failed_results})
@@ -311,6 +317,7 @@ class TestRun:
             return problems
         inputs, tests, extra_alpha_shares = self._threshold_inputs(thresholds)
         results = evaluate_thresholds(inputs, family_size=tests, extra_alpha_shares=extra_alpha_shares)
+        self._contribute(results, gated=tests)
         compute_intervals(
             part.score
             for result in results
@@ -331,6 +338,12 @@ class TestRun:
             *problems,
             *self.after([item.threshold for item in inputs if isinstance(item, ThresholdInput)]),
         ]
+
+    def _contribute(self, results: Iterable[object], *, gated: int) -> None:
+        """Note what the test contributes to the test of the whole suite, if there are several gated tests."""
+        if gated > 1:
+            judged = [result for result in results if isinstance(result, ThresholdResult)]
+            self._suite = suite_contribution(judged, gated=gated)
 
     def before(self) -> list[str]:
         """Do what extensions do before the scores of a test; return the errors."""
@@ -357,12 +370,12 @@ class TestRun:
         whole = [item for item in thresholds if item.request not in apart]
         scores = self.scores(whole, requests)
         compares = any(threshold.uses_baseline for threshold in thresholds)
-        tests = self.session.tests_sharing_alpha(self.sharing_alpha) if compares else 1
+        tests = self.session.tests_sharing_alpha if compares else 1
         early: Mapping[ScoreRequest, EarlyScore] = {}
         extra_alpha_shares = 0
         if partial_scores is not None:
             groups = len({item.cluster for item in whole if item.max_drop is not None and not item.strict})
-            early, extra_alpha_shares = partial_scores.evaluate(tests=tests, groups=groups)
+            early, extra_alpha_shares = partial_scores.evaluate(tests=level_shares(tests), groups=groups)
         inputs = []
         for threshold in thresholds:
             score = early.get(threshold.request) or scores[score_key(threshold)]

@@ -4,6 +4,8 @@ import math
 import sys
 from statistics import NormalDist
 
+MAX_N_EXACT = 1000
+"""Up to this number of trials the number of ways is an exact integer; above, the error is about 1e-11."""
 REACH = 10
 """Numbers of changes that are further from their mean than this, in standard deviations, are not summed over."""
 TAIL_RTOL = 1e-17  # terms below this share of the tail do not change a float
@@ -77,6 +79,9 @@ def binomial_probability(trials: int, successes: int, probability: float) -> flo
     """The probability of this number of successes in independent trials."""
     if probability in {0, 1}:
         return float(successes == trials * probability)
+    if trials <= MAX_N_EXACT:
+        powers = probability**successes * (1 - probability) ** (trials - successes)
+        return math.comb(trials, successes) * powers
     log_ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(trials - successes + 1)
     return math.exp(
         log_ways + successes * math.log(probability) + (trials - successes) * math.log1p(-probability)

@@ -418,8 +418,6 @@ WAYS = {
         retriever("if n > 12: raise ConnectionError('no index')"),
     ),
     "--rageval-inconclusive": red(FAIL, "--rageval-inconclusive=warn"),
-    "--rageval-family": red("could not fail", "--rageval-family=1000000"),
-    "a smaller --rageval-family": visible("inconclusive", "--rageval-family=1000"),
     "--rageval-update-baseline": red("is refused under CI=true", UPDATE),
     "--rageval-update-baseline in addopts": red("is refused under CI=true", ini(f"addopts = {UPDATE}")),
     "--rageval-update-baseline in PYTEST_ADDOPTS": red(

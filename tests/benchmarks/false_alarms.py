@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from pytest_rageval.gate.threshold import level_shares
 from pytest_rageval.stats import paired_tests as under_test
 from pytest_rageval.stats import sign_flips
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, mean_interval
@@ -29,6 +30,7 @@ from pytest_rageval.stats.noninferiority import noninferiority_p_value
 from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
 from pytest_rageval.stats.power import detectable_drop
 from pytest_rageval.stats.sequential import SequentialDropTest, anchor_alpha
+from pytest_rageval.stats.suite import SuiteScore, suite_drop_test
 from tests.benchmarks import variants
 
 ALPHA = 0.05
@@ -456,6 +458,53 @@ def family(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
     )
     called = gate(np.concatenate([unchanged, dropped], axis=2))[:, :3].any(axis=1)
     yield "real, three of six", 100, means([called])
+
+
+def suite_verdicts(drawn: Array, alpha: float = ALPHA) -> tuple[Verdicts, Verdicts, Verdicts]:
+    """Return whether a suite is red by its line, by any of its tests beside the line, and by any test without a line.
+
+    Args:
+        drawn: an array of runs × tests × questions; the questions of the tests differ.
+        alpha: the error rate of the suite.
+    """
+    runs, tests, _ = drawn.shape
+    line, beside, alone = (np.zeros(runs, dtype=bool) for _ in range(3))
+    for test in range(tests):
+        beside |= gate(drawn[:, test], alpha=alpha / level_shares(tests))
+        alone |= gate(drawn[:, test], alpha=alpha / tests)
+    for run, differences in enumerate(drawn):
+        scores = [
+            SuiteScore(str(test), "score", {f"{test} {q}": drop for q, drop in enumerate(column.tolist())})
+            for test, column in enumerate(differences)
+        ]
+        pooled = suite_drop_test(scores, gated=tests, alpha=alpha)
+        line[run] = pooled is not None and pooled.fails
+    return line, beside, alone
+
+
+@table(
+    f"at most {MAX_SLOW_RUNS} runs, tests of 30 questions: red by the line of the suite, by it or any test, and by\n"
+    "any test where there is no such line; where no test dropped, all by 5 points, all by 10, and one by 20",
+    [f"{how} {drop}" for drop in ("0", "5", "10", "one") for how in ("line", "red", "tests")],
+)
+def suite(runs: int, sizes: Sequence[int] = (5, 20, 50)) -> Iterator[Row]:
+    """Yield the results for suites of tests; `n` is the number of tests."""
+    slow_runs = min(runs, MAX_SLOW_RUNS)
+    for k, (kind, draw) in enumerate(kinds().items()):
+        if not kind.startswith("real") and variants.is_available(SETS):
+            continue
+        for tests in sizes:
+            rng = np.random.default_rng([13, k, tests])
+            outcomes: list[Verdicts] = []
+            for drop in (0.0, 0.05, 0.1, None):
+                drawn = draw(rng, 30, drop or 0.0, slow_runs * tests).reshape(slow_runs, tests, 30)
+                # Runs of a suite are of different pairs of variants, as its tests are.
+                drawn = rng.permutation(drawn.reshape(-1, 30)).reshape(drawn.shape)
+                if drop is None:
+                    drawn[:, 0] = rng.permutation(draw(rng, 30, 0.2, slow_runs))
+                line, beside, alone = suite_verdicts(drawn)
+                outcomes += [line, line | beside, alone]
+            yield kind, tests, means(outcomes)
 
 
 @table(

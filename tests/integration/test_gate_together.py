@@ -134,7 +134,7 @@ def _levels(project, run, *arguments):
     run("--rageval-report=report.json", *arguments)
     tests = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
     return {
-        test["nodeid"].removeprefix("test_it.py::"): round(score["baseline"]["alpha"], 4)
+        test["nodeid"].removeprefix("test_it.py::"): round(score["baseline"]["alpha"], 5)
         for test in tests
         for score in test["scores"]
         if score["baseline"]
@@ -142,11 +142,11 @@ def _levels(project, run, *arguments):
 
 
 EVERYTHING = {
-    "test_many[1]": 0.0125,
-    "test_many[2]": 0.0125,
-    "test_more": 0.0125,
+    "test_many[1]": 0.00625,
+    "test_many[2]": 0.00625,
+    "test_more": 0.00625,
     # Two topics are tested jointly.
-    "TestAll::test_one": 0.0125,
+    "TestAll::test_one": 0.00625,
     "test_own": 0.05,
 }
 
@@ -198,7 +198,7 @@ def test_the_last_failed_are_judged_as_before(worse):
         return worse.pytester.runpytest_inprocess(*arguments, *more)
 
     run("-k", "many or bound").assert_outcomes(failed=2, passed=1, deselected=3)
-    assert _levels(worse, run, "--lf") == {"test_many[1]": 0.0125, "test_many[2]": 0.0125}
+    assert _levels(worse, run, "--lf") == {"test_many[1]": 0.00625, "test_many[2]": 0.00625}
     result = run("--lf", UPDATE)
     result.stdout.fnmatch_lines(
         ["baseline: * (2 tests written; 3 others kept, since this was not a full run (*--lf*))"]

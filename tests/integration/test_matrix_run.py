@@ -69,7 +69,7 @@ def test_three_retrievers_by_two_generators(project, arguments):
     assert last["system"] == {"rageval_retriever": "none", "rageval_generator": "reads"}
     # The p-value of losing all n questions, times the 30 ordered pairs of six systems.
     assert last["cells"] == [
-        {"mean": 0.0, "n": n, "best": False, "shared": n, "p_value": 30 / 2 ** (n + 1)} for n in (12, 6, 12)
+        {"mean": 0.0, "n": n, "best": False, "shared": n, "p_value": 30 / 2**n} for n in (12, 6, 12)
     ]
 
 

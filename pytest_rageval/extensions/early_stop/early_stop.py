@@ -101,7 +101,7 @@ def score_until_clear(  # noqa: PLR0913 - the arguments of a score, and those th
         components: the user's retriever, generator and judge.
         evalset: the eval set.
         monitored: the threshold of each score.
-        tests: number of the run's tests that share the level.
+        tests: number of shares of the level of which the test has one.
         groups: number of shares of the test's level that its other thresholds need.
 
     Returns:

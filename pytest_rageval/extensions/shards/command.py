@@ -16,6 +16,7 @@ from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, 
 from pytest_rageval.extensions.shards.record import VERDICT_SETTINGS
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import AnchorPin
+from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports import KINDS, deliver
@@ -59,14 +60,15 @@ def merge_command(options: argparse.Namespace) -> int:
     except InputError as error:
         # No test may be left that reads the baseline and reports this error.
         problem = str(error)
-    document = _document(run, results, settings, gate)
+    suite = None if settings.update_baseline else suite_entry(_contributions(results), seed=settings.seed)
+    document = _document(run, results, settings, gate) | ({"suite": suite} if suite else {})
     for line in _summary_lines(document):
         echo(line)
     failed = any(result.entry["outcome"] in FAILING_OUTCOMES for result in results)
-    status = int(
-        bool(run.stopped or failed or failing_gates(gate) or (problem and settings.require_baseline))
-    )
-    for line in (*filter(None, [problem]), *missing_lines(gate), *change_lines(gate), *remark_lines(gate)):
+    gate_fails = failing_gates(gate) or any(suite_lines(suite)) or (problem and settings.require_baseline)
+    status = int(bool(run.stopped or failed or gate_fails))
+    gate_lines = *missing_lines(gate), *change_lines(gate), *remark_lines(gate), *suite_lines(suite)
+    for line in (*filter(None, [problem]), *gate_lines):
         echo_err(line)
     finished = FinishedRun(replace(settings, history=options.history), Path.cwd(), lambda: document)
     for keys in run.registry.hook.pytest_rageval_run_finished(run=finished):
@@ -199,6 +201,15 @@ def _gate_entry(run: MergedRun, results: Sequence[MergedTestResult], settings: S
         claims=run.claims,
     )
     return check_gate(settings, ran, os.environ)
+
+
+def _contributions(results: Sequence[MergedTestResult]) -> dict[str, Any]:
+    """Return what each test contributes to the gate of the suite; nothing if it is skipped, or expected to fail."""
+    return {
+        result.entry["nodeid"]: result.results["suite"]
+        for result in results
+        if "suite" in result.results and result.entry["outcome"] in {"passed", *FAILING_OUTCOMES}
+    }
 
 
 def _why_prevented(entry: Mapping[str, Any]) -> str:

@@ -44,7 +44,6 @@ class ShardSettings(TypedDict, total=False):
     allow_missing: list[str]
     baseline_ref: str | None
     max_removed: Share
-    family: AtLeastOne | None
     inconclusive: Literal["warn", "fail"]
     repeat: AtLeastOne
     sample: Share

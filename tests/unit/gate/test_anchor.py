@@ -15,7 +15,7 @@ from pytest_rageval.gate.baseline import Baseline, BaselineEntry, anchor_entry, 
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
 from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput, ThresholdResult, evaluate_thresholds
-from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.threshold import Threshold, level_shares
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.notes import comparisons_entry
 from pytest_rageval.reports.questions import failure_lines
@@ -210,7 +210,7 @@ def test_the_level_is_spent_over_updates(updates: int, tests: int) -> None:
     assert ruling.anchor is not None
     assert ruling.drop is not None
     assert ruling.anchor.alpha == pytest.approx(anchor_alpha(0.05 / tests, updates + 1))
-    assert ruling.drop.alpha == 0.05 / tests
+    assert ruling.drop.alpha == 0.05 / level_shares(tests)
 
 
 def test_a_bound_within_the_noise_of_runs_is_pointed_out_once() -> None:

@@ -314,7 +314,7 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
         (
             numbered(3, 0),
             {"max_drop": 0.02},
-            "max_drop=0.02: 3 examples would not be significant, p = 0.13 > 0.05, at least 5 examples are needed",
+            "max_drop=0.02: 3 examples would not be significant, p = 0.12 > 0.05, at least 5 examples are needed",
         ),
         (
             numbered(1, 0),
@@ -343,7 +343,7 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
             {"max_lost": 3, "max_drop": 0.02},
             (
                 "max_lost=3: only 3 could score less; max_drop=0.02: 3 examples would not be significant, "
-                "p = 0.13 > 0.05, at least 5 examples are needed"
+                "p = 0.12 > 0.05, at least 5 examples are needed"
             ),
         ),
         (numbered(5, 0), {"max_drop": 0.02}, None),

@@ -105,7 +105,7 @@ def test_failed_tests_are_first_and_named_once() -> None:
     fail = _ruled([0.0] * 8, 1.0, max_drop=0.02)
     unbounded = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
     text = _report(
-        _test("test_fine", _ruled([1.0] * 4, 1.0, max_drop=0.1)),
+        _test("test_fine", _ruled([1.0] * 5, 1.0, max_drop=0.1)),
         _test("test_bad", fail, unbounded, outcome="failed", message="it is\nworse"),
     )
     assert text.startswith("### rageval: 1 of 2 thresholds failed, 1 passed\n")
@@ -114,10 +114,10 @@ def test_failed_tests_are_first_and_named_once() -> None:
     assert _rows(page) == [
         [
             *("❌ fail", "test_a.py::test_bad", "answer.em@1", "0.000 (0.000 to 0.324)", "8"),
-            *("−1.000 (p = 0.002)", "↓ 0.02"),
+            *("−1.000 (p = 0.0039)", "↓ 0.02"),
         ],
         ["-", "", "recall@5", "1.000 (0.207 to 1.000)", "1", "-", "-"],
-        ["✅ pass", "test_a.py::test_fine", "answer.em@1", "1.000 (0.510 to 1.000)", "4", "±0", "↓ 0.1"],
+        ["✅ pass", "test_a.py::test_fine", "answer.em@1", "1.000 (0.566 to 1.000)", "5", "±0", "↓ 0.1"],
     ]
 
 
@@ -126,7 +126,7 @@ def test_a_test_that_failed_otherwise_has_a_row_of_its_own() -> None:
 
     Without thresholds, its score's row shows it.
     """
-    passed = _ruled([1.0] * 4, 1.0, max_drop=0.1)
+    passed = _ruled([1.0] * 5, 1.0, max_drop=0.1)
     unbounded = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
     page = rendered(
         _report(
@@ -226,12 +226,12 @@ def test_a_question_that_is_worse_in_several_scores_is_listed_first_and_once() -
 
 def test_questions_that_got_worse_are_folded_where_the_test_passes() -> None:
     """Questions that got worse are folded if the test passes; an inconclusive verdict is shown like a failure."""
-    allowed = _report(_test("test_a", _ruled([0.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.6)))
-    doubtful = _report(_test("test_a", _ruled([0.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.1)))
+    allowed = _report(_test("test_a", _ruled([0.0, 1.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.6)))
+    doubtful = _report(_test("test_a", _ruled([0.0, 1.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.1)))
     assert "**The question" not in allowed
     assert "**The question that got worse**\n- `q0` `answer.em@1` **1.00 → 0.00**: `Why?`" in doubtful
     for text in (allowed, doubtful):
-        assert "1 of 4 questions got worse, 0 better: `q0`" in text
+        assert "1 of 5 questions got worse, 0 better: `q0`" in text
 
 
 def test_questions_below_a_bound_are_shown_where_nothing_is_compared() -> None:
@@ -272,7 +272,7 @@ def test_a_gain_is_reported_with_the_command_that_updates_the_baseline() -> None
         "- `answer.em@1 gained 0.500, which is significant`: lock it in with "
         "`pytest --rageval-update-baseline test_a.py::test_a`\n"
     ) in _report(_test("test_a", gained))
-    assert "lock it in" not in _report(_test("test_a", _ruled([1.0] * 4, 1.0, max_drop=0.1)))
+    assert "lock it in" not in _report(_test("test_a", _ruled([1.0] * 5, 1.0, max_drop=0.1)))
 
 
 def test_a_command_for_many_tests_stays_readable() -> None:
@@ -299,7 +299,7 @@ def test_a_long_message_has_its_first_and_its_last_words() -> None:
 
 def test_a_reason_has_the_mark_of_its_score() -> None:
     """A reason has the mark of its score, not of its test, whose outcome may differ."""
-    failed, passed = _ruled([0.0], None, min=0.9), _ruled([0.0, 1.0] * 2, 1.0, max_drop=0.6)
+    failed, passed = _ruled([0.0], None, min=0.9), _ruled([0.0, 0.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.6)
     text = _report(_test("test_a", failed, passed, failed | ERROR, outcome="error", message="-"))
     marks = [line.split()[1] for line in text.splitlines() if line.startswith("- ") and "test_a" in line]
     assert marks == ["❌", "✅", "❗"]
@@ -314,7 +314,7 @@ def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None
         _test("test_bad", _ruled([0.0] * 14, 1.0, max_drop=0.02), outcome="failed", message="as with -q"),
         _test("test_own", outcome="failed", message="it is\nworse"),
         _test(
-            "test_lost", _ruled([1.0] * 4, 1.0, max_drop=0.1) | ERROR, outcome="error", message="as with -q"
+            "test_lost", _ruled([1.0] * 5, 1.0, max_drop=0.1) | ERROR, outcome="error", message="as with -q"
         ),
     )
     reasons = [line for line in text.splitlines() if line.startswith(("- ❌", "- ❗"))]
@@ -343,7 +343,12 @@ def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None
         (
             [
                 _test("test_a", _ruled([0.0], None, min=0.5), outcome="failed", message=""),
-                _test("test_b", _ruled([0.0, 1.0] * 2, 1.0, max_drop=0.1), outcome="error", message=""),
+                _test(
+                    "test_b",
+                    _ruled([0.0, 0.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.1),
+                    outcome="error",
+                    message="",
+                ),
                 _test("test_c", outcome="error", message=""),
             ],
             "1 of 2 thresholds failed, 1 inconclusive, 2 other tests failed",
@@ -380,7 +385,7 @@ def test_thresholds_that_failed_are_first() -> None:
     text = _report(
         _test("test_a", outcome="skipped", message="no key"),
         _test("test_b", _ruled([1.0], None, min=0.5)),
-        _test("test_c", _ruled([0.0, 1.0] * 2, 1.0, max_drop=0.1)),
+        _test("test_c", _ruled([0.0, 0.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.1)),
         _test("test_d", outcome="error", message="boom"),
         _test("test_e", _ruled([0.0], None, min=0.5), outcome="failed", message="lost"),
     )
@@ -470,7 +475,7 @@ def _many(failing: int, passing: int, scores: int = 1) -> list[dict[str, Any]]:
     lost = _lost(
         *(_question(f"q{n}", answer="word " * 400, before={"score": 1.0, "answer": "x"}) for n in range(30))
     )
-    passed = _ruled([1.0] * 4, 1.0, max_drop=0.5) | {"warnings": ["a warning"]}
+    passed = _ruled([1.0] * 5, 1.0, max_drop=0.5) | {"warnings": ["a warning"]}
     long = "of_a_topic_" * 8
     evalset = {"name": "s.jsonl", "size": 30, "digest": "d", "warnings": []}
     return [
@@ -551,7 +556,7 @@ def test_systems_and_notes_are_folded_blocks_of_code() -> None:
     best = {"mean": 0.5, "n": 3, "shared": 3, "p_value": 1.0, "best": True}
     rows = [{"system": {"rageval_retriever": name}, "cells": [best]} for name in ("bm25", "ours")]
     matrix = {"test": "test_a.py::t", "parameters": {}, "evalset": None, "scores": ["recall@3"], "rows": rows}
-    text = _report(_test("test_a", _ruled([1.0] * 4, 1.0, max_drop=0.1)), matrix=[matrix])
+    text = _report(_test("test_a", _ruled([1.0] * 5, 1.0, max_drop=0.1)), matrix=[matrix])
     assert (
         "<details><summary>Systems</summary>\n\n```text\ntest_a.py::t\n  retriever  recall@3 \n  bm25          0.500*"
     ) in text.replace("recall@3\n", "recall@3 \n")

@@ -185,7 +185,7 @@ def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> No
     assert failure_lines(ruling, limit=0) == [
         "answer.em@1 where topic='a': 0.000: drop 1.000 (90% interval 0.354 to 1.000)",
         "  from the baseline's 1.000, allowed 0.02: a drop of more than 0.02 is",
-        "  significant (p = 0.002 ≤ 0.05)",
+        "  significant (p = 0.0018 ≤ 0.05)",
         "  2 of 3 values of topic fail: a, c",
         "answer.em@1 where topic='a' = 0.000 (95% interval 0.000 to 0.324, n = 8)",
         "8 of 8 questions got worse, 0 better:",
@@ -214,7 +214,10 @@ def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
     )
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [
-        "    answer.em@1 [topic=a]: baseline 1.000, drop 1.000 (90% interval 0.354 to 1.000, p = 0.002, 8 of 8 worse)",
+        (
+            "    answer.em@1 [topic=a]: baseline 1.000, drop 1.000 (90% interval 0.354 to 1.000, p = 0.00095, "
+            "8 of 8 worse)"
+        ),
         "    answer.em@1 [topic=a]: the worst of 3 by topic; then c 0.500 inconclusive, b 1.000 pass",
     ]
 
@@ -236,13 +239,13 @@ def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
     ("values", "text"),
     [
         ([1.0, 1.0], "baseline 1.000, no change (p = 1)"),
-        ([1.0, 0.5], "baseline 1.000, drop 0.250 (90% interval -1.000 to 0.800, p = 0.25, 1 of 2 worse)"),
-        ([1.0, 2.0], "baseline 1.000, gain 0.500 (90% interval -0.362 to 0.879, p = 0.75; 1 better: q1)"),
+        ([1.0, 0.5], "baseline 1.000, drop 0.250 (90% interval -1.000 to 0.800, p = 0.31, 1 of 2 worse)"),
+        ([1.0, 2.0], "baseline 1.000, gain 0.500 (90% interval -0.362 to 0.879, p = 0.94; 1 better: q1)"),
         (
             [0.0, 2.5],
-            "baseline 1.000, gain 0.250 (90% interval -1.128 to 1.500, p = 0.62, 1 of 2 worse; 1 better: q1)",
+            "baseline 1.000, gain 0.250 (90% interval -1.128 to 1.500, p = 0.75, 1 of 2 worse; 1 better: q1)",
         ),
-        ([2.0, 3.0], "baseline 1.000, gain 1.500 (90% interval -1.066 to 2.000, p = 0.88; 2 better: q1, q0)"),
+        ([2.0, 3.0], "baseline 1.000, gain 1.500 (90% interval -1.066 to 2.000, p = 0.87; 2 better: q1, q0)"),
         (
             [2.0] * 9,
             (

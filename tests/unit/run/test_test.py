@@ -184,29 +184,17 @@ def test_a_score_is_compared_with_its_baseline(settings: Settings, session: Sess
 def test_markers_share_a_level_with_the_tests_of_the_baseline_and_calls_do_not(
     settings: Settings, session: Session, tmp_path: Path
 ) -> None:
-    """Markers share the level with the baseline's tests, except tests whose thresholds are all strict."""
+    """Markers share half of the level with the baseline's tests, except tests whose thresholds are all strict."""
     entry = _update(settings, tmp_path, threshold(max_drop=0.02))["baseline"]
     others = {f"test_a.py::test_{n}": entry for n in range(4)}
     alone = {"test_a.py::test_strict": {**entry, "shares_alpha": False}}
     Baseline({NODEID: entry, **others, **alone}).write(settings.baseline)
     test = evaluated(session, tmp_path, threshold(max_drop=0.02))
     test.evaluate_markers()
-    assert test.results()["scores"][0]["baseline"]["alpha"] == 0.01
+    assert test.results()["scores"][0]["baseline"]["alpha"] == 0.05 / 5 / 2
     test = evaluated(session, tmp_path)
     test.score("recall@1", {"max_drop": 0.02})
     assert test.results()["scores"][0]["baseline"]["alpha"] == 0.05
-
-
-@pytest.mark.parametrize(("family", "alpha"), [(1, 0.05), (10, 0.005)])
-def test_the_number_of_tests_that_share_a_level_can_be_set(
-    settings: Settings, tmp_path: Path, family: int, alpha: float
-) -> None:
-    _update(settings, tmp_path, threshold(max_drop=0.02))
-    session = Session(replace(settings, family=family))
-    test = evaluated(session, tmp_path, threshold(max_drop=0.02))
-    test.evaluate_markers()
-    session.close()
-    assert test.results()["scores"][0]["baseline"]["alpha"] == alpha
 
 
 def test_a_score_that_the_baseline_lacks_is_an_error_where_one_is_required(

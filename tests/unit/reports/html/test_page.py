@@ -389,10 +389,10 @@ def test_a_report_of_an_earlier_version_has_its_questions() -> None:
 
 def test_where_all_is_well_the_questions_are_there_too() -> None:
     """A passing run has its questions as well."""
-    page = Page(_page([_outcome(f"q{n}", 1.0) for n in range(4)], max_drop=0.1))
+    page = Page(_page([_outcome(f"q{n}", 1.0) for n in range(5)], max_drop=0.1))
     assert page.texts("h1") == ["rageval: 1 of 1 threshold passed"]
     summaries = [text for text in page.texts("summary") if "answer.em@2" in text]
-    assert summaries == [f"q{n} answer.em@2 1.00" for n in range(4)]
+    assert summaries == [f"q{n} answer.em@2 1.00" for n in range(5)]
 
 
 def test_the_columns_of_tables_are_named_for_screen_readers() -> None:

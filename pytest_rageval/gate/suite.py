@@ -1,0 +1,129 @@
+"""The gate of the whole suite: what each test contributes to it, and its verdict."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypedDict
+
+from pytest_rageval.gate.judge import ThresholdResult
+from pytest_rageval.lib.digests import text_digest
+from pytest_rageval.lib.plural import counted
+
+KEY_DIGITS: Final = 16  # number of hex digits of a question's digest
+MAX_TESTS: Final = 5  # number of tests that the line names
+
+
+class ScoreContribution(TypedDict):
+    """The drops of one threshold, by the digest of the question; see `pytest_rageval.stats.suite.SuiteScore`."""
+
+    score: str
+    drops: dict[str, float]
+    allowed: float
+    beyond: float
+    clusters: dict[str, str]
+
+
+class SuiteContribution(TypedDict):
+    """What a gated test contributes: JSON, which xdist's workers send to the process that decides.
+
+    `gated` is the number of gated tests in the baseline, `alpha` the smallest level of the thresholds.
+    """
+
+    gated: int
+    alpha: float
+    scores: list[ScoreContribution]
+
+
+def contribution(results: Sequence[ThresholdResult], *, gated: int) -> SuiteContribution | None:
+    """Return what one of several gated tests contributes; None if no drop was tested.
+
+    Thresholds with `strict` are not part of it, nor are those whose evaluation stopped early.
+
+    Args:
+        results: the results of the thresholds of the test's markers.
+        gated: number of gated tests in the baseline.
+    """
+    tested = [
+        part
+        for result in results
+        for part in (result.slices or (result,))
+        if part.drop is not None and not part.threshold.strict
+    ]
+    if not tested:
+        return None
+    return {
+        "gated": gated,
+        "alpha": min(part.threshold.alpha for part in tested),
+        "scores": [*map(_score_contribution, tested)],
+    }
+
+
+def _score_contribution(part: ThresholdResult) -> ScoreContribution:
+    comparison, threshold, drop = part.comparison, part.threshold, part.drop
+    assert comparison is not None and drop is not None  # noqa: S101, PT018 - a drop was tested
+    keys = [
+        text_digest(f"{example.id} {example.full_question}")[:KEY_DIGITS] for example in comparison.examples
+    ]
+    clusters: dict[str, str] = {}
+    if threshold.cluster is not None:
+        # Imported late, as where the drops are tested.
+        from pytest_rageval.gate.drop_tests import question_clusters  # noqa: PLC0415
+
+        roots = question_clusters(comparison.examples, threshold.cluster)
+        first: dict[object, str] = {}
+        clusters = {key: first.setdefault(root, key) for key, root in zip(keys, roots, strict=True)}
+    return {
+        "score": threshold.name,
+        "drops": dict(zip(keys, comparison.drops, strict=True)),
+        "allowed": threshold.max_drop or 0.0,
+        "beyond": drop.beyond,
+        "clusters": clusters,
+    }
+
+
+def suite_entry(contributions: Mapping[str, SuiteContribution], *, seed: int) -> dict[str, Any] | None:
+    """Return the key `suite` of the report, the verdict on the suite; None if fewer than two tests were compared.
+
+    Args:
+        contributions: what each test contributes, by its node id.
+        seed: seed of random draws.
+    """
+    if len(contributions) < 2:  # noqa: PLR2004 - one test has no suite
+        return None
+    # Imported late: few runs have several gated tests.
+    from pytest_rageval.stats.suite import SuiteScore, suite_drop_test  # noqa: PLC0415
+
+    scores = [
+        SuiteScore(nodeid, **score)
+        for nodeid, test in sorted(contributions.items())
+        for score in test["scores"]
+    ]
+    gated = max(test["gated"] for test in contributions.values())
+    alpha = min(test["alpha"] for test in contributions.values())
+    result = suite_drop_test(scores, gated=gated, alpha=alpha, seed=seed)
+    if result is None:
+        return None
+    return {
+        "verdict": "fail" if result.fails else "pass",
+        "p_value": result.p_value,
+        "alpha": result.level,
+        "n": result.n,
+        "worse": result.worse,
+        "better": result.better,
+        "gated": gated,
+        "tests": dict(result.effects),
+    }
+
+
+def suite_lines(suite: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield a line about a suite that got worse, which names the tests by their part of the drop."""
+    if suite is None or suite["verdict"] != "fail":
+        return
+    parts = {nodeid: part for nodeid, part in suite["tests"].items() if part > 0}
+    total = sum(parts.values())
+    named = ", ".join(f"{nodeid} {part / total:.0%}" for nodeid, part in [*parts.items()][:MAX_TESTS])
+    more = len(parts) - MAX_TESTS
+    yield (
+        f"the suite got worse: {suite['worse']} of {counted(suite['n'], 'question')} of its "
+        f"{len(suite['tests'])} gated tests are worse, {suite['better']} better "
+        f"(p = {suite['p_value']:.2g} ≤ {suite['alpha']:.2g}). Most of the drop is in: {named}"
+        f"{f', and {more} more' if more > 0 else ''}"
+    )
