@@ -26,7 +26,7 @@ def test_its_two_commands_are_those_that_ci_runs():
 
 def test_every_family_of_scores_is_in_its_table():
     """The table has each score by its name, or by a pattern such as `family.*`."""
-    from pytest_rageval.run.registry import SCORES
+    from pytest_rageval.scores import SCORES
 
     table = README.partition("## What it scores")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([\w.…*]+)`", table))

@@ -1,12 +1,9 @@
-"""Directives that write the reference from the package itself: options, commands, scores."""
+"""Directives that write the reference from the package itself: options and commands."""
 
 import argparse
 import os
-import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from math import inf
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -16,7 +13,6 @@ from sphinx.util.docutils import SphinxDirective
 
 from pytest_rageval.cli import main
 from pytest_rageval.core.options import OPTIONS, Option
-from pytest_rageval.run.registry import SCORES
 
 __all__ = ["setup"]
 
@@ -99,55 +95,8 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPars
             yield from _commands(group.choices[name])
 
 
-class ScoresDirective(Generated):
-    """The families of `scores.toml`, with the definitions of the scores in the package, and a worked example each."""
-
-    def text(self) -> Iterator[str]:
-        """A section for each family."""
-        file = Path(self.env.srcdir) / "reference" / "scores.toml"
-        self.env.note_dependency(str(file))
-        for family in tomllib.loads(file.read_text(encoding="utf-8"))["family"]:
-            yield from _family(family)
-
-
-def _family(family: Mapping[str, Any]) -> Iterator[str]:
-    low, high = family["range"]
-    keywords = sorted(
-        {name for score in family["score"] for name in score.get("keywords", family["keywords"])}
-    )
-    yield f"## {family['title']}"
-    yield ""
-    yield f"*{family['question']}*"
-    yield ""
-    yield family["text"]
-    yield ""
-    yield f"- Needs: {family['needs']}."
-    yield f"- Requests for one question: {family['requests']}."
-    yield f"- Range: {low} to {high}." if high < inf else f"- Range: {low} or more."
-    if keywords:
-        yield f"- Keywords: {', '.join(f'`{name}`' for name in keywords)}."
-    yield f"- Source: {family['source']}"
-    yield ""
-    yield f"Worked example: {family['case']['text']}"
-    yield ""
-    yield "| score | definition | in the example |"
-    yield "|---|---|---|"
-    for score in family["score"]:
-        ((spec, value),) = score["value"].items()
-        known = SCORES[score["name"]]
-        needs = "".join(
-            f" Needs {what}."
-            for what in (score.get("needs"), f"the extra `{known.extra}`" if known.extra else "")
-            if what
-        )
-        name = f"{known.name}@k" if known.needs_k else known.name
-        yield f"| `{name}` | {known.definition}{needs} | `{spec}` = {value:.3f}: {score['worked']} |"
-    yield ""
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Add the directives."""
     app.add_directive("rageval-options", OptionsDirective)
     app.add_directive("rageval-commands", CommandsDirective)
-    app.add_directive("rageval-scores", ScoresDirective)
     return {"version": "1", "parallel_read_safe": True}

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.run.console import echo
-from pytest_rageval.run.registry import SCORES
+from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.definition import ScoreDef
 
 
@@ -38,7 +38,7 @@ def scores_command(options: argparse.Namespace) -> int:
 
 def _print_list(scores: Sequence[ScoreDef]) -> None:
     width = max(len(_name(score)) for score in scores)
-    for family, family_scores in groupby(scores, key=lambda score: score.family):
+    for family, family_scores in groupby(scores, key=_family):
         echo(family)
         for score in family_scores:
             echo(f"  {_name(score):{width}}  {_range(score)}  {', '.join(_needs(score)) or 'nothing'}")
@@ -47,7 +47,7 @@ def _print_list(scores: Sequence[ScoreDef]) -> None:
 
 
 def _print_details(score: ScoreDef) -> None:
-    echo(f"{_name(score)} ({score.family})")
+    echo(f"{_name(score)} ({_family(score)})")
     echo(f"  {score.definition}")
     bound = "max" if score.is_cost else "min"
     rows = {
@@ -55,7 +55,7 @@ def _print_details(score: ScoreDef) -> None:
         "needs": ", ".join(_needs(score)) or "nothing",
         "keywords": ", ".join(sorted(score.keywords)) or "none",
         "write": f'@pytest.mark.rageval_threshold("{_name(score).replace("@k", "@5")}", {bound}=…)',
-        "read": f"https://pytest-rageval.github.io/pytest-rageval/reference/scores.html ({score.family})",
+        "read": f"https://pytest-rageval.github.io/pytest-rageval/reference/scores.html ({_family(score)})",
     }
     for label, text in rows.items():
         echo(f"  {label:8}  {text}")
@@ -72,6 +72,10 @@ def _name(score: ScoreDef) -> str:
     return f"{score.name}@k" if score.needs_k else score.name
 
 
+def _family(score: ScoreDef) -> str:
+    return score.family.title if score.family else ""
+
+
 def _range(score: ScoreDef) -> str:
     if score.scale is None:
         return "unknown"
@@ -82,7 +86,7 @@ def _range(score: ScoreDef) -> str:
 def _json_entry(score: ScoreDef) -> dict[str, Any]:
     return {
         "name": score.name,
-        "family": score.family,
+        "family": _family(score),
         "definition": score.definition,
         "range": None if score.scale is None else [end if isfinite(end) else None for end in score.scale],
         "needs": list(score.needs),

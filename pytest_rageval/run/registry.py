@@ -1,4 +1,4 @@
-"""The scores by name, and the registry to which other plugins add, with checks of their functions' return values."""
+"""Resolves scores; the registry to which other plugins add, with checks of their functions' return values."""
 
 import asyncio
 import inspect
@@ -7,8 +7,6 @@ from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib import import_module
-from itertools import chain
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -51,54 +49,13 @@ from pytest_rageval.models.stores import StoreFactory
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
+from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.definition import KNOWN_DEPENDENCIES, ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
 
 if TYPE_CHECKING:
     from pytest_rageval.models.client import Server
     from pytest_rageval.run.default_components import Provider, ProviderRequest
-
-SCORE_MODULES: Final[Mapping[str, Collection[str]]] = {
-    "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
-    "retrieval_cost": ("steps", "retrieval", "context", "latency"),
-    "llm_reteval": ("llm_reteval",),
-    "answer": ("answer",),
-    "arena": ("arena",),
-    "passage_labels": ("erag", "contains", "relevance", "udcg", "provenance"),
-    "sufficiency": ("sufficient",),
-    "rel_recall": ("rel_recall", "rel"),
-    "judged": ("judged",),
-    "nuggets": ("nuggets", "answer.nuggets"),
-}
-"""For each module that defines scores, the first parts of their names, or whole names; in the order of messages."""
-
-
-@cache
-def _scores_in(module_name: str) -> Mapping[str, ScoreDef]:
-    """Return the scores that a module defines, by name."""
-    module = import_module(f"pytest_rageval.scores.{module_name}")
-    return {score.name: score for score in module.SCORES}
-
-
-class _BuiltInScores(Mapping[str, ScoreDef]):
-    """The built-in scores by name. A module is imported when one of its scores is used."""
-
-    def __getitem__(self, name: str) -> ScoreDef:
-        # A whole name takes precedence over its first part.
-        for part in (name, name.partition(".")[0]):
-            for module_name, parts in SCORE_MODULES.items():
-                if part in parts:
-                    return _scores_in(module_name)[name]
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(map(_scores_in, SCORE_MODULES))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-SCORES: Final[Mapping[str, ScoreDef]] = _BuiltInScores()
 
 Report = Callable[[Mapping[str, Any]], str | Iterable[str]] | Callable[[Mapping[str, Any], str], str | None]
 """A function that writes a report from all results, in the structure of the JSON report.

@@ -14,12 +14,12 @@ from pytest_rageval.lib.printable import printable
 from pytest_rageval.reports.build import entry_name, order_keys, sliced_name
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.definition import uniform_judge_warning
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.reports.retrieval import Retrieval
 
+uniform_judge_warning: Final = Lazy("scores.uniform_judge", "uniform_judge_warning")
 stratify_answers: Final = Lazy("scores.sufficiency", "stratify_answers")
 common_entry: Final = Lazy("reports.notes", "common_entry")
 common_items: Final = Lazy("reports.html.evidence", "common_items")
@@ -232,7 +232,9 @@ class ReportEntryBuilder:
                 for change in comparison.changed_pairs
             }
             pipeline = self._session.pipelines.get(self._components)
-            if text := uniform_judge_warning(pipeline, self._scores, changed_questions):
+            if pipeline.recorded_verdicts and (
+                text := uniform_judge_warning(pipeline, self._scores, changed_questions)
+            ):
                 yield text
         if comparisons:
             own_k_before = self._session.baseline.tests[self._test.nodeid].get("own_k")

@@ -1,11 +1,68 @@
 """Scores: one module per scoring method. Each method computes one outcome per example.
 
-- `definition`: `ScoreDef`, the definition of a score, and the functions that score examples.
+- `definition`: `ScoreDef`, the definition of a score; `Family`, what the scores of a method have in common; the
+  functions that score examples. `uniform_judge`: warns if a judge always says the same.
 - `pipeline`: `Pipeline`, which retrieves, generates and judges. All scores of a run share its results.
 - `single_flight`: computes a result once, although several scores need it at the same time.
-- Methods: `ranking` (recall, nDCG …), `llm_reteval`, `answer`, `passage_labels` (eRAG and others), `rel_recall`,
-  `arena`, `judged`, `nuggets`, `sufficiency`, `retrieval_cost` (calls, cost, latency). The module of a method defines
-  its scores in `SCORES`; `run.registry` finds them by name.
+- Methods: the modules in `MODULES`. The module of a method is all that there is of it: its docstring is its text in the
+  reference, `FAMILY` has its worked example, and `SCORES` the definitions of its scores.
+- `passage_labels`: scores of rankings by labels of their passages, for the methods that differ in the labels.
 - `annotator_agreement`: correlates passage labels with the quality of answers.
 - `measures`: ranking measures, and the computation of their inputs.
 """
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pytest_rageval.scores.definition import ScoreDef
+
+MODULES: Final[Mapping[str, Collection[str]]] = {
+    "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
+    "searches": ("steps", "retrieval.calls"),
+    "retrieval_cost": ("retrieval", "context", "latency"),
+    "llm_reteval": ("llm_reteval",),
+    "answer": ("answer",),
+    "arena": ("arena",),
+    "erag": ("erag",),
+    "contains": ("contains",),
+    "relevance": ("relevance",),
+    "udcg": ("udcg",),
+    "provenance": ("provenance",),
+    "sufficiency": ("sufficient",),
+    "rel_recall": ("rel_recall", "rel"),
+    "judged": ("judged",),
+    "nuggets": ("nuggets", "answer.nuggets"),
+}
+"""For each module that defines scores, the first parts of their names, or whole names; in the order of messages."""
+
+
+@cache
+def _scores_in(module_name: str) -> "Mapping[str, ScoreDef]":
+    """Return the scores that a module defines, by name."""
+    module = import_module(f"{__name__}.{module_name}")
+    return {score.name: score for score in module.SCORES}
+
+
+class _BuiltInScores(Mapping[str, "ScoreDef"]):
+    """The built-in scores by name. A module is imported when one of its scores is used."""
+
+    def __getitem__(self, name: str) -> "ScoreDef":
+        # A whole name takes precedence over its first part.
+        for part in (name, name.partition(".")[0]):
+            for module_name, parts in MODULES.items():
+                if part in parts:
+                    return _scores_in(module_name)[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(map(_scores_in, MODULES))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+SCORES: "Final[Mapping[str, ScoreDef]]" = _BuiltInScores()

@@ -1,8 +1,11 @@
-"""Pairwise comparison of the long answer with the long reference: `arena.win@5` and `arena.win_tie@5`.
+"""Is the long answer better than the reference, or as good?
 
-`run_battles` compares the long answers of two systems, for the ratings of the systems.
-
-Source: Han et al. (2024), "RAG-QA Arena", section 4 and appendix A.1.
+A judge reads both answers and says which one serves the reader better: truthful first, then helpful and complete. The
+answer is read first for half of the questions, chosen by `--rageval-seed`. `--rageval-both-orders` judges both orders
+and counts a verdict that changes as a tie. An abstention loses without a request to the judge; two abstentions tie.
+Failures and the JSON report show the judge's reasons, and whether it read the system's answer first or second. Below
+the score are the share of abstentions and the measured position bias. For a parametrized test the systems get
+Bradley–Terry ratings, and with `--rageval-arena-pairs` battle each other too; see [](../how-to/compare-systems.md).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +19,7 @@ from pytest_rageval.core.data import Example, ExampleSubset
 from pytest_rageval.core.errors import NoGroundTruth, Unscored
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.scores.definition import ScoreDef, score_each, score_with_progress
+from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, score_each, score_with_progress
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import Estimate
 from pytest_rageval.stats.systems import first_place_share, position_bias
@@ -245,6 +248,24 @@ def _settings(pipeline: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:
     return {"both_orders": pipeline.both_orders, **({} if pipeline.both_orders else {"seed": pipeline.seed})}
 
 
+FAMILY: Final = Family(
+    "Arena",
+    __doc__,
+    requests="1 long answer, 1 verdict; 2 verdicts with `--rageval-both-orders`",
+    source="Han et al. (2024), section 4.",
+    example=WorkedExample(
+        text="The judge prefers the reference.",
+        k=1,
+        record={
+            "question": "How do I return a tablet?",
+            "reference": "Within 40 days, complete and in its box.",
+        },
+        retrieved=("x",),
+        says={"x": "You can return it."},
+        judge={"prefer": "Within 40 days, complete and in its box."},
+    ),
+)
+
 SCORES: Final = tuple(
     ScoreDef(
         f"arena.{part}",
@@ -255,8 +276,9 @@ SCORES: Final = tuple(
         separable=False,
         depends_on_ids=True,
         notes=arena_notes,
-        family="Arena",
+        family=FAMILY,
         definition=definition,
+        worked=(0.0, "the reference won"),
         needs=("a long-form reference",),
     )
     for part, definition in (

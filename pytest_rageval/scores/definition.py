@@ -1,8 +1,8 @@
-"""`ScoreDef`: the definition of a score. `score_each`: scores examples one by one."""
+"""`ScoreDef`: the definition of a score, with its `Family`. `score_each`: scores examples one by one."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Final, Literal
 
@@ -26,7 +26,6 @@ from pytest_rageval.core.errors import (
 from pytest_rageval.core.outcome import SCORING_VERSION, Evidence, Outcome, Score, too_many_unscored
 from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.models.prompts import CRITERIA
-from pytest_rageval.scores.measures.gold_matching import GoldMatch
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
@@ -64,6 +63,51 @@ def _default_comparisons(_pipeline: Pipeline, resolved: ResolvedScore) -> dict[s
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class WorkedExample:
+    """A question, and what the retriever, the generator and the judge return for it. Tests compute its scores.
+
+    Attributes:
+        text: the example in words.
+        k: the cut-off.
+        record: the record in the eval set.
+        retrieved: the ids of the retrieved passages.
+        texts: the texts of passages by id; "Passage ID." for all others.
+        retrieval: the other arguments of `Retrieval`; its steps are pairs of a query and the ids of passages.
+        says: the answers of the generator, by the ids of the passages in the prompt, separated by spaces.
+        judge: the judge's verdicts by method: "relevant" has the relevant texts, "support" the labels by text.
+    """
+
+    text: str
+    k: int
+    record: Mapping[str, object]
+    retrieved: Sequence[str]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    retrieval: Mapping[str, object] = field(default_factory=dict)
+    says: Mapping[str, str] = field(default_factory=dict)
+    judge: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """What the scores of a method have in common.
+
+    Attributes:
+        title: the heading under which lists of scores show the scores.
+        doc: the docstring of the module: the question that the scores answer, an empty line, and a text in Markdown
+            with links from the page of scores.
+        requests: the requests of one question, as a text.
+        source: the publications that define the scores; sentences.
+        example: the example in which each score has the value `ScoreDef.worked`.
+    """
+
+    title: str
+    doc: str | None
+    requests: str
+    source: str
+    example: WorkedExample
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreDef:
     """The definition of a score, built in or added by a plugin.
@@ -84,8 +128,9 @@ class ScoreDef:
             corrected.
         notes: returns the keys that only this score has in its report entry. The argument is None for a score that
             could not be computed.
-        family: the heading under which lists of scores show the score.
+        family: what the score has in common with the other scores of its method; None for other plugins' scores.
         definition: the definition of an example's value, in one sentence.
+        worked: the value in the worked example of the family, and how it is computed.
         needs: the data that an example must have, such as `GOLD`. The needed models follow from `asks`.
         extra: the extra of this package that the score needs; None: no extra.
         needs_k: whether the name of the score must have a cut-off.
@@ -111,8 +156,9 @@ class ScoreDef:
     depends_on_ids: bool = False
     corrected_by: Literal["answers", "passages"] | None = None
     notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
-    family: str = ""
+    family: Family | None = None
     definition: str = ""
+    worked: tuple[float, str] = (0.0, "")
     needs: tuple[str, ...] = ()
     extra: str | None = None
     needs_k: bool = True
@@ -254,9 +300,6 @@ MAX_NAMED_EXAMPLES: Final = 5
 MAX_CONCURRENT_EXAMPLES: Final = 1000
 """The number of examples of a score that are evaluated concurrently. Each takes some 40 kB during its evaluation, and
 far fewer keep a server busy."""
-
-MIN_UNIFORM_VERDICTS: Final = 30
-"""From this number of verdicts on, equal verdicts are unlikely to be chance."""
 
 
 def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
@@ -426,51 +469,3 @@ def each_example(
         )
 
     return evaluate
-
-
-def uniform_judge_warning(pipeline: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
-    """Return a warning if the judge gave the same verdict on everything; otherwise an empty text.
-
-    There is no warning if all rankings have the same recall and no question moved, because then the verdicts may be
-    right. `moved` are the questions of which one of the scores differs from its baseline.
-    """
-    scores = list(scores)
-    questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}
-    count, values = 0, set[float]()
-    for question, verdict in pipeline.verdicts:
-        if question in questions:
-            count += 1
-            values.add(verdict)
-    if count < MIN_UNIFORM_VERDICTS or len(values) > 1 or not values <= {0.0, 1.0}:
-        return ""
-    judged = questions.intersection(question for question, _ in pipeline.verdicts)
-    if judged.isdisjoint(moved):
-        outcomes = (outcome for score in scores for outcome in score.outcomes)
-        recalls = _recalls(
-            pipeline, (outcome for outcome in outcomes if outcome.example.full_question in judged)
-        )
-        first = next(recalls, None)
-        if all(recall == first for recall in recalls):
-            return ""
-    word = "yes" if values.pop() else "no"
-    return (
-        f"the judge said {word} {count} times and never anything else, although the rankings differ in what "
-        "they find: it may not tell right from wrong. Compare it with human labels (rageval_calibration), or choose "
-        "another judge with --rageval-judge-model or --rageval-comparator"
-    )
-
-
-def _recalls(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
-    """Yield the recall of each ranking once; several scores may have the same ranking."""
-    # Hashes, since 100,000 pairs would take 12 MB more.
-    seen: set[int] = set()
-    for outcome in outcomes:
-        example, ranking = outcome.example, outcome.evidence.ranking
-        if ranking is None or (pair := hash((id(example), id(ranking)))) in seen:
-            continue
-        seen.add(pair)
-        if outcome.evidence.recall is not None:
-            yield outcome.evidence.recall
-        elif relevant := example.relevant:
-            labels = GoldMatch(ranking, example.gold, pipeline.match_share).labels
-            yield len([label for label in labels if label > 0]) / len(relevant)

@@ -1,11 +1,7 @@
-"""A judge's grades from 1 to 5 for an answer and its passages, such as `judged.correctness@5`.
+"""Which grade does a judge give the answer, or the passages?
 
-There are three criteria: whether the answer is correct by the references, whether the retrieved passages support the
-answer, and whether the retrieved passages have the key facts of the gold passages. Failures and reports show the
-judge's explanation of each grade.
-
-Source: the judge's three scores in Gülsoy, "Benchmarking Retrieval-Supported Large Language Models for
-Open-Domain Question Answering"; the prompts are our own.
+The scale goes from 1 to 5, so write `min=3.5`. Each grade comes with a short explanation, shown in failures and in the
+JSON report. After a reply that is not a grade, the request is repeated once; then the question is unscored.
 """
 
 from typing import Final
@@ -15,7 +11,14 @@ from pytest_rageval.answers.judge.protocol import MAX_GRADE, MIN_GRADE, Rating
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
-from pytest_rageval.scores.definition import GOLD_TEXTS, REFERENCES, ScoreDef, each_example
+from pytest_rageval.scores.definition import (
+    GOLD_TEXTS,
+    REFERENCES,
+    Family,
+    ScoreDef,
+    WorkedExample,
+    each_example,
+)
 from pytest_rageval.scores.pipeline import (
     NO_REFERENCES,
     Pipeline,
@@ -85,7 +88,25 @@ async def evaluate_context_quality(
     return rating.grade, Evidence(ranking, explanation=rating.explanation)
 
 
-FAMILY: Final = "Grades from 1 to 5"
+FAMILY: Final = Family(
+    "Grades from 1 to 5",
+    __doc__,
+    requests="1 answer (except `judged.context_quality`), 1 grade",
+    source='The scores of Gülsoy, "Benchmarking Retrieval-Supported Large Language Models for Open-Domain Question '
+    'Answering"; our own prompts.',
+    example=WorkedExample(
+        text="The judge gives the grade 4.",
+        k=1,
+        record={
+            "question": "How long does a refund take?",
+            "answers": ["five working days"],
+            "gold": [{"id": "g", "text": "Refunds take five working days."}],
+        },
+        retrieved=("x",),
+        says={"x": "about a week"},
+        judge={"rate": 4},
+    ),
+)
 
 SCORES: Final = (
     ScoreDef(
@@ -94,6 +115,7 @@ SCORES: Final = (
         {"generate", "rate correctness"},
         GRADES,
         family=FAMILY,
+        worked=(4.0, "the grade"),
         definition="The correctness of the answer, judged by the references. An abstention is 1.",
         needs=(REFERENCES,),
     ),
@@ -103,9 +125,9 @@ SCORES: Final = (
         {"generate", "rate faithfulness"},
         GRADES,
         family=FAMILY,
+        worked=(4.0, "the grade"),
         definition="Whether the retrieved passages support the answer. An abstention is 5; an answer without any "
         "retrieved passage is 1.",
-        needs=(),
     ),
     ScoreDef(
         "judged.context_quality",
@@ -113,6 +135,7 @@ SCORES: Final = (
         {"rate context_quality"},
         GRADES,
         family=FAMILY,
+        worked=(4.0, "the grade"),
         definition="Whether the retrieved passages contain the key facts of the gold passages.",
         needs=(GOLD_TEXTS,),
     ),

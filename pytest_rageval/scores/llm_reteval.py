@@ -1,6 +1,9 @@
-"""LLM-retEval: would this generator have given the same answer with an ideal retriever?
+"""Does the generator give the same answer as with the gold passages?
 
-If Recall@k and the verdict disagree, triage determines which of them erred, and which component lost the question.
+A retriever that found the answer in another passage loses nothing; a retriever whose passages mislead the generator
+does. An abstention from the retrieved passages scores 0. A question is unscored if the generator abstains even with the
+gold passages. Below the score are recall, precision and F1 of the same rankings, the [cases](terminal-table.md) in
+which verdict and recall disagree, and the cause of each lost question.
 """
 
 from collections import Counter
@@ -14,7 +17,7 @@ from pytest_rageval.core.concurrency.gathering import gather_all, gather_two
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
-from pytest_rageval.scores.definition import GOLD_TEXTS, ScoreDef, score_with_progress
+from pytest_rageval.scores.definition import GOLD_TEXTS, Family, ScoreDef, WorkedExample, score_with_progress
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
 from pytest_rageval.scores.measures.gold_measures import GOLD_MEASURES, GoldRanks
 from pytest_rageval.scores.measures.near_duplicates import near_duplicate
@@ -298,6 +301,26 @@ def _spearman(outcomes: Sequence[Outcome]) -> float | None:
     return spearman_rho([value for value, _ in pairs], [recall for _, recall in pairs])
 
 
+FAMILY: Final = Family(
+    "LLM-retEval",
+    __doc__,
+    requests="3 answers from the gold passages, 1 answer from the retrieved ones, 1 verdict; more verdicts if it "
+    "disagrees with recall",
+    source="Alinejad et al. (2024), section 2.2.",
+    example=WorkedExample(
+        text='From the gold passage `g` the generator answers "Tulsa". The retriever returns `x` and `y`, and from '
+        'them the generator answers "in Tulsa". The judge says yes.',
+        k=2,
+        record={
+            "question": "Where is the company based?",
+            "answers": ["Tulsa"],
+            "gold": [{"id": "g", "text": "Our seat is Tulsa."}],
+        },
+        retrieved=("x", "y"),
+        says={"g": "Tulsa", "x y": "in Tulsa"},
+    ),
+)
+
 SCORES: Final = (
     ScoreDef(
         "llm_reteval",
@@ -305,9 +328,10 @@ SCORES: Final = (
         {"generate", "compare"},
         corrected_by="answers",
         notes=triage_notes,
-        family="LLM-retEval",
+        family=FAMILY,
         definition="The judge's verdict whether the answer from the first k retrieved passages says the same as "
         "one of the answers from the gold passages.",
+        worked=(1.0, "the verdict is yes, though `recall@2` is 0"),
         needs=(GOLD_TEXTS,),
         semi_gold=True,
     ),

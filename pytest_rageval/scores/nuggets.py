@@ -1,13 +1,18 @@
-"""Scores over nuggets (facts that a good answer states): which nuggets do the passages support, and which the answer?
+"""Which of the facts that a good answer states are in the passages, and which in the answer?
 
-`nuggets.*` score the first k retrieved passages, `answer.nuggets` scores the long answer from these passages. For each
-passage or answer, the judge labels all nuggets of the question in one request: support, partial_support or not_support.
-As numbers these are 1, 0.5 and 0; a nugget is supported if its label is 1. The measures over labels are at the end.
+A [nugget](eval-sets.md#nuggets) is a fact that a good answer states: *vital*, or only worth stating. The judge labels
+all nuggets of a question in one request for each passage: support, partial_support or not_support. Only support counts;
+two passages that each state a part of a nugget do not support it. Labels depend on neither k nor rank, so that another
+cut-off or another order sends no further requests. A reply that is not one label for each nugget leaves the question
+unscored.
 
-Source: Pradeep et al. (2024), "Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the AutoNuggetizer
-Framework", and (2025), "The Great Nugget Recall", section 4.4; Ju et al. (2025), "Controlled Retrieval-augmented
-Context Evaluation for Long-form RAG" (CRUX), section 3.3; Clarke et al. (2008), "Novelty and Diversity in Information
-Retrieval Evaluation", with nuggets as subtopics.
+`nuggets.ndcg` compares the order with an ideal order. The ideal order consists of the retrieved passages and of missed
+gold passages with text, which are labelled too (1 request each). Without such gold passages a missed nugget does not
+lower the score: bound `nuggets.coverage` as well. `answer.nuggets` is *vital strict*, the primary measure of the TREC
+2024 RAG Track: the share of vital nuggets with the label support. Notes report `all_strict`, the share over all
+nuggets, and `vital` and `all`, in which partial_support counts ½. The answer is a long one, as in the arena; an
+abstention scores 0 without a request to the judge. If no nugget is vital, `nuggets.vital` and `answer.nuggets` are
+undefined.
 """
 
 from collections.abc import Sequence
@@ -21,12 +26,12 @@ from pytest_rageval.core.data import Example, Ranking, excerpt
 from pytest_rageval.core.errors import NoGroundTruth, Undefined
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.lib.plural import counted
-from pytest_rageval.scores.definition import NUGGETS, ScoreDef, each_example
+from pytest_rageval.scores.definition import NUGGETS, Family, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
 
 Labels = Sequence[float]
-"""The labels of the nuggets of a question for one text, in the order of the nuggets."""
+"""The labels of the nuggets of a question for one text, in order: 1 support, 0.5 partial_support, 0 not_support."""
 
 SUPPORTED: Final = 1.0
 """The label of a nugget that a passage supports."""
@@ -166,37 +171,6 @@ def _remark(example: Example, labels: Labels, *, vital: bool) -> str:
     return f"{counted(len(texts), 'nugget')} not supported: {', '.join([*texts[:MAX_NAMED_NUGGETS], *more])}"
 
 
-SCORES: Final = tuple(
-    ScoreDef(name, evaluate, asks, family="Nuggets", definition=definition, needs=(NUGGETS,))
-    for name, evaluate, asks, definition in (
-        (
-            "nuggets.coverage",
-            evaluate_coverage,
-            {"support"},
-            "The share of the nuggets that at least one of the first k supports, according to the judge.",
-        ),
-        (
-            "nuggets.vital",
-            evaluate_vital,
-            {"support"},
-            "The share of the vital nuggets that at least one of the first k supports, according to the judge.",
-        ),
-        (
-            "nuggets.ndcg",
-            evaluate_ndcg,
-            {"support"},
-            "alpha-nDCG with the nuggets as subtopics: a nugget counts half as much with each passage that repeats it.",
-        ),
-        (
-            "answer.nuggets",
-            evaluate_answer,
-            {"explain", "support"},
-            "The share of the vital nuggets that the judge finds in the long answer: AutoNuggetizer's vital strict.",
-        ),
-    )
-)
-
-
 def best_labels(passages: Sequence[Labels], n: int) -> tuple[float, ...]:
     """Return for each of n nuggets the highest label over the passages; 0 if there are no passages.
 
@@ -278,3 +252,78 @@ def _lower_weights(labels: Labels, weights: dict[int, float], alpha: float) -> N
     for i, label in enumerate(labels):
         if label >= SUPPORTED:
             weights[i] = weights.get(i, 1.0) * (1 - alpha)
+
+
+FAMILY: Final = Family(
+    "Nuggets",
+    __doc__,
+    requests="1 list of labels for each retrieved passage, kept by question, nuggets and passage; for `answer.nuggets` "
+    "1 long answer and 1 list of labels",
+    source="Pradeep et al. (2024), arXiv 2411.09607, and (2025), arXiv 2504.15068, section 4 (AutoNuggetizer); "
+    "coverage and alpha-nDCG of passages: Ju et al. (2025), arXiv 2506.20051, section 3.3 (CRUX); alpha-nDCG: Clarke "
+    "et al. (2008), with the values of NIST's ndeval. The prompts are our own.",
+    example=WorkedExample(
+        text="Three nuggets, of which the last is not vital. The retriever returns `x`, `y`, `z`. The judge finds the "
+        "first nugget in `x` and in `y`, and the third in `z`, with a part of the second. The answer states the first, "
+        "and a part of the second.",
+        k=3,
+        record={
+            "question": "How do I return a tablet?",
+            "nuggets": [
+                "Within 40 days",
+                "Complete, in its box",
+                {"text": "The label is in the account", "vital": False},
+            ],
+        },
+        retrieved=("x", "y", "z"),
+        says={"x y z": "Within 40 days, in its box."},
+        judge={
+            "support": {
+                "Passage x.": ["support", "not_support", "not_support"],
+                "Passage y.": ["support", "not_support", "not_support"],
+                "Passage z.": ["not_support", "partial_support", "support"],
+                "Within 40 days, in its box.": ["support", "partial_support", "not_support"],
+            }
+        },
+    ),
+)
+
+SCORES: Final = tuple(
+    ScoreDef(name, evaluate, asks, family=FAMILY, definition=definition, worked=worked, needs=(NUGGETS,))
+    for name, evaluate, asks, definition, worked in (
+        (
+            "nuggets.coverage",
+            evaluate_coverage,
+            {"support"},
+            "The share of the nuggets that at least one of the first k supports, according to the judge.",
+            (2 / 3, "2 of 3 nuggets"),
+        ),
+        (
+            "nuggets.vital",
+            evaluate_vital,
+            {"support"},
+            "The share of the vital nuggets that at least one of the first k supports, according to the judge.",
+            (0.5, "1 of 2 vital nuggets"),
+        ),
+        (
+            "nuggets.ndcg",
+            evaluate_ndcg,
+            {"support"},
+            "alpha-nDCG with the nuggets as subtopics: a nugget counts half as much with each passage that repeats it.",
+            (
+                0.9652,
+                (
+                    "the first nugget counts ½ in `y`; the ideal order is `x`, `z`, `y`: "
+                    "(1 + ½ / log₂ 3 + 1 / log₂ 4) / (1 + 1 / log₂ 3 + ½ / log₂ 4) = 1.815 / 1.881"
+                ),
+            ),
+        ),
+        (
+            "answer.nuggets",
+            evaluate_answer,
+            {"explain", "support"},
+            "The share of the vital nuggets that the judge finds in the long answer: AutoNuggetizer's vital strict.",
+            (0.5, "1 of 2 vital nuggets; `all_strict` is ⅓, `vital` ¾ and `all` ½"),
+        ),
+    )
+)

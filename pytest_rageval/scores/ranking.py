@@ -1,4 +1,9 @@
-"""Ranking measures against the gold passages, such as `recall@5` and `ndcg@5`."""
+"""Are the gold passages among the first k, and how far up?
+
+These need no model. A passage counts as found by its span, its id or its text, in this order; see [](eval-sets.md). If
+a passage has a `grade`, `ndcg` uses it as the gain, and the other measures count every grade above 0 as relevant.
+`precision@5` divides by 5 even if only three documents were retrieved.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -6,10 +11,10 @@ from typing import Final
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.core.outcome import EMPTY_MAPPING, Evidence, Outcome
-from pytest_rageval.scores.definition import GOLD, ScoreDef, each_example, score_each
+from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example, score_each
 from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels, match_by_id
 from pytest_rageval.scores.measures.gold_measures import GoldRanks, compute_measure
-from pytest_rageval.scores.pipeline import NO_GOLD, GoldMatches, Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import NO_GOLD, Evaluation, GoldMatches, Pipeline, ResolvedScore
 
 
 async def retrieve_and_match(
@@ -127,40 +132,65 @@ def incomparable_reason(match: GoldMatch) -> str | None:
     return reason + (hint if passage.id in match.texts else "")
 
 
-DEFINITIONS: Final = {
-    "recall": "The share of the gold passages that are among the first k.",
-    "precision": "The share of the first k documents that are gold passages.",
-    "f1": "The harmonic mean of `precision@k` and `recall@k`.",
-    "map": "Average precision: the precision at the rank of each gold passage, summed and divided by the "
-    "number of gold passages.",
-    "mrr": "One divided by the rank of the first gold passage; 0 if none of the first k is one.",
-    "ndcg": "Discounted cumulative gain, Σ grade / log₂(rank + 1) over the first k, divided by that of the "
-    "best possible ranking.",
-    "hit": "1 if any of the first k is a gold passage, else 0.",
-}
-"""The definitions of the ranking measures by name."""
-
-FAMILY: Final = "Ranking measures"
-
-SCORES: Final = (
-    *(
-        ScoreDef(
-            name,
-            evaluate_ranking,
-            asks=frozenset(),
-            family=FAMILY,
-            definition=definition,
-            needs=(GOLD,),
-        )
-        for name, definition in DEFINITIONS.items()
+FAMILY: Final = Family(
+    "Ranking measures",
+    __doc__,
+    requests="none",
+    source="trec_eval 9.0.8 (NIST), whose values they equal. nDCG: Järvelin and Kekäläinen (2002).",
+    example=WorkedExample(
+        text="Two gold passages, `a` and `b`. The retriever returns `c`, `a`, `d`.",
+        k=3,
+        record={"question": "Where is the company based?", "gold": [{"id": "a"}, {"id": "b"}]},
+        retrieved=("c", "a", "d"),
     ),
-    ScoreDef(
-        "full_recall",
-        evaluate_full_recall,
+)
+
+
+def _measure(
+    name: str, definition: str, worked: tuple[float, str], evaluate: Evaluation = evaluate_ranking
+) -> ScoreDef:
+    return ScoreDef(
+        name,
+        evaluate,
         asks=frozenset(),
         family=FAMILY,
-        definition="1 if every group of gold passages has a passage among the first k, else 0. A passage without a "
-        "group is a group of its own.",
+        definition=definition,
+        worked=worked,
         needs=(GOLD,),
+    )
+
+
+SCORES: Final = (
+    _measure(
+        "recall", "The share of the gold passages that are among the first k.", (0.5, "1 of 2 gold passages")
+    ),
+    _measure(
+        "precision", "The share of the first k documents that are gold passages.", (1 / 3, "1 of 3 documents")
+    ),
+    _measure("f1", "The harmonic mean of `precision@k` and `recall@k`.", (0.4, "2 · ⅓ · ½ / (⅓ + ½)")),
+    _measure(
+        "map",
+        "Average precision: the precision at the rank of each gold passage, summed and divided by the number of gold "
+        "passages.",
+        (0.25, "`a` is at rank 2, where precision is ½; `b` adds 0: ½ / 2"),
+    ),
+    _measure(
+        "mrr",
+        "One divided by the rank of the first gold passage; 0 if none of the first k is one.",
+        (0.5, "1 / 2"),
+    ),
+    _measure(
+        "ndcg",
+        "Discounted cumulative gain, Σ grade / log₂(rank + 1) over the first k, divided by that of the best possible "
+        "ranking.",
+        (0.3869, "(1 / log₂ 3) / (1 / log₂ 2 + 1 / log₂ 3) = 0.631 / 1.631"),
+    ),
+    _measure("hit", "1 if any of the first k is a gold passage, else 0.", (1.0, "`a` is there")),
+    _measure(
+        "full_recall",
+        "1 if every group of gold passages has a passage among the first k, else 0. A passage without a group is a "
+        "group of its own.",
+        (0.0, "`b` is missing"),
+        evaluate_full_recall,
     ),
 )

@@ -1,23 +1,40 @@
-"""Rel'-recall: how much of the relevant content of the prompt does the generator use, in answers and citations?
+"""How much of the relevant text in its prompt does the generator use? And how much did the retriever miss?
 
-Rel is the set of relevant items of a query, Rel' the subset of Rel that was in the prompt, and Out the set of items
-that the generator returned. Recall over Rel blames the generator for items that the retriever missed; recall over Rel'
-does not. Both are computed for passages (Out are the cited passages) and for answers (Out are the listed answers). The
-identity
+The generator lists all answers that it finds in the first k passages, each with citations such as `[1][3]`. *Rel* is
+everything that is relevant, *Rel'* the part of it that was in the prompt. The scores `rel_recall` compare with Rel' and
+concern only the generator. The scores `rel` compare with Rel. For each question `rel.citation` = `rel.coverage` ×
+`rel_recall.citation`. For answers, `rel.answer` = `rel.answer_coverage` × `rel_recall.answer` + the share of wanted
+answers that the generator listed though they are not in Rel'. The factors, pooled over the questions, are shown below
+the scores.
 
-    recall over Rel = coverage · recall over Rel' + beyond
+If nothing relevant was in the prompt, `rel_recall` is *undefined*: the question is left out of the mean and counted. So
+`rel` and `rel_recall` may be means over different questions. If a test has both, a note also shows the means over their
+common questions.
 
-separates the losses of the retriever and the generator: coverage = |Rel'| / |Rel| is the retriever's share, and
-beyond = |(Out ∩ Rel) - Rel'| / |Rel| is 0 as long as the generator uses only the prompt.
+The keyword `relevant` sets which passages are relevant:
 
-The scores `rel_recall.*` are over Rel'. The scores `rel.*` are over Rel, all content that is known to be relevant. The
-prompt has the first k passages, by rank or in random order, and requests all answers with citations.
+- `"gold"` (default): gold passages. Without gold passages, all passages of the prompt may contain answers, and
+  citations cannot be scored.
+- `"contains"`: passages that a wanted answer occurs in; needs `answer_set` or `answers`.
+- `"judge"`: passages that the judge calls relevant, as for `relevance.*`, whose requests it shares.
 
-By default the gold passages are relevant. With the keyword `relevant`, passages are relevant that contain a wanted
-answer, or that the judge calls relevant. Such labels are known for retrieved passages only. For scores over Rel, the
-first passages of a longer ranking are labelled too (`POOL_DEPTH`), as a test collection pools its runs.
+The last two label only retrieved passages. For `rel.citation` and `rel.coverage`, Rel consists of the relevant passages
+among the first 100 that the retriever returns (`"contains"`), or the first 20 (`"judge"`, one request each).
+`relevant="contains@50"` or `relevant="judge@10"` sets another depth. The passages of the prompt are always labelled:
+with k = 3 `"judge@2"` labels three. If none of these is relevant, both scores are undefined. The other scores label
+only the passages of the prompt.
 
-Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating Retrieval-Augmented Generation Systems".
+Answers from the model's memory and citations of passages that do not exist are counted too. An item of the list counts
+for a wanted answer if it equals one of its aliases; case, punctuation and articles are ignored. Any other item counts
+if the comparison says that item and alias mean the same, in both directions. So "thirty minutes" counts for "half an
+hour", and "Rocky II" does not count for "Rocky". The comparison is canonical, or that of `--rageval-comparator` if it
+sends no requests. A threshold may set another: `comparator="em"` accepts only equal items, as in the paper;
+`comparator="judge"` sends a request for each item (a plan assumes as many items as wanted answers). At most 100 items
+of an answer are compared.
+
+`order="random"` shuffles the passages in the prompt, the same way for the same `--rageval-seed`. The coverages, and all
+other scores for which no generator reads several passages at once, accept the keyword too and do not change; a note
+says so. So one grid of cut-offs and orders can be used for all of these scores.
 """
 
 from collections import Counter
@@ -35,11 +52,20 @@ from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_placeholder
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.lib.plural import join_first
-from pytest_rageval.scores.definition import GOLD, MATCH_ITEMS, REFERENCES, ScoreDef, each_example
+from pytest_rageval.scores.contains import contains_answer
+from pytest_rageval.scores.definition import (
+    GOLD,
+    MATCH_ITEMS,
+    REFERENCES,
+    Family,
+    ScoreDef,
+    WorkedExample,
+    each_example,
+)
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
-from pytest_rageval.scores.passage_labels import contains_answer, judge_finds_relevant
 from pytest_rageval.scores.pipeline import NO_GOLD, NO_REFERENCES, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.scores.ranking import incomparable_reason
+from pytest_rageval.scores.relevance import judge_finds_relevant
 
 NO_RELEVANT = "no relevant passage was in the prompt"
 """The reason why recall over Rel' is undefined."""
@@ -60,7 +86,11 @@ thousands of items."""
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Recall over Rel and over Rel'.
+    """Recall over Rel, the relevant items of a query, and over Rel', those in the prompt; Out is what was returned.
+
+    Items are passages (Out are the cited passages) or answers (Out are the listed answers). The losses of the retriever
+    and of the generator are separated by `over_rel = coverage · over_rel_prime + beyond`: coverage is the retriever's
+    share, and beyond is 0 as long as the generator uses only the prompt.
 
     Attributes:
         relevant: |Rel|.
@@ -568,7 +598,27 @@ def pooled_notes(score: Score | None) -> dict[str, Any]:
     return {"pooled": {"questions": len(known), **sizes, **shares}}
 
 
-FAMILY: Final = "Rel'-recall: answers and citations"
+FAMILY: Final = Family(
+    "Rel'-recall: answers and citations",
+    __doc__,
+    requests="1 answer with citations; with a judge as `comparator`, also its verdicts on the listed items; with "
+    '`relevant="judge"`, 1 verdict for each passage of the prompt, or of the first 20',
+    source="Garigliotti (2024). Answers are matched as in QAMPARI (Amouyal et al., 2023), and in canonical form.",
+    example=WorkedExample(
+        text='Three answers are wanted: Paris, Rome, Oslo. The gold passages are `a` ("Paris …") and `b` ("Rome …"). '
+        "The retriever returns `a` and `c`, so that only `a` is in the prompt. The generator says "
+        '"Paris [1], Oslo [2]".',
+        k=2,
+        record={
+            "question": "Where are the offices?",
+            "answer_set": [["Paris"], ["Rome"], ["Oslo"]],
+            "gold": [{"id": "a"}, {"id": "b"}],
+        },
+        retrieved=("a", "c"),
+        texts={"a": "Paris has an office.", "c": "The company was founded in 1999."},
+        says={"a c": "Paris [1], Oslo [2]"},
+    ),
+)
 
 
 def _score_def(  # noqa: PLR0913 - attributes of a score
@@ -576,6 +626,7 @@ def _score_def(  # noqa: PLR0913 - attributes of a score
     evaluate: Evaluation,
     asks: set[str],
     definition: str,
+    worked: tuple[float, str],
     *,
     needs: str = GOLD,
     paired_score: str = "",
@@ -588,6 +639,7 @@ def _score_def(  # noqa: PLR0913 - attributes of a score
         notes=pooled_notes,
         family=FAMILY,
         definition=definition,
+        worked=worked,
         needs=(needs,),
         takes_relevant=True,
         paired_score=paired_score,
@@ -600,6 +652,7 @@ SCORES: Final = (
         evaluate_answer_recall,
         {"cite", MATCH_ITEMS},
         "Of the wanted answers that occur in relevant passages of the prompt, the share that the generator lists.",
+        (1.0, "only Paris is in Rel', and it is listed"),
         needs=REFERENCES,
         paired_score="rel.answer",
     ),
@@ -608,6 +661,7 @@ SCORES: Final = (
         evaluate_citation_recall,
         {"cite"},
         "Of the relevant passages in the prompt, the share that is cited.",
+        (1.0, "1 of 1"),
         paired_score="rel.citation",
     ),
     _score_def(
@@ -615,6 +669,7 @@ SCORES: Final = (
         evaluate_answer_recall,
         {"cite", MATCH_ITEMS},
         "Of all wanted answers, the share that the generator lists.",
+        (2 / 3, "2 of 3"),
         needs=REFERENCES,
     ),
     _score_def(
@@ -622,18 +677,21 @@ SCORES: Final = (
         evaluate_citation_recall,
         {"cite"},
         "Of all relevant passages, the share that is cited.",
+        (0.5, "1 of 2"),
     ),
     _score_def(
         "rel.citation_precision",
         evaluate_citation_precision,
         {"cite"},
         "Of the cited passages, the share that is relevant; undefined if no passage is cited.",
+        (0.5, "`a` of `a` and `c`"),
     ),
     _score_def(
         "rel.coverage",
         evaluate_coverage,
         set(),
         "Of all relevant passages, the share in the prompt: the retriever's part. The generator is not called.",
+        (0.5, "1 of 2"),
     ),
     _score_def(
         "rel.answer_coverage",
@@ -641,6 +699,7 @@ SCORES: Final = (
         set(),
         "Of all wanted answers, the share that occurs in relevant passages of the prompt: the retriever's part. The "
         "generator is not called.",
+        (1 / 3, "Paris, of 3"),
         needs=REFERENCES,
     ),
 )

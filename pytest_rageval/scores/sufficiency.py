@@ -1,7 +1,14 @@
-"""Sufficient context: do the first k passages contain enough for an answer? Which component caused each wrong answer?
+"""Do the retrieved passages contain enough to answer the question?
 
-Source: Joren et al. (2025), "Sufficient Context: A New Lens on Retrieval Augmented Generation Systems"; the prompt is
-our own.
+The judge reads the question and the first k passages, gives its reasons, and says whether they are enough for a
+definite answer. They may have to be combined; a step that has to be guessed, or an ambiguity that they leave open,
+makes them insufficient. Failures and the JSON report show the reasons. Neither gold passages, references nor a
+generator are needed: an eval set of questions alone is enough. A list without passages scores 0.
+
+If the same test has a threshold on `answer.correct` or `llm_reteval` with the same k, the report shows how many answers
+are correct, wrong or abstentions, with sufficient and with insufficient context. A wrong answer is lost by the
+generator if the context was sufficient, and by the retriever if it was not. See
+[](../explanation/methods.md#sufficient-context).
 """
 
 from collections import Counter
@@ -13,7 +20,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge.protocol import JudgeVerdict
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
-from pytest_rageval.scores.definition import ScoreDef, each_example
+from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
@@ -108,12 +115,27 @@ def _all_found(context: Outcome, match_share: float) -> bool:
     return bool(gold) and ranking is not None and all(GoldMatch(ranking, gold, match_share).found)
 
 
+FAMILY: Final = Family(
+    "Sufficient context",
+    __doc__,
+    requests="1 verdict",
+    source="Joren et al. (2025), section 3; our own prompt.",
+    example=WorkedExample(
+        text="The judge finds the passages enough.",
+        k=2,
+        record={"question": "Where is the company based?"},
+        retrieved=("x", "y"),
+        judge={"sufficient": True},
+    ),
+)
+
 SCORES: Final = (
     ScoreDef(
         SUFFICIENT,
         evaluate_sufficient,
         {"sufficient"},
-        family="Sufficient context",
+        family=FAMILY,
         definition="The judge's verdict whether the first k passages contain enough to answer the question.",
+        worked=(1.0, "the verdict"),
     ),
 )

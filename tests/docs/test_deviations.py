@@ -9,7 +9,7 @@ from pytest_rageval.core.options import OPTIONS
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.models.prompts import TEMPLATES
-from pytest_rageval.run.registry import SCORES
+from pytest_rageval.scores import SCORES
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "explanation" / "deviations.md").read_text(encoding="utf-8")

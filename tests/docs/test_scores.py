@@ -1,51 +1,67 @@
-"""The page of scores agrees with what the package computes."""
+"""The page of scores is written from the modules that define them, and their worked examples are computed."""
 
-import json
-import tomllib
+import re
+import sys
+from collections import Counter
+from itertools import groupby
+from math import inf
 
 import pytest
 
-from pytest_rageval.run.registry import SCORES
-from tests.docs.pages import ROOT
+from pytest_rageval import scores
+from pytest_rageval.cli import main
+from pytest_rageval.scores import MODULES, SCORES
+from pytest_rageval.scores.definition import JUDGE_METHODS
+from tests.docs.pages import ROOT, UPDATE
 from tests.foreign_plugins import WITHOUT
 
-FAMILIES = tomllib.loads((ROOT / "docs" / "reference" / "scores.toml").read_text(encoding="utf-8"))["family"]
+PAGE = ROOT / "docs" / "reference" / "scores.md"
+
+GENERATED = re.compile(r"(?<=tests/docs/test_scores.py -->\n).*(?=<!-- end -->\n)", re.DOTALL)
+
+NEEDS = {
+    "gold passages": "gold passages (`gold`)",
+    "gold passages with text": "gold passages with `text`",
+    "reference answers": "reference answers (`answers`, `answer_set` or `reference`)",
+    "a long-form reference": "a long-form `reference`",
+    "nuggets": "nuggets (`nuggets`)",
+    "generator": "a generator",
+}
+"""The needs of scores in the words of the page; "judge" is a model, or any judge if it only compares answers."""
 
 CONFTEST = """
-import json
-from pathlib import Path
 import pytest
 from pytest_rageval import Retrieval, Step
 
-CASES = json.loads(Path(__file__).with_name("cases.json").read_text(encoding="utf-8"))
-CASE = {}
+CASE = []
 
-def passages(names):
-    texts = CASE.get("texts", {})
-    return [{"id": name, "text": texts.get(name, f"Passage {name}.")} for name in names]
+def passages(ids):
+    [case] = CASE
+    return [{"id": id_, "text": case.texts.get(id_, f"Passage {id_}.")} for id_ in ids]
 
 def search(query, k):
-    found = passages(CASE["retrieved"][:k])
-    steps = [Step(each["query"], passages(each["retrieved"])) for each in CASE.get("steps", [])]
-    costs = {name: CASE[name] for name in ("cost", "seconds") if name in CASE}
-    return Retrieval(found, steps or None, **costs) if costs or steps else found
+    [case] = CASE
+    others = dict(case.retrieval)
+    steps = [Step(query, passages(ids)) for query, ids in others.pop("steps", ())]
+    found = passages(case.retrieved[:k])
+    return Retrieval(found, steps or None, **others) if steps or others else found
 
 def generate(question, passages):
-    return CASE["says"][" ".join(passage.id for passage in passages)]
+    return CASE[0].says[" ".join(passage.id for passage in passages)]
 
 class Judge:
     def compare(self, question, references, prediction):
         return any(reference.lower() in prediction.lower() for reference in references)
     def relevant(self, question, passage):
-        return any(passage == f"Passage {name}." for name in CASE["relevant"])
+        return passage in CASE[0].judge["relevant"]
     def sufficient(self, question, passages):
-        return CASE["enough"]
+        return CASE[0].judge["sufficient"]
     def prefer(self, question, first, second):
-        return 1 if first == CASE["record"][CASE["prefers"]] else 2
+        return 1 if first == CASE[0].judge["prefer"] else 2
     def rate(self, criterion, question, rated, against):
-        return CASE["grade"], "as in the case"
+        return CASE[0].judge["rate"], "as in the example"
     def support(self, question, nuggets, passage):
-        return CASE["supports"][passage]
+        return CASE[0].judge["support"][passage]
 
 @pytest.fixture(scope="session")
 def rageval_retriever():
@@ -62,98 +78,147 @@ def rageval_judge():
 
 TEST = """
 import pytest
-from conftest import CASE, CASES
+from pytest_rageval.scores import SCORES
+from conftest import CASE
+
+def record_of(name):
+    # Rankings are cached by question and k: two examples with the same question would share a ranking.
+    family = SCORES[name].family
+    record = family.example.record
+    return {"id": "q1", **record, "question": f"{family.title}. {record['question']}"}
 
 @pytest.mark.parametrize(
-    ("number", "spec"),
-    [
-        pytest.param(number, spec, marks=pytest.mark.rageval_evalset([{"id": "q1", **case["record"]}]))
-        for number, case in enumerate(CASES) for spec in case["values"]
-    ],
-    ids=str,
+    "name",
+    [pytest.param(name, marks=pytest.mark.rageval_evalset([record_of(name)])) for name in %s],
 )
-def test_value(rageval, number, spec):
-    CASE.clear()
-    CASE.update(CASES[number])
-    assert float(rageval.score(spec)) == pytest.approx(CASE["values"][spec], abs=5e-5)
+def test_value(rageval, name):
+    score = SCORES[name]
+    CASE[:] = [score.family.example]
+    spec = f"{name}@{CASE[0].k}" if score.needs_k else name
+    assert float(rageval.score(spec)) == pytest.approx(score.worked[0], abs=5e-5)
 """
 
+TOY = '''"""How many letters has the question?
 
-def scores():
-    """Return each score with its family."""
-    return [(family, score) for family in FAMILIES for score in family["score"]]
+A toy.
+"""
 
+from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, each_example
+from pytest_rageval.core.outcome import Evidence
 
-def test_every_score_is_described_once():
-    """The page describes each score of the package exactly once, and no other."""
-    assert sorted(score["name"] for _, score in scores()) == sorted(SCORES)
+@each_example
+async def evaluate(pipeline, example, resolved):
+    return float("T" in example.question), Evidence()
 
-
-@pytest.mark.parametrize(("family", "score"), scores(), ids=lambda entry: entry.get("name", ""))
-def test_range_and_words_are_those_of_the_score(family, score):
-    """The page's range and keywords are those of the score's definition."""
-    definition = SCORES[score["name"]]
-    assert tuple(score.get("range", family["range"])) == definition.scale
-    # The page states once that every score that calls the generator accepts these keywords.
-    drawn = {"temperature", "draws"} if definition.generates else set()
-    assert {*score.get("keywords", family["keywords"]), *drawn} == definition.keywords
-
-
-@pytest.mark.parametrize(("family", "score"), scores(), ids=lambda entry: entry.get("name", ""))
-def test_needs_are_those_of_the_score(family, score):
-    """The page's description of what a score needs agrees with the definition, which `rageval scores` prints."""
-    definition = SCORES[score["name"]]
-    prose = score.get("needs", family["needs"])
-    requests = family["requests"]
-    assert definition.family == family["title"]
-    assert definition.definition
-    for need in definition.needs:
-        assert need.split()[-1].rstrip("s") in prose.replace("answer_set", "answers")
-    assert ("generator" in definition.models) == ("generator" in prose)
-    if "judge" in definition.models:
-        assert "judge" in f"{prose} {requests} {definition.definition}"
+SCORES = (
+    ScoreDef(
+        "toy",
+        evaluate,
+        frozenset(),
+        family=Family(
+            "Toys",
+            __doc__,
+            requests="none",
+            source="our own",
+            example=WorkedExample(text="A question.", k=1, record={"question": "Why?"}, retrieved=("a",)),
+        ),
+        definition="1 if the question has a T, else 0.",
+        worked=(1.0, "that of the title"),
+    ),
+)
+'''
 
 
-def run_cases(pytester, families):
-    """Compute the worked examples in a run of pytest, with the retriever, generator and judge of each case."""
-    # Rankings are cached by question and k: two cases with the same question would share a ranking.
-    cases = [
-        {
-            **family["case"],
-            "record": {
-                **family["case"]["record"],
-                "question": f"{number}. {family['case']['record']['question']}",
-            },
-            "values": {spec: value for score in family["score"] for spec, value in score["value"].items()},
-        }
-        for number, family in enumerate(families)
-    ]
-    (pytester.path / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+def sections(definitions):
+    """Yield the lines of the page: a section for each family."""
+    for family, members in groupby(definitions, key=lambda score: score.family):
+        group = list(members)
+        question, _, text = family.doc.strip().partition("\n\n")
+        shared_needs = Counter(map(needs, group)).most_common(1)[0][0]
+        keywords = sorted(
+            frozenset[str]().union(*(score.keywords for score in group)) - {"temperature", "draws"}
+        )
+        yield from (f"## {family.title}", "", f"*{question}*", "", text, "")
+        yield f"- Needs: {shared_needs}."
+        yield f"- Requests for one question: {family.requests}."
+        yield f"- Range: {scale(group[0])}."
+        if keywords:
+            yield f"- Keywords: {', '.join(f'`{name}`' for name in keywords)}."
+        yield from (f"- Source: {family.source}", "", f"Worked example: {family.example.text}", "")
+        yield from ("| score | definition | in the example |", "|---|---|---|")
+        for score in group:
+            name, spec = (
+                f"{score.name}{k}" if score.needs_k else score.name for k in ("@k", f"@{family.example.k}")
+            )
+            remarks = [
+                *([f"Needs {needs(score)}."] if needs(score) != shared_needs else ()),
+                *([f"Needs the extra `{score.extra}`."] if score.extra else ()),
+                *([f"Range: {scale(score)}."] if score.scale != group[0].scale else ()),
+            ]
+            value, how = score.worked
+            yield f"| `{name}` | {' '.join((score.definition, *remarks))} | `{spec}` = {value:.3f}: {how} |"
+        yield ""
+
+
+def needs(score):
+    judge = "a judge" if score.dependencies.isdisjoint(JUDGE_METHODS) else "a model that judges"
+    words = {**NEEDS, "judge": judge}
+    return ", ".join(words[need] for need in (*score.needs, *score.models)) or "nothing"
+
+
+def scale(score):
+    low, high = score.scale
+    return f"{low:g} to {high:.3g}" if high < inf else f"{low:g} or more"
+
+
+def test_the_page_is_written_from_the_scores():
+    """The page has what the modules of the scores say, in the order of `rageval scores`."""
+    page = PAGE.read_text(encoding="utf-8")
+    written = GENERATED.sub(lambda _: "\n".join(sections(SCORES.values())), page)
+    if UPDATE:
+        PAGE.write_text(written, encoding="utf-8")
+    else:
+        assert page == written
+
+
+def test_every_family_is_described():
+    """Each family asks a question in its first line and has a text; each of its scores has a worked value."""
+    for score in SCORES.values():
+        question, _, text = score.family.doc.strip().partition("\n\n")
+        assert "?" in question
+        assert "\n" not in question
+        assert text
+        assert score.definition
+        assert score.worked[1]
+
+
+def run_examples(pytester, names):
+    """Compute worked examples in a run of pytest, with the retriever, generator and judge of each example."""
     pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_cases=TEST)
+    pytester.makepyfile(test_examples=TEST % names)
     result = pytester.runpytest_inprocess(*WITHOUT, "-q")
-    result.assert_outcomes(passed=sum(len(case["values"]) for case in cases))
-
-
-def without(extra):
-    """Return the families without the scores that need an extra."""
-    return [
-        {**family, "score": [score for score in family["score"] if SCORES[score["name"]].extra != extra]}
-        for family in FAMILIES
-    ]
+    result.assert_outcomes(passed=len(names))
 
 
 def test_the_worked_examples_are_right(pytester):
-    """Every value on the page equals the value that the package computes from the page's example."""
-    run_cases(pytester, without("dense"))
+    """The value of every score in its worked example is the one that the package computes."""
+    run_examples(pytester, [name for name, score in SCORES.items() if score.extra != "dense"])
 
 
 @pytest.mark.slow
 def test_the_worked_examples_with_embeddings_are_right(pytester):
     """The same holds for scores that need the packaged encoder."""
     pytest.importorskip("sentence_transformers")
-    dense = [
-        {**family, "score": [score for score in family["score"] if SCORES[score["name"]].extra == "dense"]}
-        for family in FAMILIES
-    ]
-    run_cases(pytester, [family for family in dense if family["score"]])
+    run_examples(pytester, [name for name, score in SCORES.items() if score.extra == "dense"])
+
+
+def test_a_score_is_one_file_and_one_line(tmp_path, monkeypatch, pytester, capsys):
+    """A new module and its line in the table are a score that is listed, described, computed and put on the page."""
+    (tmp_path / "toy.py").write_text(TOY, encoding="utf-8")
+    monkeypatch.setattr(scores, "__path__", [*scores.__path__, str(tmp_path)])
+    monkeypatch.setitem(MODULES, "toy", ("toy",))
+    monkeypatch.delitem(sys.modules, "pytest_rageval.scores.toy", raising=False)
+    assert "# Toys" in "\n".join(sections(SCORES.values()))
+    assert main(["scores", "toy"]) == 0
+    assert "toy@k (Toys)" in capsys.readouterr().out
+    run_examples(pytester, ["toy", "recall"])

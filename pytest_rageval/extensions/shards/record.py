@@ -37,8 +37,9 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import Notes, error_entry, evalset_entry, score_entry
 from pytest_rageval.run import FinishedRun
-from pytest_rageval.run.registry import SCORES, PluginScore
+from pytest_rageval.run.registry import PluginScore
 from pytest_rageval.run.test import TestRun, score_key
+from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import UNIT

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.run.registry import SCORES
+from pytest_rageval.scores import SCORES
 
 
 def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,7 +16,7 @@ def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[st
     assert re.findall(r"(?m)^  ([\w.]+)(?:@k)? ", out) == list(SCORES)
     assert re.search(r"(?m)^  retrieval.calls +0 or more  nothing$", out)
     families = [line for line in out.splitlines() if line and not line.startswith("  ")][:-1]
-    assert families == list(dict.fromkeys(score.family for score in SCORES.values()))
+    assert families == list(dict.fromkeys(score.family.title for score in SCORES.values()))
     assert re.search(r"(?m)^  recall@k +0 to 1  gold passages$", out)
     assert re.search(r"(?m)^  llm_reteval@k +0 to 1  gold passages with text, generator, judge$", out)
     assert re.search(r"(?m)^  answer.rougeL@k +0 to 1  reference answers, generator, extra `overlap`$", out)

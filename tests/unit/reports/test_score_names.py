@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval import reports
-from pytest_rageval.run.registry import SCORES
+from pytest_rageval.scores import SCORES
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.spec import ScoreRequest, Spec
-from pytest_rageval.run.registry import SCORES, Registry, resolve
+from pytest_rageval.run.registry import Registry, resolve
+from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.measures.ranking import LABEL_MEASURES, MEASURES
 from pytest_rageval.scores.pipeline import ResolvedScore
 

@@ -17,8 +17,9 @@ from pytest_rageval.models.prompt_rendering import Prompts
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
-from pytest_rageval.run.registry import SCORES, Registry, resolve
+from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.run.session import Session
+from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.pipeline import Pipeline
 
 GATEWAY: Any = SimpleNamespace(address=lambda _model, base_url: base_url)  # no reply is recorded elsewhere

@@ -1,0 +1,85 @@
+"""Which retrieved passages help this generator?
+
+Each retrieved passage gets a label: is the generator's answer from this passage alone correct? The ranking is then
+scored by these labels. Only retrieved passages have labels, so `recall`, `map` and `ndcg` are normalised by the useful
+passages *among the retrieved ones*, and the score cannot see a passage that was missed. `label="f1>=0.5"` sets how an
+answer is compared; `label="f1"` uses the value itself as the label. For labels between 0 and 1 only `p`, `hit` and
+`ndcg` are defined.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_rageval.core.data import Document, Example
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
+from pytest_rageval.scores.passage_labels import (
+    Label,
+    has_references,
+    label_each_passage,
+    label_scores,
+    score_by_labels,
+)
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+
+
+async def evaluate_erag(
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
+    """Label each passage by the answer that the generator gives from that passage alone.
+
+    The label is the agreement of that answer with one of the references, or with the best of an `answer_set`. It is
+    computed by `label` or, without it, by the comparator. The label of an abstention is 0. If labels may lie between 0
+    and 1, only `p`, `hit` and `ndcg` are defined. An empty ranking scores 0.
+
+    Unscored: an example without reference answers; an example with a passage that has no answer or no label.
+
+    Raises:
+        InputError: the measure needs labels of 0 and 1, and the comparator returns grades.
+    """
+    comparator = resolved.label or resolved.comparator
+
+    async def annotate(example: Example, passage: Document) -> Label:
+        answer = await pipeline.answer_from(example.full_question, [passage])
+        return Label(await pipeline.partial_correctness(example, answer, comparator), answer)
+
+    label_ranking = label_each_passage(pipeline, resolved, annotate, has_references)
+    return await score_by_labels(
+        pipeline, examples, resolved, label_ranking, graded=pipeline.comparison(comparator).graded
+    )
+
+
+FAMILY: Final = Family(
+    "eRAG",
+    __doc__,
+    requests="1 answer and 1 verdict for each retrieved passage; kept by question and passage",
+    source="Salemi and Zamani (2024), sections 2 and 3.",
+    example=WorkedExample(
+        text="The retriever returns `x`, `y`, `z`. From `x` alone the generator does not know the answer, from `y` and "
+        "from `z` it does: the labels are 0, 1, 1.",
+        k=3,
+        record={"question": "Where is the company based?", "answers": ["Tulsa"]},
+        retrieved=("x", "y", "z"),
+        says={"x": "no answer in the documents", "y": "Tulsa", "z": "Tulsa"},
+    ),
+)
+
+SCORES: Final = label_scores(
+    ScoreDef(
+        "erag",
+        evaluate_erag,
+        {"generate", "compare", "label"},
+        comparisons=lambda _pipeline, resolved: {"comparator": resolved.label or resolved.comparator},
+        family=FAMILY,
+        needs=(REFERENCES,),
+        one_passage=True,
+    ),
+    {
+        "p": "The mean label of the first k.",
+        "recall": "The share of the useful retrieved passages that are among the first k.",
+        "map": "Average precision by the labels.",
+        "mrr": "One divided by the rank of the first useful passage.",
+        "ndcg": "nDCG with the labels as gains.",
+        "hit": "The highest label among the first k.",
+    },
+)

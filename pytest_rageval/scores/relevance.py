@@ -1,0 +1,79 @@
+"""Which retrieved passages does a judge call relevant?
+
+The same measures as for eRAG; the label is 1 if the judge says that the passage helps to answer the question. A grade
+counts as relevant from 0.5 on. People's labels of about 100 questions [correct the
+mean](../how-to/judge-calibration.md#label-passages) for the judge's errors, with an interval.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_rageval.core.data import Document, Example
+from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
+from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
+from pytest_rageval.scores.passage_labels import (
+    NO_ANSWERS,
+    Label,
+    has_references,
+    label_each_passage,
+    label_scores,
+    score_by_labels,
+)
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+
+
+async def evaluate_relevance(
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
+    """Label each passage 1 if the judge calls it relevant to the question: with a verdict of at least 0.5.
+
+    Raises:
+        CallableError: the judge has no method `relevant`.
+    """
+
+    async def annotate(example: Example, passage: Document) -> Label:
+        return Label(float(await judge_finds_relevant(pipeline, example, passage)))
+
+    label_ranking = label_each_passage(
+        pipeline, resolved, annotate, has_references, expected=lambda _: NO_ANSWERS
+    )
+    return await score_by_labels(pipeline, examples, resolved, label_ranking)
+
+
+async def judge_finds_relevant(pipeline: Pipeline, example: Example, passage: Document) -> bool:
+    """Return True if the judge calls a passage relevant to the question: with a verdict of at least 0.5."""
+    return await pipeline.relevant(example.full_question, passage) >= YES_THRESHOLD
+
+
+FAMILY: Final = Family(
+    "Passages that a judge calls relevant",
+    __doc__,
+    requests="1 verdict for each retrieved passage; kept by question and passage",
+    source='The annotator "relevance by LLM" of Salemi and Zamani (2024), section 3.',
+    example=WorkedExample(
+        text="The retriever returns `x`, `y`, `z`. The judge calls `y` and `z` relevant: the labels are 0, 1, 1.",
+        k=3,
+        record={"question": "Where is the company based?", "answers": ["Tulsa"]},
+        retrieved=("x", "y", "z"),
+        judge={"relevant": ["Passage y.", "Passage z."]},
+    ),
+)
+
+SCORES: Final = label_scores(
+    ScoreDef(
+        "relevance",
+        evaluate_relevance,
+        {"relevant"},
+        corrected_by="passages",
+        family=FAMILY,
+        needs=(REFERENCES,),
+    ),
+    {
+        "p": "The share of the first k that are relevant.",
+        "recall": "The share of the relevant retrieved passages that are among the first k.",
+        "map": "Average precision by the labels.",
+        "mrr": "One divided by the rank of the first relevant passage.",
+        "ndcg": "nDCG by the labels.",
+        "hit": "1 if any of the first k is relevant, else 0.",
+    },
+)

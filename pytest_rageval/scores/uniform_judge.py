@@ -1,0 +1,59 @@
+"""A warning if the judge gave the same verdict on everything."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.pipeline import Pipeline
+
+MIN_UNIFORM_VERDICTS: Final = 30
+"""From this number of verdicts on, equal verdicts are unlikely to be chance."""
+
+
+def uniform_judge_warning(pipeline: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
+    """Return a warning if the judge gave the same verdict on everything; otherwise an empty text.
+
+    There is no warning if all rankings have the same recall and no question moved, because then the verdicts may be
+    right. `moved` are the questions of which one of the scores differs from its baseline.
+    """
+    scores = list(scores)
+    questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}
+    count, values = 0, set[float]()
+    for question, verdict in pipeline.verdicts:
+        if question in questions:
+            count += 1
+            values.add(verdict)
+    if count < MIN_UNIFORM_VERDICTS or len(values) > 1 or not values <= {0.0, 1.0}:
+        return ""
+    judged = questions.intersection(question for question, _ in pipeline.verdicts)
+    if judged.isdisjoint(moved):
+        outcomes = (outcome for score in scores for outcome in score.outcomes)
+        recalls = _recalls(
+            pipeline, (outcome for outcome in outcomes if outcome.example.full_question in judged)
+        )
+        first = next(recalls, None)
+        if all(recall == first for recall in recalls):
+            return ""
+    word = "yes" if values.pop() else "no"
+    return (
+        f"the judge said {word} {count} times and never anything else, although the rankings differ in what "
+        "they find: it may not tell right from wrong. Compare it with human labels (rageval_calibration), or choose "
+        "another judge with --rageval-judge-model or --rageval-comparator"
+    )
+
+
+def _recalls(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
+    """Yield the recall of each ranking once; several scores may have the same ranking."""
+    # Hashes, since 100,000 pairs would take 12 MB more.
+    seen: set[int] = set()
+    for outcome in outcomes:
+        example, ranking = outcome.example, outcome.evidence.ranking
+        if ranking is None or (pair := hash((id(example), id(ranking)))) in seen:
+            continue
+        seen.add(pair)
+        if outcome.evidence.recall is not None:
+            yield outcome.evidence.recall
+        elif relevant := example.relevant:
+            labels = GoldMatch(ranking, example.gold, pipeline.match_share).labels
+            yield len([label for label in labels if label > 0]) / len(relevant)
