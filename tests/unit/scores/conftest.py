@@ -163,3 +163,21 @@ def example() -> Callable[..., Example]:
         return Example(question, question, gold=tuple(Gold(text=text) for text in gold), **fields)
 
     return make
+
+
+def five_passages(world: World, example: Callable[..., Example]) -> Example:
+    """Script five passages; from the first or the fourth passage alone, the generator gives the right answer.
+
+    The second passage contains the answer, but the generator does not find it there. The third passage is useless, and
+    the generator abstains from the fifth passage.
+    """
+    world.rankings["q"] = ["one", "the answer is Ada", "three", "four", "five"]
+    world.answers |= {
+        "one": "Ada",
+        "the answer is Ada": "Bob",
+        "three": "Eve",
+        "four": "Ada",
+        "five": "no answer in the documents",
+    }
+    world.relevance |= {"the answer is Ada": 1.0, "three": 1.0}
+    return example("q", "gold", answers=("Ada",))

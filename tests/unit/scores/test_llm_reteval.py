@@ -2,16 +2,23 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
 from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import Unscored
-from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.models.generator import adapt_generator
 from pytest_rageval.retrievers import adapt_retriever
-from pytest_rageval.scores.llm_reteval import evaluate_llm_reteval
+from pytest_rageval.scores.llm_reteval import (
+    ReferenceChecks,
+    case_of,
+    evaluate_llm_reteval,
+    lost_by,
+    triage_notes,
+)
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
 NOTHING = "no answer in the documents"
@@ -196,3 +203,243 @@ def test_the_ranking_measures_are_computed_without_further_requests(world, examp
     world.rankings["s"] = ["b"]
     of_r, of_s = world.evaluate("llm_reteval@2", examples[1], example("s", "b", answers=("b",)))
     assert of_r.evidence.beside is of_s.evidence.beside
+
+
+GOLD = "The seat of Washoe County in the state of Nevada has been Reno ever since the railway came in 1868"
+
+
+CUT = "Been Reno ever since the railway came in 1868, says the city"
+
+
+def _one(world: Any, example: Example) -> tuple[float | None, float | None, str | None, str | None]:
+    """Return the verdict, Recall@2, the case, and the cause of the lost question."""
+    (outcome,) = world.evaluate("llm_reteval@2", example)
+    return outcome.value, outcome.evidence.recall, outcome.case, outcome.lost_by
+
+
+def test_a_the_answer_was_in_another_passage(world, example) -> None:
+    """Gold is not retrieved, but the answer "Reno" from another passage is right: case A."""
+    world.rankings = {"q": ["Visit Reno"]}
+    world.answers = {"Visit Reno": "Reno", GOLD: "Reno"}
+    assert _one(world, example("q", GOLD, answers=("Reno",))) == (1.0, 0.0, "A", None)
+
+
+def test_b_the_other_passage_is_a_cut_of_a_gold_one(world, example) -> None:
+    """As in case A, but the retrieved passage is a cut of the gold passage: case B.
+
+    It holds less than half of the gold passage, and shares a third of its shingles.
+    """
+    world.rankings = {"q": [CUT]}
+    world.answers = {CUT: "Reno", GOLD: "Reno"}
+    assert _one(world, example("q", GOLD, answers=("Reno",))) == (1.0, 0.0, "B", None)
+
+
+def test_c_another_passage_distracts(world, example) -> None:
+    """Gold is at rank 2; the answer "Elko" is wrong, and the answer "Reno" from gold alone is right: distraction."""
+    world.rankings = {"q": ["Visit Elko", GOLD]}
+    world.answers = {f"Visit Elko|{GOLD}": "Elko", GOLD: "Reno"}
+    assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "C", "distraction")
+
+
+@pytest.mark.parametrize(
+    ("ranking", "expected"),
+    [
+        (["Visit Elko", GOLD], (0.0, 0.5, "C", "retriever")),
+        ([GOLD], (0.0, 0.5, "C", "retriever")),
+        ([GOLD, "A second thing"], (0.0, 1.0, "C", "generator")),
+    ],
+)
+def test_c_of_two_gold_passages(world, example, ranking, expected) -> None:
+    """If a gold passage is missing, the cause is the retriever; if all and no other were retrieved, the generator.
+
+    From gold alone the answer is "Reno"; from the retrieved passages it is "Elko".
+    """
+    world.rankings = {"q": ranking}
+    world.answers = {"|".join(ranking[:2]): "Elko", f"A second thing|{GOLD}": "Reno"}
+    assert _one(world, example("q", "A second thing", GOLD, answers=("Reno",))) == expected
+
+
+def test_c_the_generator_cannot_answer_from_gold_either(world, example) -> None:
+    """As in case C, but the answer from gold alone, "Ely", is wrong too: the cause is the generator."""
+    world.rankings = {"q": ["Visit Elko", GOLD]}
+    world.answers = {f"Visit Elko|{GOLD}": "Elko", GOLD: "Ely"}
+    assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "C", "generator")
+
+
+def test_d_the_answers_with_gold_are_wrong(world, example) -> None:
+    """The answer "Reno" is right, but the answers from gold alone, "Ely" and "Elko", are wrong: case D."""
+    world.rankings = {"q": [GOLD, "Visit Reno"]}
+    world.answers = {f"{GOLD}|Visit Reno": "Reno", GOLD: ("Ely", "Elko", "Ely")}
+    assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "D", "judge")
+
+
+def test_d_both_answers_are_wrong_in_the_same_way(world, example) -> None:
+    """Gold is not retrieved, and the answers with and without gold are both "Ely", which is wrong: case D."""
+    world.rankings = {"q": ["Visit Ely"]}
+    world.answers = {"Visit Ely": "Ely", GOLD: "Ely"}
+    assert _one(world, example("q", GOLD, answers=("Reno",))) == (1.0, 0.0, "D", None)
+
+
+def test_e_the_answers_with_gold_are_a_part_of_the_right_ones(world, example) -> None:
+    """The right answers are "Reno" and "Sparks".
+
+    Gold alone gives the first, the retrieved passages the second: case E.
+    """
+    world.rankings = {"q": [GOLD, "Visit Sparks"]}
+    world.answers = {f"{GOLD}|Visit Sparks": "Sparks", GOLD: "Reno"}
+    assert _one(world, example("q", GOLD, answers=("Reno", "Sparks"))) == (0.0, 1.0, "E", "judge")
+
+
+def test_e_an_answer_set_of_which_gold_gave_a_part(world, example) -> None:
+    """Both answers of the set are wanted: the retrieved passages give both, gold alone gives one: case E."""
+    world.rankings = {"q": [GOLD, "Visit Sparks"]}
+    world.answers = {f"{GOLD}|Visit Sparks": "Reno, Sparks", GOLD: "Reno"}
+    wanted = (("Reno", "Reno, Sparks"), ("Sparks", "Reno, Sparks"))
+    assert _one(world, example("q", GOLD, answer_set=wanted)) == (0.0, 1.0, "E", "judge")
+
+
+def test_d_an_answer_set_of_which_gold_gave_nothing(world, example) -> None:
+    """Gold alone gives no answer of the set: case D and not E."""
+    world.rankings = {"q": [GOLD, "Visit Sparks"]}
+    world.answers = {f"{GOLD}|Visit Sparks": "Reno, Sparks", GOLD: "Ely"}
+    wanted = (("Reno", "Reno, Sparks"), ("Sparks", "Reno, Sparks"))
+    assert _one(world, example("q", GOLD, answer_set=wanted)) == (0.0, 1.0, "D", "judge")
+
+
+def test_f_both_are_right_and_the_comparison_is_negative(world, example) -> None:
+    """Both answers agree with the reference, but the comparator calls them different: case F."""
+    world.rankings = {"q": [GOLD, "Visit Reno"]}
+    world.answers = {f"{GOLD}|Visit Reno": "In Reno", GOLD: "Reno, of course"}
+    world.compare = _finds("Reno")
+    assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "F", "judge")
+
+
+def test_f_each_of_two_references_is_in_both(world, example) -> None:
+    """Aliases of one right answer are not partial answers, so a negative comparison is case F and not E."""
+    world.rankings = {"q": [GOLD, "Visit Reno"]}
+    world.answers = {f"{GOLD}|Visit Reno": "In Reno", GOLD: "Reno, Nevada"}
+    world.compare = _finds("Reno", "Nevada")
+    assert _one(world, example("q", GOLD, answers=("Reno", "Nevada"))) == (0.0, 1.0, "F", "judge")
+
+
+def test_f_the_answers_differ_and_the_comparison_is_positive(world, example) -> None:
+    """Gold is not retrieved, "Ely" is wrong, "Reno" from gold is right, but the comparator calls them equal: case F."""
+    world.rankings = {"q": ["Visit Ely"]}
+    world.answers = {"Visit Ely": "Ely", GOLD: "Reno"}
+
+    async def compare(_question: str, references: tuple[str, ...], prediction: str) -> float:
+        return float(prediction == "Reno" or "Nevada" not in references)
+
+    world.compare = compare
+    assert _one(world, example("q", GOLD, answers=("Nevada",))) == (1.0, 0.0, "F", None)
+
+
+def _finds(*known: str) -> Any:
+    """Return a comparator that accepts an answer that contains one of these references."""
+
+    async def compare(_question: str, references: tuple[str, ...], prediction: str) -> float:
+        return float(any(reference in prediction for reference in references if reference in known))
+
+    return compare
+
+
+def test_refined_is_undefined_where_no_case_is_known(world, example) -> None:
+    """Without references, refined Spearman is None if verdict and recall disagree on a question, else defined."""
+    world.rankings = {"r1": ["g1"], "l1": ["x"], "a": ["Visit Reno"]}
+    world.answers = {"Visit Reno": "Reno", "ga": "Reno"}
+    examples = [example(name, gold) for name, gold in {"r1": "g1", "l1": "g3", "a": "ga"}.items()]
+    outcomes: list[Outcome] = world.evaluate("llm_reteval@1", *examples)
+    spearman = triage_notes(Score("llm_reteval@1", outcomes))["spearman"]
+    assert (spearman["all"] is None, spearman["refined"]) == (False, None)
+    agreeing = triage_notes(Score("llm_reteval@1", outcomes[:2]))["spearman"]
+    assert agreeing == {"all": pytest.approx(1.0), "refined": pytest.approx(1.0)}
+
+
+@pytest.mark.parametrize(
+    ("recall", "yes", "checks", "case", "by"),
+    [
+        (1.0, True, ReferenceChecks(correct=False, semi_gold_correct=False), None, None),
+        (0.0, False, ReferenceChecks(), None, "retriever"),
+        (1.0, False, ReferenceChecks(), None, "not known"),
+        (1.0, False, ReferenceChecks(correct=False, semi_gold_correct=None), "C", "not known"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=None, partly=False), None, "judge"),
+        (0.5, False, ReferenceChecks(correct=True, semi_gold_correct=None, partly=False), None, "judge"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=None), None, "judge"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=False), "F", "judge"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=False, partly=False), "D", "judge"),
+        (0.0, True, ReferenceChecks(), None, None),
+        (0.0, True, ReferenceChecks(correct=True, near_duplicate=True), "B", None),
+        (0.0, True, ReferenceChecks(correct=False, semi_gold_correct=None), None, None),
+        (0.0, True, ReferenceChecks(correct=False, semi_gold_correct=True), "F", None),
+        (0.5, False, ReferenceChecks(), None, "retriever"),
+        (0.5, False, ReferenceChecks(correct=False, semi_gold_correct=True), "C", "retriever"),
+        (0.5, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=False), "F", "judge"),
+    ],
+)
+def test_the_letter_and_the_loser(
+    *, recall: float, yes: bool, checks: ReferenceChecks, case: str | None, by: str | None
+) -> None:
+    """Without disagreement there is no case, and an unknown case or cause is not guessed."""
+    assert case_of(checks, gold_retrieved=recall > 0, yes=yes) == case
+    assert lost_by(case, checks, recall=recall, yes=yes, has_other_passages=True) == by
+
+
+@pytest.mark.parametrize(
+    ("ranking", "expected"),
+    [(["Elko"], (0.0, 0.0, None, "retriever")), (["Elko", "gold"], (0.0, 1.0, None, "not known"))],
+)
+def test_without_references_only_the_retriever_can_be_named(
+    world, example, ranking: list[str], expected: tuple[Any, ...]
+) -> None:
+    """Without references, the cause is "retriever" or "not known", and the judge gets no further request."""
+    world.rankings = {"q": ranking}
+    world.answers = {"gold": "Reno"}
+    assert _one(world, example("q", "gold")) == expected
+    assert world.call_count("compare") == 1
+
+
+@pytest.mark.parametrize(("ranking", "comparisons"), [(["Elko"], 1), (["gold"], 1), (["Reno"], 2)])
+def test_only_what_makes_a_difference_is_asked(world, example, ranking: list[str], comparisons: int) -> None:
+    """No further comparison is requested if recall and verdict agree, and one if the prediction is right."""
+    world.rankings = {"q": ranking}
+    world.answers = {"gold": ("Reno", "Sparks", "Reno")}
+    world.evaluate("llm_reteval@1", example("q", "gold", answers=("Reno",)))
+    assert world.call_count("compare") == comparisons
+
+
+def test_what_is_unscored_in_triage_leaves_the_score(world, example) -> None:
+    """If the judge gives no verdict during triage, the score stays and only the case is unknown."""
+    world.rankings = {"q": ["Elko", "gold"]}
+    world.answers = {"gold": "Reno"}
+
+    async def compare(_question: str, references: tuple[str, ...], _prediction: str) -> float:
+        if "Nevada" in references:
+            reason = "the judge's reply is neither yes nor no"
+            raise Unscored(reason)
+        return 0.0
+
+    world.compare = compare
+    assert _one(world, example("q", "gold", answers=("Nevada",))) == (0.0, 1.0, None, "not known")
+
+
+def test_recall_counts_the_relevant_gold_passages(world) -> None:
+    """Recall is 0.5: one of two relevant gold passages is retrieved, and grade 0 does not count."""
+    world.rankings = {"q": ["a", "bad"]}
+    gold = (Gold(text="a"), Gold(text="b"), Gold(text="bad", grade=0))
+    assert _one(world, Example("q", "q", gold=gold))[1] == 0.5
+
+
+def test_refined_spearman_by_hand(world, example) -> None:
+    """Without the question of case A, verdicts and recall order the remaining four questions alike.
+
+    All: verdicts 1 1 0 0 1, recall 1 1 0 0 0. Of two binary scores rho is phi: (2 * 2 - 1 * 0) / sqrt(3 * 2 * 2 * 3) =
+    4 / 6.
+    """
+    world.rankings = {"r1": ["g1"], "r2": ["g2"], "l1": ["x"], "l2": ["y"], "a": ["Visit Reno"]}
+    world.answers = {"Visit Reno": "Reno", "ga": "Reno"}
+    questions = {"r1": "g1", "r2": "g2", "l1": "g3", "l2": "g4", "a": "ga"}
+    examples = [example(name, gold, answers=("Reno",)) for name, gold in questions.items()]
+    outcomes: list[Outcome] = world.evaluate("llm_reteval@1", *examples)
+    entry = triage_notes(Score("llm_reteval@1", outcomes))
+    assert entry["cases"] == {"A": 1}
+    assert entry["spearman"] == {"all": pytest.approx(4 / 6), "refined": pytest.approx(1.0)}

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.answers.judge.protocol import record_tally
 from pytest_rageval.core.concurrency.gathering import CallbackFuture, gather_all
-from pytest_rageval.core.data import Document
+from pytest_rageval.core.data import Document, Example, Gold, Ranking, Retrieval
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.retrievers import adapt_retriever
@@ -161,3 +161,43 @@ def test_work_that_was_dropped_is_done_again(loop) -> None:
         return await results.get("work", done)
 
     assert loop.run(dropped_then_done()) == "done"
+
+
+EXAMPLE = Example("q", "q", gold=(Gold("a"), Gold("b"), Gold("n", grade=0)))
+
+
+def _documents(*names: str) -> list[Document]:
+    return [Document(f"text of {name}", name) for name in names]
+
+
+def test_the_k_of_a_ranking_is_the_number_that_was_asked_for() -> None:
+    """A ranking's k is the requested number of documents, whatever number was returned."""
+    assert [Ranking.of("q", _documents("a", "b"), k).k for k in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_the_generator_answers_the_question_that_the_retriever_names(
+    world, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The generator gets the retriever's rewritten question for all kinds of answers.
+
+    The judge gets the user's question.
+    """
+    world.explained["text of a"] = world.cited["text of a"] = "said"
+    retrieval = Retrieval(_documents("a"), question="rewritten")
+    monkeypatch.setattr(world, "retrieve", lambda _query, _k: retrieval)
+    world.run = world.make_pipeline()
+    world.evaluate("answer.correct@1", Example("q", "asked", answers=("wanted",)))
+    for answer in (world.run.cited_answer, world.run.long_answer):
+        world.loop.run(answer("asked", 1))
+    questions = {call[:2] for call in world.asked}
+    assert questions == {(part, "rewritten") for part in ("generate", "cite", "explain")} | {
+        ("compare", "asked")
+    }
+
+
+def test_a_question_in_place_of_the_users_is_a_text(world, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the retriever returns a rewritten question that is not a string, the example is unscored."""
+    monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval(_documents("a"), question=["x"]))
+    world.run = world.make_pipeline()
+    [outcome] = world.evaluate("recall@1", EXAMPLE)
+    assert outcome.unscored == "rageval_retriever returned question=['x']"

@@ -1,4 +1,4 @@
-"""Latency scores, measured with a fake clock that the retriever advances."""
+"""Costs of a retrieval; latencies are measured with a fake clock that the retriever advances."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -212,3 +212,22 @@ def test_a_reference_is_timed_beside_it(world, clock: Clock) -> None:
     drift = [4.5, 8.5]
     assert [outcome.value for outcome in outcomes] == [3.0 + drift[0], 6.0 + drift[1]]
     assert [outcome.evidence.beside["reference"] for outcome in outcomes] == [1.0 + drift[0], 2.0 + drift[1]]
+
+
+def test_a_cost_without_a_name_is_not_a_score(world, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the retriever reports no cost, the question is unscored; a reported cost of 0 is the score 0."""
+    [outcome] = world.evaluate("retrieval.cost", EXAMPLES[0])
+    assert outcome.unscored == "the retriever does not report its cost"
+    monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval([], cost=0))
+    world.run = world.make_pipeline()
+    [free] = world.evaluate("retrieval.cost", EXAMPLES[0])
+    assert free.value == 0.0
+
+
+def test_the_tokens_of_the_passages_are_those_of_the_first_k(world) -> None:
+    """`context.tokens` counts the tokens of the first k passages: 0 for no passage, more for more passages."""
+    world.rankings["q1"] = ["Refunds take five working days."] * 1 + [f"Passage {n}." for n in range(9)]
+    tokens = [world.evaluate(f"context.tokens@{k}", EXAMPLES[0])[0].value for k in (1, 5, 10)]
+    assert tokens == sorted(set(tokens))
+    [nothing] = world.evaluate("context.tokens@5", Example("e", "e"))
+    assert nothing.value == 0.0

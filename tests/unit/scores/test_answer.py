@@ -124,3 +124,17 @@ def test_the_evidence_shows_answer_ranking_and_references(world, example) -> Non
         "reference",
     )
     assert [document.text for document in evidence.ranking] == ["Reno"]
+
+
+def test_the_answer_from_all_passages_still_needs_the_whole_set(world, example):
+    """The answer from all passages is correct only if it has every answer of the set."""
+    world.rankings["q"] = ["Ada"]
+    case = example("q", "gold", answer_set=(("Ada",), ("Bob",)))
+    (outcome,) = world.evaluate("answer.correct@1", case)
+    assert (outcome.value, outcome.evidence.expected, outcome.evidence.expected_as) == (
+        0.0,
+        ("Ada", "Bob"),
+        "wanted",
+    )
+    case = example("q", "gold", answer_set=(("Ada",), ("Countess", "Ada")))
+    assert world.evaluate("answer.correct@1", case)[0].value == 1.0

@@ -1,0 +1,65 @@
+"""The labels of passages by eRAG, containment, relevance and provenance, side by side."""
+
+import math
+
+import pytest
+
+from tests.unit.scores.conftest import five_passages
+
+DCG = 1 / math.log2(2) + 1 / math.log2(5)
+"""The DCG of the labels 1, 0, 0, 1, 0."""
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [
+        ("erag.p@5", 2 / 5),
+        ("erag.p@1", 1.0),
+        ("erag.p@10", 2 / 10),
+        ("erag.recall@5", 1.0),
+        # At a cut-off of 3 the fourth passage is not retrieved, and so not labelled.
+        ("erag.recall@3", 1.0),
+        ("erag.map@5", (1 / 1 + 2 / 4) / 2),
+        ("erag.mrr@5", 1.0),
+        ("erag.hit@5", 1.0),
+        ("erag.ndcg@5", DCG / (1 / math.log2(2) + 1 / math.log2(3))),
+        ("contains.p@5", 1 / 5),
+        ("contains.mrr@5", 1 / 2),
+        ("relevance.p@5", 2 / 5),
+        ("relevance.map@5", (1 / 2 + 2 / 3) / 2),
+    ],
+)
+def test_a_worked_example(world, example, spec, value):
+    """The labels are 1 0 0 1 0 by eRAG, 0 1 0 0 0 by containment, and 0 1 1 0 0 by relevance."""
+    (outcome,) = world.evaluate(spec, five_passages(world, example))
+    assert outcome.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("annotator", "labels", "alone"),
+    [
+        ("erag", (1, 0, 0, 1, 0), ("Ada", "Bob", "Eve", "Ada", "no answer in the documents")),
+        ("contains", (0, 1, 0, 0, 0), ()),
+        ("relevance", (0, 1, 1, 0, 0), ()),
+        ("provenance", (0, 0, 0, 0, 0), ()),
+    ],
+)
+def test_the_evidence_shows_the_labels(world, example, annotator, labels, alone):
+    """The evidence has the labels in rank order, eRAG's answers, and the references if the annotator uses them."""
+    (outcome,) = world.evaluate(f"{annotator}.p@5", five_passages(world, example))
+    evidence = outcome.evidence
+    assert (evidence.labels, evidence.answers_alone) == (labels, alone)
+    expected = ("Ada",) if annotator in {"erag", "contains"} else ()
+    assert (evidence.expected, evidence.expected_as) == (expected, "reference")
+
+
+@pytest.mark.parametrize("annotator", ["erag", "contains"])
+def test_any_answer_of_a_set_makes_a_passage_useful(world, example, annotator):
+    """A passage is useful if it yields any answer of the set.
+
+    The first yields Ada, the third Bob, the second neither.
+    """
+    world.rankings["q"] = ["Ada", "Eve", "Bob"]
+    case = example("q", "gold", answer_set=(("Ada",), ("Bob", "Robert")))
+    assert world.evaluate(f"{annotator}.p@3", case)[0].value == pytest.approx(2 / 3)
+    assert world.evaluate(f"{annotator}.map@3", case)[0].value == pytest.approx((1 + 2 / 3) / 2)
