@@ -170,7 +170,7 @@ def test_in_a_plan_all_is_counted_that_may_decide(text: str, called: list[str], 
     [
         ("judge", False),
         ("canonical or em", False),
-        ("f1>=0.5 and cosine>=0.6", False),
+        ("f1>=0.5 and rougeL>=0.6", False),
         ("f1", True),
         ("judge or f1", True),
         ("graded", True),
