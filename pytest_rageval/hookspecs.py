@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
     from pytest_rageval.core.options import Settings
     from pytest_rageval.core.outcome import Score
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_rageval.retrievers import Retriever
     from pytest_rageval.retrievers.adapters import Adapter
     from pytest_rageval.run import FinishedRun
+    from pytest_rageval.run.default_components import ConfiguredModels
     from pytest_rageval.run.inputs import Components
     from pytest_rageval.run.registry import Registry
     from pytest_rageval.run.test import PartialScores, TestRun
@@ -69,6 +72,27 @@ def pytest_rageval_adapt_retriever(  # noqa: PLR0913, PLR0917 - an implementatio
         loop: the event loop of the run.
         adapters: the adapters, in the order in which they are tried.
         id_path: the path of the field with the ids of the documents; empty: the usual names.
+    """
+
+
+@hookspec
+def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object] | None:
+    """Return plugins of pytest that this run needs besides, such as those of a mode.
+
+    The hook is called once in each process, when the rest of the plugin is started: before the tests are collected if
+    an option, an ini key or an environment variable configures it, otherwise at the first test that uses it.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+
+
+@hookspec
+def pytest_rageval_client(models: "ConfiguredModels") -> None:
+    """Refuse the models that the user's own client calls, the value of the fixture `rageval_client`.
+
+    Raises:
+        RagevalError: each test with the client ends as this error.
     """
 
 

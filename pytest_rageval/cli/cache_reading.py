@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from pytest_rageval.core.command import CacheFile, Survey
 from pytest_rageval.core.errors import InputError, StoreError
-from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE, Survey, survey
+from pytest_rageval.core.extensions import installed
 from pytest_rageval.lib.secret import CACHE_URL, StoreURL
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.models.stores import Namespace, open_store
@@ -130,21 +131,29 @@ def bytes_on_disk(directory: Path) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def has_only_embeddings(directory: Path) -> bool:
-    """Return True if a folder has embeddings and no reply cache, as in a project that uses no chat model."""
-    return (directory / EMBEDDINGS_FILE).is_file() and not (directory / FILE).exists()
+def cache_files() -> list[CacheFile]:
+    """Return the files of extensions in a cache folder."""
+    return [file for extension in installed().values() for file in getattr(extension, "CACHE_FILES", ())]
 
 
-def embeddings_survey(directory: Path) -> Survey | None:
-    """Count the embeddings of a folder.
+def has_no_replies(directory: Path) -> bool:
+    """Return True if a folder has a file of an extension and no reply cache, as if a project uses no chat model."""
+    return (
+        any((directory / file.name).is_file() for file in cache_files()) and not (directory / FILE).exists()
+    )
 
-    Return None if the folder has none, or, after printing the error, if they cannot be read.
+
+def survey(file: CacheFile, directory: Path) -> Survey | None:
+    """Count the entries of a file.
+
+    Return None if the folder has no such file, or, after printing the error, if it cannot be read.
     """
     try:
-        return survey(directory)
+        found: Survey | None = file.functions.survey(directory)
     except StoreError as error:
         echo_err(str(error))
         return None
+    return found
 
 
 def cassette_entries(path: Path) -> dict[str, Entry]:
@@ -227,12 +236,12 @@ def info_command(options: argparse.Namespace) -> int:
     total, version = bytes_on_disk(directory), None
     good: list[Entry] = []
     damaged: list[Damaged] = []
-    if not has_only_embeddings(directory):
+    if not has_no_replies(directory):
         with open_cache(directory) as database:
             version = schema_version(database)
             good, damaged = split_damaged(inspect_entries(database))
     dates = [entry.written for entry in good]
-    embeddings = embeddings_survey(directory)
+    surveys = {file: survey(file, directory) for file in cache_files()}
     if options.json:
         document = {
             "directory": str(directory),
@@ -242,10 +251,15 @@ def info_command(options: argparse.Namespace) -> int:
             "damaged": len(damaged),
             **_oldest_and_newest(dates),
             "models": [asdict(use) for use in model_uses(good)],
-            "embeddings": embeddings
-            and {
-                **{name: getattr(embeddings, name) for name in ("bytes", "embeddings", "damaged")},
-                **_oldest_and_newest(embeddings.written),
+            **{
+                file.namespace: found
+                and {
+                    "bytes": found.bytes,
+                    file.namespace: found.good,
+                    "damaged": found.damaged,
+                    **_oldest_and_newest(found.written),
+                }
+                for file, found in surveys.items()
             },
         }
         echo(json.dumps(document, indent=2))
@@ -260,48 +274,56 @@ def info_command(options: argparse.Namespace) -> int:
         echo_err(
             f"{format_count(len(damaged), 'entry')} not counted: damaged. `rageval cache verify` lists them."
         )
-    if embeddings is not None:
-        date_range = _date_range(embeddings.written)
-        on_disk = f"{format_bytes(embeddings.bytes)} on disk{date_range and f'; {date_range}'}"
-        echo(f"{directory}: {format_count(embeddings.embeddings, 'embedding')}, {on_disk}")
-        if embeddings.damaged:
-            echo_err(
-                f"{format_count(embeddings.damaged, 'damaged embedding')} not counted. "
-                "`rageval cache verify --repair` deletes damaged embeddings."
-            )
+    for file, found in surveys.items():
+        if found is not None:
+            date_range = _date_range(found.written)
+            on_disk = f"{format_bytes(found.bytes)} on disk{date_range and f'; {date_range}'}"
+            echo(f"{directory}: {format_count(found.good, file.noun)}, {on_disk}")
+            if found.damaged:
+                echo_err(
+                    f"{format_count(found.damaged, f'damaged {file.noun}')} not counted. "
+                    f"`rageval cache verify --repair` deletes damaged {file.namespace}."
+                )
     return 0
 
 
 def _shared_store_info(url: StoreURL, options: argparse.Namespace) -> int:
     with open_shared_store(url) as store:
         good, damaged = split_damaged(store.entries())
-    with open_shared_store(url, "embeddings") as store:
-        vectors, damaged_vectors = split_damaged(store.entries())
-    dates, written = [entry.written for entry in good], [entry.written for entry in vectors]
+    others: dict[CacheFile, tuple[list[Entry], list[Damaged]]] = {}
+    for file in cache_files():
+        with open_shared_store(url, file.namespace) as store:
+            others[file] = split_damaged(store.entries())
+    dates = [entry.written for entry in good]
     if options.json:
-        embeddings = {
-            "embeddings": len(vectors),
-            "damaged": len(damaged_vectors),
-            **_oldest_and_newest(written),
-        }
         document = {
             "store": url.public,
             "replies": len(good),
             "damaged": len(damaged),
             **_oldest_and_newest(dates),
             "models": [asdict(use) for use in model_uses(good)],
-            "embeddings": embeddings if vectors or damaged_vectors else None,
+            **{
+                file.namespace: {
+                    file.namespace: len(entries),
+                    "damaged": len(broken),
+                    **_oldest_and_newest([entry.written for entry in entries]),
+                }
+                if entries or broken
+                else None
+                for file, (entries, broken) in others.items()
+            },
         }
         echo(json.dumps(document, indent=2))
         return 0
     echo(f"{url}: {format_count(len(good), 'reply')}")
     if good:
         echo(f"{_date_range(dates)}\n\n{models_table(good)}")
-    if vectors:
-        echo(f"{url}: {format_count(len(vectors), 'embedding')}; {_date_range(written)}")
-    if damaged or damaged_vectors:
-        count = format_count(len(damaged) + len(damaged_vectors), "entry")
-        echo_err(f"{count} not counted: damaged. `rageval cache verify` lists them.")
+    for file, (entries, _) in others.items():
+        if entries:
+            written = _date_range([entry.written for entry in entries])
+            echo(f"{url}: {format_count(len(entries), file.noun)}; {written}")
+    if number := len(damaged) + sum(len(broken) for _, broken in others.values()):
+        echo_err(f"{format_count(number, 'entry')} not counted: damaged. `rageval cache verify` lists them.")
     return 0
 
 

@@ -13,18 +13,19 @@ from typing import Final
 from pytest_rageval.cli.cache_reading import (
     BrokenCacheError,
     bytes_on_disk,
+    cache_files,
     cassette_entries,
-    embeddings_survey,
-    has_only_embeddings,
+    has_no_replies,
     model_names,
     model_of,
     models_table,
     open_cache,
     open_shared_store,
     split_damaged,
+    survey,
 )
+from pytest_rageval.core.command import CacheFile, Survey
 from pytest_rageval.core.errors import InputError, StoreError
-from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.cassette import LaterVersionError, cassette_lines, parse_entry, write_cassette
 from pytest_rageval.models.messages import Reply
@@ -125,22 +126,24 @@ def prune_command(options: argparse.Namespace) -> int:
     if options.cache is not None:
         _prune_shared_store(options, options.cache)
         return 0
-    if not has_only_embeddings(options.cache_dir):
-        _prune_replies(options, options.cache_dir)
-    # --model and --cut are conditions on replies, which no embedding meets.
-    by_age_alone = options.older_than is not None and not options.model and not options.cut
-    if by_age_alone and (embeddings := embeddings_survey(options.cache_dir)) is not None:
-        cutoff, dry = _cutoff_time(options), options.dry_run
-        old = (
-            sum(written < cutoff for written in embeddings.written)
-            if dry
-            else delete_older(options.cache_dir, cutoff)
-        )
-        echo(
-            f"{options.cache_dir}: {old:,} of {format_count(embeddings.embeddings, 'embedding')} "
-            f"{_deletion_text(options)}"
-        )
+    directory = options.cache_dir
+    if not has_no_replies(directory):
+        _prune_replies(options, directory)
+    for file in cache_files() if _by_age_alone(options) else ():
+        if (found := survey(file, directory)) is not None:
+            cutoff = _cutoff_time(options)
+            old = (
+                sum(written < cutoff for written in found.written)
+                if options.dry_run
+                else file.functions.delete_older(directory, cutoff)
+            )
+            echo(f"{directory}: {old:,} of {format_count(found.good, file.noun)} {_deletion_text(options)}")
     return 0
+
+
+def _by_age_alone(options: argparse.Namespace) -> bool:
+    """Return True if the conditions may hold for an entry that is no reply: it has no model, and is not cut off."""
+    return options.older_than is not None and not options.model and not options.cut
 
 
 def _prune_replies(options: argparse.Namespace, directory: Path) -> None:
@@ -178,16 +181,15 @@ def _prune_shared_store(options: argparse.Namespace, url: StoreURL) -> None:
         if not options.dry_run:
             store.delete_many([entry.key for entry in selected])
     _echo_deleted(good, selected, options, url)
-    if options.older_than is not None and not options.model and not options.cut:
-        with open_shared_store(url, "embeddings") as store:
-            vectors, _ = split_damaged(store.entries())
-            old = [entry.key for entry in vectors if entry.written < _cutoff_time(options)]
+    for file in cache_files() if _by_age_alone(options) else ():
+        with open_shared_store(url, file.namespace) as store:
+            entries, _ = split_damaged(store.entries())
+            old = [entry.key for entry in entries if entry.written < _cutoff_time(options)]
             if not options.dry_run:
                 store.delete_many(old)
-        if vectors:
-            echo(
-                f"{url}: {len(old):,} of {format_count(len(vectors), 'embedding')} {_deletion_text(options)}"
-            )
+        if entries:
+            count = format_count(len(entries), file.noun)
+            echo(f"{url}: {len(old):,} of {count} {_deletion_text(options)}")
 
 
 def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
@@ -240,14 +242,14 @@ def _deletion_text(options: argparse.Namespace) -> str:
 def verify_command(options: argparse.Namespace) -> int:
     """Look for damage in the cache or in cassettes; return 1 if there is any, even if it is repaired."""
     if not options.files and options.cache is not None:
-        replies_sound = _verify_shared_store(options.cache, "replies", fix=options.repair)
-        embeddings_sound = _verify_shared_store(options.cache, "embeddings", fix=options.repair)
-        return 0 if replies_sound and embeddings_sound else 1
+        names = ("replies", *(file.namespace for file in cache_files()))
+        sound = [_verify_shared_store(options.cache, name, fix=options.repair) for name in names]
+        return 0 if all(sound) else 1
     if not options.files:
         directory = options.cache_dir
-        replies_sound = has_only_embeddings(directory) or _verify_replies(directory, fix=options.repair)
-        embeddings_sound = _verify_embeddings(directory, fix=options.repair)
-        return 0 if replies_sound and embeddings_sound else 1
+        sound = [has_no_replies(directory) or _verify_replies(directory, fix=options.repair)]
+        sound += [_verify_file(file, directory, fix=options.repair) for file in cache_files()]
+        return 0 if all(sound) else 1
     if options.repair:
         raise InputError(
             "--repair works on the cache only. Restore a cassette from its history in git.\n"
@@ -333,28 +335,25 @@ def _verify_database(file: Path, database: Database, *, fix: bool) -> bool:
     return not faults and not damaged
 
 
-def _verify_embeddings(directory: Path, *, fix: bool) -> bool:
-    """Print the damage of the embeddings in a folder, and repair it if `fix` is True; return True if there is none."""
-    file = directory / EMBEDDINGS_FILE
+def _verify_file(file: CacheFile, directory: Path, *, fix: bool) -> bool:
+    """Print the damage of a file of an extension, and repair it if `fix` is True; return True if there is none."""
+    path, noun = directory / file.name, file.noun
     try:
-        embeddings = survey(directory)
+        found: Survey | None = file.functions.survey(directory)
     except StoreError as error:
-        echo(f"{file}: damaged: {error}")
+        echo(f"{path}: damaged: {error}")
         return False
-    if embeddings is None:
+    if found is None:
         return True
     echo(
-        f"{file}: {format_count(embeddings.embeddings, 'good embedding')}, "
-        f"{format_count(embeddings.damaged, 'damaged entry')}"
+        f"{path}: {format_count(found.good, f'good {noun}')}, {format_count(found.damaged, 'damaged entry')}"
     )
-    if embeddings.damaged and fix:
-        delete_damaged(directory)
-        echo(f"deleted: {format_count(embeddings.damaged, 'damaged embedding')}")
-    elif embeddings.damaged:
-        echo_err(
-            "`rageval cache verify --repair` deletes them; runs ignore them and encode their texts again."
-        )
-    return not embeddings.damaged
+    if found.damaged and fix:
+        file.functions.delete_damaged(directory)
+        echo(f"deleted: {format_count(found.damaged, f'damaged {noun}')}")
+    elif found.damaged:
+        echo_err(f"`rageval cache verify --repair` deletes them; runs ignore them and {file.replacement}.")
+    return not found.damaged
 
 
 def check_cassette(path: Path) -> tuple[int, list[str], list[str]]:

@@ -11,4 +11,5 @@
 - `shape`: reads JSON files, and checks their content against types.
 - `user_code`: calls of the user's functions, with checks of what they return.
 - `concurrency`: runs coroutines.
+- `extensions`: finds the extensions, and the plugins of others. `command`: what they declare for the command `rageval`.
 """

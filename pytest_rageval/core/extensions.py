@@ -1,19 +1,22 @@
 """The extensions of this package: the modules in `pytest_rageval.extensions`, found by looking, known by no name.
 
 An extension is imported in every run of pytest, so that its module, or the `__init__` of its package, imports only what
-its declarations need. Deleting it removes the feature.
+its declarations need. Deleting it removes the feature. Other plugins have the same hooks and declarations.
 """
 
 import pkgutil
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 PACKAGE: Final = "pytest_rageval.extensions"
 FOLDER: Final = Path(__file__).parents[1] / "extensions"
+OUR_REQUIREMENT: Final = re.compile(r"pytest[-_.]rageval\b", re.IGNORECASE)  # at the start of a requirement
 
 
 @cache
@@ -21,3 +24,13 @@ def installed() -> Mapping[str, ModuleType]:
     """Return the extensions of this package by name, in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules([str(FOLDER)]))
     return {name: import_module(f"{PACKAGE}.{name}") for name in names}
+
+
+def others() -> Mapping[str, ModuleType]:
+    """Return the installed pytest plugins whose package requires pytest-rageval, by name, in alphabetical order."""
+    points = sorted(entry_points(group="pytest11"), key=lambda point: point.name)
+    return {
+        point.name: point.load()
+        for point in points
+        if point.dist is not None and any(map(OUR_REQUIREMENT.match, point.dist.requires or ()))
+    }

@@ -342,7 +342,7 @@ def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
             "and run the canary in a job of its own."
         )
     # A plan and a step of a batch report no scores.
-    has_scores = not settings.plan and not isinstance(settings.batch, str)
+    has_scores = not settings.plan and not settings.is_step
     if has_scores and not any(destination_kind(report) == ".json" for report in settings.report):
         yield (
             "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "

@@ -222,6 +222,11 @@ class Settings:
         return self.batch == "submit" and not self.plan
 
     @property
+    def is_step(self) -> bool:
+        """Whether this run is a single step of a run in batches: it writes no reports."""
+        return isinstance(self.batch, str)
+
+    @property
     def tiers(self) -> tuple[Literal["flex", "batch"], ...]:
         """The cheaper service tiers that this run uses."""
         return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))

@@ -6,15 +6,15 @@ plugin only when a run has a marked test.
 - `lazy_start`: waits for a marked test. `startup`: imports and registers the rest.
 - `markers`: the markers, and checks of marks. `unused_evalsets`: a warning about eval sets that no test scores.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
+- `skipping`: the tests that a run without results skips.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
 - `completeness`: whether all tests ran. `files`: the files that a run writes, and the commit under test, which reports
   and pins name.
 """
 
-import os
 from argparse import SUPPRESS
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -25,7 +25,6 @@ from pytest_rageval.plugin.fixtures import (
     _rageval_session,
     rageval,
     rageval_client,
-    rageval_gateway,
     rageval_generator,
     rageval_judge,
     rageval_llm,
@@ -33,7 +32,7 @@ from pytest_rageval.plugin.fixtures import (
     rageval_reference_retriever,
     rageval_retriever,
 )
-from pytest_rageval.plugin.lazy_start import ENVIRONMENT, PARSER, LazyStart, needs_eager_start
+from pytest_rageval.plugin.lazy_start import PARSER, LazyStart, needs_eager_start
 from pytest_rageval.plugin.markers import MARKERS
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ __all__ = [
     "pytest_warning_recorded",
     "rageval",
     "rageval_client",
-    "rageval_gateway",
     "rageval_generator",
     "rageval_judge",
     "rageval_llm",
@@ -58,8 +56,16 @@ __all__ = [
 ]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add every option as a flag and, if it may be permanent, as an ini key."""
+EXTENSIONS: Final = "rageval_extensions"
+"""The ini key that switches extensions off."""
+
+EXTENSIONS_HELP: Final = (
+    "extensions to switch off, each with a minus: -canary -early_stop. `rageval extensions` lists all"
+)
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add every option as a flag and, if it may be permanent, as an ini key; and register the extensions."""
     group = parser.getgroup("rageval", "RAG retriever evaluation")
     for option in OPTIONS:
         # The value None means that the command line does not have the option, so that the ini key applies.
@@ -78,32 +84,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         if option.in_ini:
             kind: Any = "linelist" if option.repeatable else "string"
             parser.addini(option.ini, _help(option), type=kind, default=None)
+    parser.addini(EXTENSIONS, EXTENSIONS_HELP, type="args", default=())
+    # pytest has read the ini file by now, but not the command line.
+    off = pluginmanager.get_plugin("pytestconfig").getini(EXTENSIONS)  # type: ignore[union-attr]
+    for name, extension in installed().items():
+        if f"-{name}" not in off:
+            for function in getattr(extension, "FIXTURES", ()):
+                # Decorated here, so that commands, which import extensions too, need not import pytest.
+                setattr(extension, function.__name__, pytest.fixture(scope="session")(function))
+            # No name of its own: `-p no:NAME` must not disable a part of the plugin.
+            pluginmanager.register(extension, str(id(extension)))
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the hooks of this package, and its extensions, which implement them."""
+    """Add the hooks of this package, which its extensions and other plugins implement."""
     pluginmanager.add_hookspecs(hookspecs)
-    for extension in installed().values():
-        for function in getattr(extension, "FIXTURES", ()):
-            # Decorated here, so that commands, which import extensions too, need not import pytest.
-            setattr(extension, function.__name__, pytest.fixture(scope="session")(function))
-        # No name of its own: `-p no:NAME` must not disable a part of the plugin.
-        pluginmanager.register(extension, str(id(extension)))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
-    """Start the gateway if an option requests it, before a conftest imports the application under test."""
+    """Keep the parser, which knows the options of all plugins."""
     early_config.stash[PARSER] = parser
-    options = early_config.known_args_namespace
-    switch = next(option for option in OPTIONS if option.name == "gateway")
-    if getattr(options, switch.ini, None) is None and not early_config.getini(switch.ini):
-        return
-    from pytest_rageval.plugin.startup import start_gateway  # noqa: PLC0415 - few runs have one
-
-    environ = dict(os.environ)
-    if start_gateway(early_config, environ):
-        early_config.stash[ENVIRONMENT] = environ
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,9 +113,10 @@ def pytest_configure(config: pytest.Config) -> None:
     No object of this package is registered under a name, so that `-p no:NAME` cannot disable a part of the plugin: the
     only name is `rageval`, that of the whole plugin.
     """
+    off = _switched_off(config)
     for marker in MARKERS.strip().splitlines():
         config.addinivalue_line("markers", marker)
-    lazy_start = LazyStart(config)
+    lazy_start = LazyStart(config, off)
     config.pluginmanager.register(lazy_start)
     if needs_eager_start(config):
         lazy_start.start()
@@ -143,6 +145,36 @@ def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
             for name in similar_names(key.removeprefix("rageval_"), names, limit=1)
         )
     warning_message.message = pytest.PytestConfigWarning(f"{text}.{hint}")
+
+
+def _switched_off(config: pytest.Config) -> list[str]:
+    """Return the extensions that the ini key switches off.
+
+    Raises:
+        UsageError: it names an unknown extension, or an option needs one of these.
+    """
+    if not (values := config.getini(EXTENSIONS)):
+        return []
+    from pytest_rageval.core.errors import did_you_mean  # noqa: PLC0415 - few runs switch one off
+
+    names = [value.removeprefix("-") for value in values]
+    for name, written in zip(names, values, strict=True):
+        if name not in installed() or name == written:
+            hint = f" Write -{name}." if name in installed() else did_you_mean(name, installed())
+            raise pytest.UsageError(
+                f"{EXTENSIONS} is '{' '.join(values)}': '{written}' is no extension with a minus.{hint}\n"
+                "`rageval extensions` lists them. Plugins of others are switched off with -p no:NAME."
+            )
+        for option in OPTIONS:
+            value = getattr(config.option, option.ini)
+            if value is None and option.in_ini:
+                value = config.getini(option.ini)
+            needs_it = option.name in getattr(installed()[name], "OPTIONS", ())
+            if needs_it and value not in {None, "", "false"}:
+                raise pytest.UsageError(
+                    f"{option.flag} needs the extension {name}, which {EXTENSIONS} switches off."
+                )
+    return names
 
 
 def _help(option: Option) -> str:

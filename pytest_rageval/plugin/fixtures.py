@@ -15,7 +15,6 @@ from pytest_rageval.core.extensions import installed
 from pytest_rageval.plugin.lazy_start import get_evaluation_plugin
 
 if TYPE_CHECKING:
-    from pytest_rageval.extensions.application_calls.server import GatewayServer
     from pytest_rageval.models.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.run.session import Session
@@ -86,12 +85,6 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_
 def rageval_llm(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> "LLM":
     """The configured model for your own code: complete(messages), acomplete(messages), cached(function)."""
     return get_evaluation_plugin(pytestconfig).llm(rageval_prompts, rageval_client)
-
-
-@pytest.fixture(scope="session")
-def rageval_gateway(pytestconfig: pytest.Config, rageval_client: object) -> "GatewayServer":
-    """An OpenAI-compatible server for model calls inside your application: url, token, variables()."""
-    return get_evaluation_plugin(pytestconfig).gateway_to(rageval_client)
 
 
 @pytest.fixture(scope="session")

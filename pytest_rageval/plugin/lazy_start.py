@@ -54,10 +54,16 @@ def get_evaluation_plugin(config: pytest.Config) -> "EvaluationPlugin":
 
 
 class LazyStart:
-    """The hooks of every run. After the start they pass tests to `EvaluationPlugin`."""
+    """The hooks of every run. After the start they pass tests to `EvaluationPlugin`.
 
-    def __init__(self, config: pytest.Config) -> None:
+    Args:
+        config: the configuration of the run.
+        off: the names of the extensions that are switched off.
+    """
+
+    def __init__(self, config: pytest.Config, off: Sequence[str]) -> None:
         self._config = config
+        self._off = off
         config.stash[LAZY_START] = self
         self._plugin: EvaluationPlugin | None = None
         self._running_nodeid: str | None = None
@@ -84,6 +90,8 @@ class LazyStart:
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
         """Warn of a timeout that counts the evaluation; without any settings, print which model is used."""
         lines = timeout_warnings(config)
+        if self._off:
+            lines.append(f"rageval: switched off: {', '.join(self._off)}")
         if self._plugin is None:
             has_key = bool(config.stash[ENVIRONMENT].get("OPENAI_API_KEY", "").strip())
             lines.append(f"rageval: {HEADERS[has_key]}")

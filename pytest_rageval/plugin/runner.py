@@ -6,7 +6,7 @@ So a violated threshold is a failure of the test, and a score that cannot be com
 import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,11 +17,9 @@ from pytest_rageval.core.errors import (
     RagevalError,
     ReplyPending,
     Unscored,
-    exception_text,
     user_frames,
 )
-from pytest_rageval.core.options import ROLES, Settings, destination_kind
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.core.options import Settings, destination_kind
 from pytest_rageval.lib.printable import printable
 from pytest_rageval.plugin.markers import (
     EVALUATED_MARKERS,
@@ -32,17 +30,14 @@ from pytest_rageval.plugin.markers import (
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
     cut_traceback,
-    fail_run,
     failure,
     place_failure,
     plain_nodeid,
     print_line,
-    print_lines,
     terminal_width,
 )
 
 if TYPE_CHECKING:
-    from pytest_rageval.extensions.application_calls.server import GatewayServer
     from pytest_rageval.gate.baseline import Baseline
     from pytest_rageval.models.api import LLM
     from pytest_rageval.models.prompt_rendering import Prompts
@@ -54,12 +49,6 @@ if TYPE_CHECKING:
     from pytest_rageval.run.test import TestRun
 
 T = TypeVar("T")
-
-GATEWAY_SERVER: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
-"""The gateway that was started before the conftests were loaded."""
-
-GATEWAY_CLEANUP: "pytest.StashKey[ExitStack]" = pytest.StashKey()
-"""A stack that stops this gateway and restores the environment."""
 
 EVALUATION_PLUGIN: "pytest.StashKey[EvaluationPlugin]" = pytest.StashKey()
 """The evaluation plugin of this process."""
@@ -109,7 +98,6 @@ class EvaluationPlugin:
         config.stash[EVALUATION_PLUGIN] = self
         self.settings = settings
         self._session: Session | None = None
-        self._gateway = config.stash.get(GATEWAY_SERVER, None)
         self._progress: EvaluationProgress | None = None
         self._sharing_alpha: frozenset[str] | None = None
         self._tests: dict[str, TestRun] = {}
@@ -143,29 +131,11 @@ class EvaluationPlugin:
             )
         return self._session
 
-    def gateway_to(self, client: object) -> "GatewayServer":
-        """Return the gateway for model calls of the application under test; start it at the first call.
-
-        A gateway that is started here calls `client`. A gateway that was started before the conftests calls the server
-        of the options: the environment points the user's client to that gateway, so that it must not call the client.
-        """
-        if self._gateway is None:
-            from pytest_rageval.extensions.application_calls.server import GatewayServer  # noqa: PLC0415 - few runs have a gateway
-
-            self._gateway = fail_on_error(GatewayServer)
-            self.config.add_cleanup(self._gateway.close)
-            from pytest_rageval.extensions.application_calls.application import Backend  # noqa: PLC0415
-
-            self._gateway.connect(lambda: Backend.of(self.session, client))
-        return self._gateway
-
     def models_of(self, client: object) -> "ConfiguredModels":
-        """Return the models that use the user's client; fail if the client would call the gateway of this process."""
+        """Return the models that use the user's client; fail if a plugin refuses it."""
         models = fail_on_error(lambda: self.session.models_of(client))
-        gateway = self._gateway
-        if client is not None and gateway is not None:
-            # The environment may point the client to the gateway, which would call the client again.
-            fail_on_error(lambda: gateway.refuse_itself(*map(models.server, ROLES)))
+        if client is not None:
+            fail_on_error(lambda: self.config.hook.pytest_rageval_client(models=models))
         return models
 
     def generator(self, prompts: object, client: object) -> "DefaultGenerator":
@@ -365,24 +335,6 @@ class EvaluationPlugin:
                 "fixtures.\nMark the test in its file, or in pytest_collection_modifyitems."
             )
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionstart(self) -> None:
-        """Connect the gateway that was started before the conftests with the models."""
-        if self.config.pluginmanager.has_plugin("dsession"):
-            # The controller of pytest-xdist needed the gateway only for its conftests. Its workers inherit the
-            # environment. With the environment restored, their own gateways call the real server.
-            self.config.stash.get(GATEWAY_CLEANUP, ExitStack()).close()
-        elif self._gateway is not None:
-            from pytest_rageval.extensions.application_calls.application import Backend  # noqa: PLC0415
-
-            try:
-                session = self.session
-            except pytest.fail.Exception as error:
-                # Each test that needs the session has this error too.
-                self._gateway.refuse(str(error))
-            else:
-                self._gateway.connect(lambda: Backend.of(session))
-
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -418,8 +370,6 @@ class EvaluationPlugin:
 
     def pytest_sessionfinish(self) -> None:
         """Close the session; warn if the user's code blocks it."""
-        if self._gateway is not None:
-            self._gateway.disconnect()
         if self._session is None:
             return
         from pytest_rageval.reports.layout import WIDTH, width  # noqa: PLC0415 - loaded by now
@@ -540,117 +490,3 @@ def fail_on_error(function: Callable[[], T]) -> T:
     except RagevalError as error:
         text = str(error)
     raise failure(text)
-
-
-class PlanningPlugin:
-    """The hooks of a run with `--rageval-plan`."""
-
-    def __init__(self) -> None:
-        self._unfinished: list[str] = []
-        self._deselected_all = False
-        self._gave_placeholders = False
-        # The exceptions of fixtures that received a placeholder. pytest raises them again for the next test.
-        self._fixture_errors: list[BaseException] = []
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect the tests that send no requests, after pytest's own selection."""
-        found = bool(items)
-        deselect_tests_without_requests(config, items)
-        self._deselected_all = found and not items
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Report a planned test as skipped, whatever outcome it had with stubs."""
-        report = yield
-        self._gave_placeholders |= EvaluationPlugin.get(item.config).has_placeholders(item)
-        if call.when == "call" or (call.when == "setup" and self._is_unplanned_setup(item, call)):
-            early_end = self._early_end(item, call)
-            if early_end:
-                self._unfinished.append(f"{item.nodeid}: {early_end}")
-            in_part = f"planned in part, it ended at {early_end}"
-            report_as_skipped(report, item, in_part if early_end else "planned, no request was sent")
-        return report
-
-    def _is_unplanned_setup(self, item: pytest.Item, call: pytest.CallInfo[None]) -> bool:
-        """Return True if a fixture of the user has failed after it received a placeholder."""
-        if call.excinfo is None:
-            return False
-        error, plugin = call.excinfo.value, EvaluationPlugin.get(item.config)
-        if plugin.is_own_message(error):
-            return False
-        if plugin.has_placeholders(item):
-            self._fixture_errors.append(error)
-        return any(error is known for known in self._fixture_errors)
-
-    def _early_end(self, item: pytest.Item, call: pytest.CallInfo[None]) -> str:
-        """Return where and why a planned test ended before its last statement; empty if it did not.
-
-        Empty too if a run ends there as well: no placeholder was given before, or the test skips itself without one.
-        """
-        if call.excinfo is None:
-            return ""
-        error = call.excinfo.value
-        ends_in_a_run = isinstance(error, pytest.skip.Exception) or not self._gave_placeholders
-        has_placeholders = EvaluationPlugin.get(item.config).has_placeholders(item)
-        if call.when == "call" and ends_in_a_run and not has_placeholders:
-            return ""
-        innermost = call.excinfo.traceback[-1]
-        frames = reversed(call.excinfo.traceback)
-        frame = next((frame for frame in frames if frame.path == item.path), innermost)
-        first_line, *_ = exception_text(error).splitlines()
-        return f"line {frame.lineno + 1}, {first_line}"
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run whose plan is incomplete; a plan without requests is complete."""
-        if self._unfinished:
-            fail_run(session)
-        elif self._deselected_all and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-            session.exitstatus = pytest.ExitCode.OK
-
-    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """List the tests that could not be planned to the end."""
-        if n := len(self._unfinished):
-            tests = f"{counted(n, 'test')} could not be planned to the end"
-            head = f"{tests}; requests after these places are not counted:"
-            print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
-
-
-def report_as_skipped(report: pytest.TestReport, item: pytest.Item, reason: str) -> None:
-    """Change the report of a test to that of a skipped test."""
-    path, line, _ = item.location
-    report.outcome = "skipped"
-    report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}")
-
-
-def deselect_tests_without_requests(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests that cannot send requests to a model."""
-    if EvaluationPlugin.get(config).settings.gateway:
-        # Any test may call the application, which sends its requests through the gateway.
-        return
-    if others := [item for item in items if not _may_send_requests(item)]:
-        config.hook.pytest_deselected(items=others)
-        items[:] = filter(_may_send_requests, items)
-
-
-def _may_send_requests(item: pytest.Item) -> bool:
-    """Return True if a test uses a fixture of this package, or if its code can get any fixture by name.
-
-    The latter is so if the test, or a fixture of the test, has the argument `request`. pytest's fixtures do not count.
-    """
-    fixtures = getattr(item, "fixturenames", ())
-    if any(name.startswith("rageval") for name in fixtures) or any(
-        map(item.get_closest_marker, EVALUATED_MARKERS)
-    ):
-        return True
-    info: Any = getattr(item, "_fixtureinfo", None)
-    definitions = [] if info is None else [each[-1] for each in info.name2fixturedefs.values() if each]
-    by_name = any(
-        "request" in each.argnames and not each.func.__module__.startswith("_pytest.") for each in definitions
-    )
-    doctest: Any = getattr(item, "dtest", None)
-    in_doctest = doctest is not None and any("getfixture" in each.source for each in doctest.examples)
-    return by_name or in_doctest or (info is not None and "request" in info.argnames)

@@ -4,17 +4,16 @@ Only the hook `pytest_rageval_register` is called, since a command does not run 
 the current folder, and in installed pytest plugins whose package requires pytest-rageval.
 """
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.errors import InputError, summary_line
+from pytest_rageval.core.extensions import others
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.stores import StoreFactory
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 new_registry: Final = Lazy("run.registry", "Registry")  # imports all scores; cache commands rarely need it
 HOOK: Final = "pytest_rageval_register"
-OUR_REQUIREMENT: Final = re.compile(r"pytest[-_.]rageval\b", re.IGNORECASE)  # at the start of a requirement
 CONFTEST: Final = "conftest"
 
 
@@ -57,9 +55,7 @@ def _load_plugin_stores(folder: Path) -> Mapping[str, StoreFactory]:
 
 def _plugins(folder: Path) -> Iterator[tuple[str, object]]:
     """Yield the name and the module of each plugin that may implement the hook, and of conftest.py."""
-    for point in entry_points(group="pytest11"):
-        if point.dist is not None and any(map(OUR_REQUIREMENT.match, point.dist.requires or ())):
-            yield point.name, point.load()
+    yield from others().items()
     if (file := folder / f"{CONFTEST}.py").is_file():
         yield str(file), _import_conftest(file)
 

@@ -22,7 +22,7 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.core.errors import RagevalError, StoreError
-from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE as EMBEDDINGS
+from pytest_rageval.extensions.embeddings.store import FILE as EMBEDDINGS
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore
 from pytest_rageval.lib.files import UntrustedFolderError, make_cache_folder
 from pytest_rageval.models.cassette import entry_line, read_cassette

@@ -377,3 +377,38 @@ def test_a_hook_adds_keys_to_the_report_and_may_fail_the_run(project):
     result = project.run_process()
     assert result.ret == 1
     result.stdout.fnmatch_lines(["no board answers"])
+
+
+MODE = """
+def pytest_addoption(parser):
+    parser.addoption("--bounds-only", action="store_true")
+
+class Mode:
+    def pytest_terminal_summary(self, terminalreporter):
+        terminalreporter.line("a run in the mode of shelves")
+
+def pytest_rageval_start(config, settings):
+    return [Mode()] if config.option.bounds_only else None
+
+def pytest_rageval_failures(test, limit):
+    return ["shelves: too few shelves"]
+
+def pytest_rageval_test_entry(test):
+    return {"warnings": ["a warning of shelves"]}
+
+def pytest_rageval_run_finished(run):
+    run.notes.append("a note of shelves")
+    return {"shelves": len(run.document["tests"])}
+"""
+
+
+def test_another_package_adds_a_mode(project, monkeypatch):
+    """A mode in one file: an option, a plugin of its runs, failures, and keys of the reports."""
+    _install(project, monkeypatch, f"{PACKAGE}{MODE}")
+    project.test(TESTS)
+    result = project.run_process("--bounds-only", "--rageval-report=report.json")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["shelves: too few shelves"])
+    result.stdout.fnmatch_lines(["a note of shelves"])
+    result.stdout.fnmatch_lines(["a run in the mode of shelves"])
+    assert json.loads((project.path / "report.json").read_text())["shelves"] == 1

@@ -3,6 +3,61 @@
 The application's calls are cached, limited, counted and replayed like the calls of the package.
 
 - `server`: the HTTP server on 127.0.0.1, in a separate thread.
+- `plugin`: starts the server for a run of pytest, and connects it with the models.
 - `application`: answers the requests; sends a stored reply also as the events of a stream.
 - `command`: `rageval gateway`.
 """
+
+from argparse import REMAINDER
+from typing import TYPE_CHECKING, Final
+
+import pluggy
+
+from pytest_rageval.core.command import Command, value
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_rageval.extensions.application_calls.server import GatewayServer
+
+hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = ("gateway",)
+
+GATEWAY_OPTIONS: Final = (
+    "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache", "cache_dir",
+    "refresh", "replay", "cassette", "record", "record_prompts", "max_calls", "max_cost", "prices",
+)  # fmt: skip
+
+# fmt: off
+COMMANDS: Final = (
+    Command("gateway", "pytest_rageval.extensions.application_calls.command:gateway_command",
+            "run a command, and cache, limit, count and replay its model calls",
+            "Starts an OpenAI-compatible server on 127.0.0.1, and runs the command with OPENAI_BASE_URL and "
+            "OPENAI_API_KEY set to it. The server replies from the cache, the cassette or the real server. Needs the "
+            "extra gateway. For tests, use pytest --rageval-gateway.",
+            (*GATEWAY_OPTIONS,
+             value("command", "COMMAND", "the command with its arguments, after --", str, nargs=REMAINDER)),
+            "The real server and its key are those of --base-url or OPENAI_BASE_URL, and OPENAI_API_KEY. "
+            "Exit status: that of the command; 2 if something cannot be used.", place=9),
+)
+# fmt: on
+
+
+def rageval_gateway(pytestconfig: "pytest.Config", rageval_client: object) -> "GatewayServer":
+    """An OpenAI-compatible server for model calls inside your application: url, token, variables()."""
+    from pytest_rageval.extensions.application_calls.plugin import gateway_to  # noqa: PLC0415 - few runs have one
+
+    return gateway_to(pytestconfig, rageval_client)
+
+
+FIXTURES: Final = (rageval_gateway,)
+
+
+@hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: "pytest.Config") -> None:
+    """Start the gateway if an option requests it, before a conftest imports the application under test."""
+    if early_config.known_args_namespace.rageval_gateway or early_config.getini("rageval_gateway"):
+        from pytest_rageval.extensions.application_calls.plugin import start_gateway  # noqa: PLC0415 - see the fixture
+
+        start_gateway(early_config)

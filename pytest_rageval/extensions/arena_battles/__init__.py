@@ -1,7 +1,7 @@
 """Arena battles: `--rageval-arena-pairs` lets the systems of a parametrized test battle each other."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = ("arena_pairs",)
 
 
 @hookimpl(trylast=True)

@@ -6,19 +6,75 @@
 - `command`: `rageval batch`, and the steps of a run, as processes.
 """
 
+from argparse import REMAINDER
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
+from pytest_rageval.core.command import Command, Group, value
+
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_rageval.core.options import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.models.sources import MakeSource
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = ("batch", "batch_errors")
+
+GROUP: Final = Group(
+    "batch",
+    "send the requests of a run to the batch API of the server, at a lower price",
+    "The steps of `pytest --rageval-batch`: submit the requests, wait until the batches have ended, collect the "
+    "replies. Repeat this until no reply is missing, as some requests contain earlier replies. The arguments are "
+    "those of pytest for the run.",
+    "a batch has not ended",
+)
+
+PYTEST_ARGUMENTS: Final = value(
+    "arguments", "ARGUMENT", "arguments of pytest: options, files, tests", str, nargs=REMAINDER
+)
+
+# fmt: off
+COMMANDS: Final = (
+    Command("submit", "pytest_rageval.extensions.batches.command:submit_command",
+            "submit the requests that have no reply in the cache",
+            "Runs the tests as far as the cache has replies. Requests already in a batch are not submitted again.",
+            (PYTEST_ARGUMENTS,),
+            "Exit status: 0; 2 if something cannot be used, or a server does not take a batch.", group=GROUP),
+    Command("status", "pytest_rageval.extensions.batches.command:status_command",
+            "show the batches and their progress", "Runs no test.",
+            (PYTEST_ARGUMENTS,), group=GROUP),
+    Command("collect", "pytest_rageval.extensions.batches.command:collect_command",
+            "write the replies of finished batches to the cache", "Runs no test.",
+            (PYTEST_ARGUMENTS,), group=GROUP),
+)
+# fmt: on
+
+
+@hookimpl
+def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object]:
+    """Add the hooks of all steps, or of one step.
+
+    Raises:
+        UsageError: a step has workers.
+    """
+    if not settings.batch or settings.plan or config.option.collectonly or hasattr(config, "workerinput"):
+        return ()
+    import pytest  # noqa: PLC0415 - the commands import this module without pytest
+
+    from pytest_rageval.extensions.batches import plugin  # noqa: PLC0415 - few runs have batches
+
+    if not settings.is_step:
+        return (plugin.BatchPlugin(config),)
+    if getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError(f"--rageval-batch={settings.batch} needs no workers: add -n0.")
+    return ((plugin.BatchSubmitPlugin if settings.collects else plugin.BatchStatusPlugin)(config),)
 
 
 @hookimpl

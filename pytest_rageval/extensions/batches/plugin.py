@@ -12,12 +12,8 @@ from pytest_rageval.extensions.batches.command import StepReport, run_step
 from pytest_rageval.extensions.batches.source import BatchSource
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.models.client import RetryableError
-from pytest_rageval.plugin.runner import (
-    WAITS_FOR_BATCH,
-    EvaluationPlugin,
-    deselect_tests_without_requests,
-    report_as_skipped,
-)
+from pytest_rageval.plugin.runner import WAITS_FOR_BATCH, EvaluationPlugin
+from pytest_rageval.plugin.skipping import deselect_tests_without_requests, report_as_skipped
 from pytest_rageval.plugin.terminal import print_line, print_lines
 
 if TYPE_CHECKING:

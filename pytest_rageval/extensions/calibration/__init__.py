@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
+from pytest_rageval.core.command import JSON, Command, switch, value, value_parser
+
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.extensions.calibration.gate import CalibrationGate
@@ -19,6 +21,47 @@ if TYPE_CHECKING:
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = ("calibration",)
+
+JUDGE_OPTIONS: Final = (
+    "judge_parameters", "max_tokens", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "flex",
+    "cache", "cache_dir", "refresh", "replay", "cassette", "max_calls", "max_cost", "prices", "prompts",
+)  # fmt: skip
+
+_parse_votes: Final = value_parser(
+    int, lambda votes: votes >= 1 and votes % 2 == 1, "an odd number of votes; an even one may be tied"
+)
+
+_parse_url: Final = value_parser(
+    str, lambda url: url.startswith(("http://", "https://")), "a URL that begins with http:// or https://"
+)
+
+# fmt: off
+COMMANDS: Final = (
+    Command("judge", "pytest_rageval.extensions.calibration.command:judge_command",
+            "measure how often a model as judge agrees with people, and with itself",
+            "The model judges answers that people labelled. The report gives its agreement with the labels, and the "
+            "share of verdicts that change between votes, with the order of the texts, with the wording of the "
+            "question, and if a text contains instructions to the judge.",
+            (value("labels", "LABELS", "labelled answers or pairs, JSON lines"),
+             value("--model", "NAME", "name of the model at the server", str, required=True),
+             value("--base-url", "URL", "OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)",
+                   _parse_url),
+             value("--votes", "N",
+                   "votes on each verdict, at temperature 0.5; the majority counts (default: 1, at temperature 0)",
+                   _parse_votes, default=1),
+             switch("--swap", "judge again with the references, or the two answers, in reverse order"),
+             switch("--paraphrase", "judge again with a prompt in other words"),
+             switch("--injections",
+                    "judge built-in texts that contain instructions to the judge, and the same texts without "
+                    "them; each with and without delimiters around the texts"),
+             *JUDGE_OPTIONS,
+             JSON),
+            "Replies are cached, for runs of pytest too. The key is read from OPENAI_API_KEY. "
+            "Exit status: 0; 2 if something cannot be used.", place=8),
+)
+# fmt: on
 
 MARKER: Final = "rageval_calibration"
 

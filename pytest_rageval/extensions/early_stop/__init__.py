@@ -1,7 +1,7 @@
 """Early stop: `--rageval-early-stop` scores the questions in random order until the verdict on a drop is clear."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pytest_rageval.run.test import PartialScores, TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = ("early_stop",)
 
 
 @hookimpl

@@ -8,12 +8,20 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from pytest_rageval.core.command import CacheFile
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.comparators import Measure
     from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
     from pytest_rageval.run.session import Session
+
+
+OPTIONS: Final = ("encoder",)
+
+CACHE_FILES: Final = (
+    CacheFile("embedding", "encode their texts again", "pytest_rageval.extensions.embeddings.store"),
+)
 
 
 def answer_measures() -> "Mapping[str, Measure]":

@@ -12,8 +12,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from pytest_rageval.core.command import Survey
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.lib.files import (
     SpecialFileError,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-EMBEDDINGS_FILE: Final = "embeddings.sqlite"
+FILE: Final = "embeddings.sqlite"
 FORMAT_VERSION: Final = 1
 """The version of the file's format. A file without a version has this version."""
 
@@ -129,7 +130,7 @@ class EmbeddingStore:
                 self.close()
                 with contextlib.suppress(OSError):
                     # The journal is deleted first, because SQLite would apply it to the new file.
-                    for name in (f"{EMBEDDINGS_FILE}-journal", EMBEDDINGS_FILE):
+                    for name in (f"{FILE}-journal", FILE):
                         (self._directory / name).unlink(missing_ok=True)
                 return None
 
@@ -137,7 +138,7 @@ class EmbeddingStore:
         """Return the open connection; if there is none, open the file, and create it if it is missing."""
         if self._connection is None:
             make_cache_folder(self._directory)
-            file = self._directory / EMBEDDINGS_FILE
+            file = self._directory / FILE
             _check_regular(file)
             make_private_file(file)
             # Without a write-ahead log, the file is readable in a read-only folder, and easy to delete.
@@ -160,29 +161,13 @@ class EmbeddingStore:
         return self._connection
 
 
-class Survey(NamedTuple):
-    """The contents of the file.
-
-    Attributes:
-        embeddings: the number of good embeddings.
-        damaged: the number of damaged embeddings.
-        written: the times at which the good embeddings were stored, in seconds since 1970, ascending.
-        bytes: the size of the file in bytes.
-    """
-
-    embeddings: int
-    damaged: int
-    written: list[float]
-    bytes: int
-
-
 def survey(directory: Path) -> Survey | None:
     """Return the contents of the file in a cache folder; None if there is no file.
 
     Raises:
         StoreError: the file cannot be used.
     """
-    file = directory / EMBEDDINGS_FILE
+    file = directory / FILE
     if not file.is_file():
         return None
     with _open_for_maintenance(directory, "ro") as connection:
@@ -231,7 +216,7 @@ def _open_for_maintenance(directory: Path, mode: str) -> Iterator[sqlite3.Connec
     Raises:
         StoreError: the file cannot be used.
     """
-    file = directory / EMBEDDINGS_FILE
+    file = directory / FILE
     remedy = "If this persists, delete the file: embeddings are computed again, which costs only time."
     uri = f"{file.absolute().as_uri()}?mode={mode}"
     try:

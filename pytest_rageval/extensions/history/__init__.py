@@ -5,10 +5,11 @@
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
+from pytest_rageval.core.command import JSON, Command, value, value_parser
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -16,6 +17,36 @@ if TYPE_CHECKING:
     from pytest_rageval.run.registry import Registry
 
 hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = ("history",)
+
+_parse_runs: Final = value_parser(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
+
+# fmt: off
+COMMANDS: Final = (
+    Command("history", "pytest_rageval.extensions.history.command:history_command",
+            "show how scores changed from run to run",
+            "Prints for each score its lowest and highest mean, the last two means, the mean in the baseline, and a "
+            "bar chart in a line. With --html it also writes a page of charts. Runs are sorted by time.",
+            (value("file", "FILE", "the history (pytest --rageval-history FILE)"),
+             value("--html", "PAGE", "page to write"),
+             value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
+             value("--score", "NAME", "only this score, or scores whose names contain this text", str),
+             value("--last", "N", "only the last N runs", _parse_runs),
+             JSON),
+            "Exit status: 0; 2 if something cannot be used. Damaged lines are reported.", place=6),
+    Command("badge", "pytest_rageval.extensions.history.command:badge_command",
+            "write a badge for a README from a run, as JSON for shields.io",
+            "With --score the badge shows the mean of the score; without it, how many thresholds failed or passed.",
+            (value("file", "FILE", "a JSON report, or a history: its last run"),
+             value("--output", "BADGE", "JSON file to write", required=True),
+             value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
+             value("--score", "NAME", "show the mean of this score, or of the score whose name contains this text",
+                   str),
+             value("--label", "TEXT", "text on the left side (default: rageval, or the name of the score)", str)),
+            "Exit status: 0, also if the run failed; 2 if something cannot be used.", place=7),
+)
+# fmt: on
 
 
 @hookimpl

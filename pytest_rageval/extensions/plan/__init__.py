@@ -1,17 +1,43 @@
-"""Plan: `--rageval-plan` counts the requests that a run would send, and sends none."""
+"""Plan: `--rageval-plan` counts the requests that a run would send, and sends none.
+
+- `plugin`: the hooks of such a run.
+"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_rageval.core.errors import RagevalError
     from pytest_rageval.core.outcome import Score
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = ("plan",)
+
+
+@hookimpl
+def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object]:
+    """Add the hooks of a plan.
+
+    Raises:
+        UsageError: the plan has workers.
+    """
+    if not settings.plan:
+        return ()
+    import pytest  # noqa: PLC0415 - the commands import this module without pytest
+
+    from pytest_rageval.extensions.plan.plugin import PlanningPlugin  # noqa: PLC0415 - few runs are plans
+
+    if getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError("--rageval-plan sends no requests and needs no workers: add -n0.")
+    return (PlanningPlugin(),)
 
 
 @hookimpl(tryfirst=True)

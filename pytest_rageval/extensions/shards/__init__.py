@@ -7,9 +7,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
+
+from pytest_rageval.core.command import Command, switch, value, with_plugin_names
 
 if TYPE_CHECKING:
     from pytest_rageval.extensions.shards.record import ShardRecord
@@ -18,6 +20,39 @@ if TYPE_CHECKING:
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = ("shard",)
+
+MERGE_OPTIONS: Final = with_plugin_names(
+    value("--report", "FILE", "report to write: .md for a pull request, .html for a browser, .json for programs; "
+          "may be repeated", action="append", default=[]),
+    value("--history", "FILE", "append the joined scores to this file (.jsonl), as --rageval-history does in "
+          "a run; scores of a sample are not appended"),
+    value("--baseline", "FILE", "baseline to compare with (default: that of the shards)"),
+    value("--update-baseline", "force", "write the joined scores to the baseline instead of comparing them "
+          "with it; refused under CI=true, unless it is --update-baseline=force", str, nargs="?", const=""),
+    switch("--pin-baseline", "with --update-baseline: also pin these scores as the anchor of max_total_drop"),
+    switch("--require-baseline", "make a bound on a drop an error if there is no baseline (default: as in "
+           "the shards)"),
+    value("--cassette", "FILE", "file to write: the replies that the shards used, if they ran with "
+          "--rageval-record"),
+    switch("--drop-unused", "drop replies that no shard used from the cassette"),
+)  # fmt: skip
+
+# fmt: off
+COMMANDS: Final = (
+    Command("merge", "pytest_rageval.extensions.shards.command:merge_command",
+            "judge the reports of a run's shards as one run",
+            "Joins the JSON reports of pytest --rageval-shard and compares the joined scores with their bounds and "
+            "with the baseline, as one run with all questions would. No report may be missing.",
+            (value("files", "FILE", "JSON reports, one of each shard (pytest --rageval-shard I/N --rageval-report "
+                   "FILE.json)", nargs="+"),
+             *MERGE_OPTIONS,
+             switch("--partial", "allow tests that were collected but ran in no shard, as with -k")),
+            "Exit status: 0; 1 if a test failed or was in error, or a shard was stopped; 2 if a report is missing, "
+            "given twice or of another run, or something else cannot be used.", place=5),
+)
+# fmt: on
 
 
 @hookimpl

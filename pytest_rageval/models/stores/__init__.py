@@ -7,7 +7,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.lib.secret import StoreURL
@@ -15,7 +15,8 @@ from pytest_rageval.lib.secret import StoreURL
 if TYPE_CHECKING:
     from pytest_rageval.models.stores.interface import OpenStore, ReplyStore
 
-Namespace = Literal["replies", "embeddings"]
+Namespace = str
+"""The kind of entries: "replies", or what an extension stores."""
 
 StoreFactory = Callable[[StoreURL, Namespace], "ReplyStore"]
 """Opens the store at a URL. Entries with the same key in different namespaces are different entries."""

@@ -1,11 +1,15 @@
 """Fixtures: a reply cache, and the command `rageval cache`."""
 
+import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_rageval.cli import main
+from pytest_rageval.core import extensions
 from tests.unit.cli.folders import CacheFolder, Done, entry
 
 
@@ -32,3 +36,17 @@ def rageval(
         return Done(status, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of an installed plugin of another package."""
+    file = tmp_path / "rageval_trees.py"
+    point = EntryPoint("trees", file.stem, "pytest11")
+    required = SimpleNamespace(
+        name="trees", load=point.load, dist=SimpleNamespace(requires=["pytest-rageval"])
+    )
+    monkeypatch.setattr(extensions, "entry_points", lambda **_: [required])
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, file.stem, raising=False)
+    return file

@@ -7,10 +7,13 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
+from pytest_rageval import cli
 from pytest_rageval.cli import cache_reading, main
+from pytest_rageval.core.command import Command
 from tests.unit.cli.folders import CacheFolder, Done, entry
 
 COMMAND = [sys.executable, "-m", "pytest_rageval"]
@@ -40,6 +43,41 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         main([*command.split(), "--help"])
     assert ended.value.code == 0
     assert f"usage: rageval {command}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("command", cli._declared(), ids=lambda command: command.title)
+def test_the_function_of_every_command_exists(command: Command) -> None:
+    """Static checkers do not check the names of functions, which are strings."""
+    assert callable(resolve_name(command.run))
+
+
+COMMAND_OF_A_PLUGIN = """
+from pytest_rageval.core.command import Command, Group, value
+
+COMMANDS = [
+    Command({name!r}, "rageval_trees:plant", "plant", "", ("seed", value("n", "N", "number", int)),
+            group=Group("trees", "trees", "Trees.", "none is left") if {grouped} else None),
+]
+
+def plant(options):
+    print(options.n, options.seed)
+    return 7
+"""
+
+
+def test_a_plugin_adds_a_command(plugin: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command of another plugin, in a group of its own, with an option of the pytest plugin."""
+    plugin.write_text(COMMAND_OF_A_PLUGIN.format(name="plant", grouped=True))
+    assert main(["trees", "plant", "3", "--rageval-seed", "5"]) == 7
+    assert capsys.readouterr().out == "3 5\n"
+
+
+def test_a_plugin_does_not_replace_a_command(plugin: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugin.write_text(COMMAND_OF_A_PLUGIN.format(name="scores", grouped=False))
+    assert main(["scores"]) == 2
+    assert (
+        "The plugin trees has a command `rageval scores`, which there is already." in capsys.readouterr().err
+    )
 
 
 def test_help_brings_nothing_heavy() -> None:

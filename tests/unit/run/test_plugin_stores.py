@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_rageval.core import extensions
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.run import plugin_stores
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr(plugin_stores, "new_registry", new_registry)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [])
+    monkeypatch.setattr(extensions, "entry_points", lambda **_: [])
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.delitem(sys.modules, "conftest", raising=False)
     return tmp_path
@@ -86,5 +87,5 @@ def test_a_plugin_is_asked_that_requires_this_package(
     monkeypatch.syspath_prepend(folder)
     point = EntryPoint("team", "team_store", "pytest11")
     plugin = SimpleNamespace(name="team", load=point.load, dist=SimpleNamespace(requires=requires))
-    monkeypatch.setattr(plugin_stores, "entry_points", lambda **_: [plugin])
+    monkeypatch.setattr(extensions, "entry_points", lambda **_: [plugin])
     assert ("team" in stores_for(TEAM)) == known

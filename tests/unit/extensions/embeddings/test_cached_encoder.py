@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder, Tokens, Vectors
-from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE
+from pytest_rageval.extensions.embeddings.store import FILE
 
 
 class Counting:
@@ -85,7 +85,7 @@ def test_a_damaged_file_leads_to_one_more_encoding(tmp_path) -> None:
     encoder = CachedEncoder(model, tmp_path)
     encoder.sentences(["a"])
     encoder.close()
-    (tmp_path / EMBEDDINGS_FILE).write_bytes(b"no database" * 100)
+    (tmp_path / FILE).write_bytes(b"no database" * 100)
     for _ in range(2):
         assert encoder.sentences(["a"])[0].tolist() == [1, 1]
     assert model.asked == [["a"], ["a"]]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.extensions.embeddings.store import EMBEDDINGS_FILE, EmbeddingStore, survey
+from pytest_rageval.extensions.embeddings.store import FILE, EmbeddingStore, survey
 
 VECTOR = np.array([0.6, -0.8, 1e-30], np.float32)
 
@@ -37,8 +37,8 @@ def test_the_folder_is_made_and_kept_from_git(tmp_path) -> None:
 
 def test_a_file_that_is_not_a_database_is_replaced_by_an_empty_one(tmp_path) -> None:
     """A file that is not a database is replaced together with its journal, and new vectors are stored."""
-    (tmp_path / EMBEDDINGS_FILE).write_bytes(b"restored by a cache that was cut off" * 1000)
-    (tmp_path / f"{EMBEDDINGS_FILE}-journal").write_bytes(b"of the old file")
+    (tmp_path / FILE).write_bytes(b"restored by a cache that was cut off" * 1000)
+    (tmp_path / f"{FILE}-journal").write_bytes(b"of the old file")
     store = EmbeddingStore(tmp_path)
     assert store.get_many(["a"]) == {}
     store.put_many({"a": VECTOR})
@@ -49,10 +49,10 @@ def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
     """Wherever the file is damaged, only correct vectors are returned, and all vectors can be stored again."""
     vectors = {f"k{n}": np.full(300, n, np.float32) for n in range(200)}
     EmbeddingStore(tmp_path).put_many(vectors)
-    whole = (tmp_path / EMBEDDINGS_FILE).read_bytes()
+    whole = (tmp_path / FILE).read_bytes()
     lost = 0
     for start in range(0, len(whole), len(whole) // 7):
-        (tmp_path / EMBEDDINGS_FILE).write_bytes(whole[:start] + b"\x5a" * 900 + whole[start + 900 :])
+        (tmp_path / FILE).write_bytes(whole[:start] + b"\x5a" * 900 + whole[start + 900 :])
         store = EmbeddingStore(tmp_path)
         vectors_read = store.get_many(vectors)
         assert all(np.array_equal(vectors_read[key], vectors[key]) for key in vectors_read)
@@ -68,7 +68,7 @@ def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
 def test_a_vector_that_has_changed_is_not_there(tmp_path) -> None:
     """A changed vector, or one moved to another key, fails its checksum and counts as missing."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR, "b": -VECTOR})
-    with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
+    with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("UPDATE embeddings SET key = 'c' WHERE key = 'b'")
         connection.execute("UPDATE embeddings SET vector = ? WHERE key = 'a'", [VECTOR[::-1].tobytes()])
     connection.close()
@@ -85,7 +85,7 @@ def test_without_a_usable_folder_nothing_is_cached(tmp_path) -> None:
 
 def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
     """A database with a foreign table raises StoreError and is not changed."""
-    with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
+    with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("CREATE TABLE embeddings (other TEXT)")
     connection.close()
     store = EmbeddingStore(tmp_path)
@@ -95,7 +95,7 @@ def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
         ):
             use()
     store.close()
-    with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
+    with sqlite3.connect(tmp_path / FILE) as connection:
         assert connection.execute("SELECT * FROM embeddings").description[0][0] == "other"
     connection.close()
 
@@ -103,7 +103,7 @@ def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
 def test_a_table_without_times_is_kept(tmp_path) -> None:
     """A file of an earlier version without times is read, and its vectors count as old."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
+    with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("ALTER TABLE embeddings DROP COLUMN written")
     connection.close()
     store = EmbeddingStore(tmp_path)
@@ -115,13 +115,13 @@ def test_a_table_without_times_is_kept(tmp_path) -> None:
 def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -> None:
     """A file without a version number is read as version 1 and gets that number."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    connection = sqlite3.connect(tmp_path / EMBEDDINGS_FILE, isolation_level=None)
+    connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 0")
     if drop_times:
         connection.execute("ALTER TABLE embeddings DROP COLUMN written")
     connection.close()
     assert _kept(tmp_path) == VECTOR.tolist()
-    connection = sqlite3.connect(tmp_path / EMBEDDINGS_FILE)
+    connection = sqlite3.connect(tmp_path / FILE)
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     connection.close()
 
@@ -129,16 +129,16 @@ def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -
 def test_a_file_of_a_later_version_is_an_error(tmp_path) -> None:
     """A file of a later version raises StoreError with a remedy and is not changed."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    connection = sqlite3.connect(tmp_path / EMBEDDINGS_FILE, isolation_level=None)
+    connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 2")
     connection.close()
-    before = (tmp_path / EMBEDDINGS_FILE).read_bytes()
+    before = (tmp_path / FILE).read_bytes()
     for use in (lambda: _kept(tmp_path), lambda: survey(tmp_path)):
         with pytest.raises(
             StoreError, match=r"version 2, written by a later version .* reads version 1\.\nUpdate"
         ):
             use()
-    assert (tmp_path / EMBEDDINGS_FILE).read_bytes() == before
+    assert (tmp_path / FILE).read_bytes() == before
 
 
 def test_a_file_that_is_removed_while_it_is_open_is_made_again(tmp_path) -> None:

@@ -1,0 +1,153 @@
+"""What a command of `rageval` is made of. Extensions and other plugins declare theirs as `COMMANDS`.
+
+What an extension stores in the cache folder, it declares as `CACHE_FILES`, for `rageval cache`.
+An extension's `__init__` imports this module, and so does every run of pytest: it imports only what declarations need.
+"""
+
+import argparse
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+"""The positional and the keyword arguments of `argparse.ArgumentParser.add_argument`."""
+
+
+class Group(NamedTuple):
+    """A group of commands, such as `rageval cache`.
+
+    Attributes:
+        name: the name.
+        summary: the help in the list of commands.
+        description: the first text of its own help.
+        status_1: the meaning of the exit status 1.
+        arguments: arguments between the name of the group and that of the command.
+    """
+
+    name: str
+    summary: str
+    description: str
+    status_1: str
+    arguments: tuple[Argument, ...] = ()
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        name: the name of the command.
+        run: the function that runs it, as "MODULE:NAME"; it receives the parsed arguments, and returns the exit status.
+        summary: the help in the list of commands.
+        details: the further help of the command.
+        arguments: its arguments. A string is the name of an option of the plugin that the command has too.
+        epilog: the end of its help, such as the exit status; None if there is none.
+        group: its group.
+        place: its place in the list of commands, from low to high; equal ones follow in the order of the extensions.
+    """
+
+    name: str
+    run: str
+    summary: str
+    details: str
+    arguments: tuple[Argument | str, ...]
+    epilog: str | None = None
+    group: Group | None = None
+    place: int = 100
+
+    @property
+    def title(self) -> str:
+        """The name after that of the group: "cache info"."""
+        return f"{self.group.name} {self.name}" if self.group else self.name
+
+
+class CacheFile(NamedTuple):
+    """A file in the cache folder beside that of the replies, which the commands of `rageval cache` maintain.
+
+    Attributes:
+        noun: what an entry of the file is called, such as "embedding". Its plural is the namespace of the entries in
+            the stores that machines share, and their key in JSON.
+        replacement: how runs replace lost entries, such as "encode their texts again".
+        module: the module with `FILE`, the name of the file, and these functions, which raise StoreError if the file
+            cannot be used: `survey(folder)` returns a `Survey`, or None without a file; `delete_older(folder, time)`,
+            with a time in seconds since 1970, returns the number of deleted entries; `delete_damaged(folder)`.
+    """
+
+    noun: str
+    replacement: str
+    module: str
+
+    @property
+    def functions(self) -> Any:
+        """The module, which is imported only now."""
+        return import_module(self.module)
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return str(self.functions.FILE)
+
+    @property
+    def namespace(self) -> str:
+        """The plural of the noun."""
+        return f"{self.noun}s"
+
+
+class Survey(NamedTuple):
+    """The contents of such a file.
+
+    Attributes:
+        good: the number of good entries.
+        damaged: the number of damaged entries.
+        written: the times at which the good entries were stored, in seconds since 1970, ascending.
+        bytes: the size of the file in bytes.
+    """
+
+    good: int
+    damaged: int
+    written: list[float]
+    bytes: int
+
+
+def value(names: str, metavar: str, text: str, parse: Callable[[str], Any] = Path, **kwargs: Any) -> Argument:
+    """Return an argument or an option with a value; `names` are separated by spaces, `text` is the help."""
+    return tuple(names.split()), {"metavar": metavar, "help": text, "type": parse, **kwargs}
+
+
+def switch(name: str, text: str) -> Argument:
+    """Return an option without a value; `text` is the help."""
+    return (name,), {"action": "store_true", "help": text}
+
+
+def with_plugin_names(*arguments: Argument) -> tuple[Argument, ...]:
+    """Add to each option the name of the plugin's option, such as --rageval-cache, which messages use."""
+    return tuple(
+        ((*names, f"--rageval-{names[0].removeprefix('--')}"), kwargs) for names, kwargs in arguments
+    )
+
+
+def value_parser(
+    convert: Callable[[str], Any], is_valid: Callable[[Any], bool], expected: str
+) -> Callable[[str], Any]:
+    """Return a function that parses the value of an argument, or raises argparse's error with what is `expected`."""
+
+    def parse(text: str) -> Any:
+        with suppress(ValueError):
+            value = convert(text)
+            if is_valid(value):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
+
+    return parse
+
+
+JSON: Final = switch("--json", "print JSON")
+FORCE: Final = switch("--force", "replace files that exist")
+EVALSET: Final = Group(
+    "evalset",
+    "check an eval set, anchor its gold passages in files, or make an eval set",
+    "Maintains eval sets.",
+    "errors were found or examples are missing",
+)
+"""The group of commands about eval sets, which several extensions have."""

@@ -1,0 +1,74 @@
+"""Extensions that are switched off by the ini key `rageval_extensions`."""
+
+import pytest
+
+from pytest_rageval.core.extensions import installed
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*asyncio_default_fixture_loop_scope"),
+]
+
+SHOWN = "rageval: switched off: "
+
+MODULE = """
+def test_it(pytestconfig):
+    plugins = pytestconfig.pluginmanager.get_plugins()
+    names = [getattr(plugin, "__name__", "") for plugin in plugins]
+    print(*sorted(name for name in names if name.startswith("pytest_rageval.extensions.")))
+"""
+
+
+def _registered(pytester: pytest.Pytester, *arguments: str) -> tuple[pytest.RunResult, set[str]]:
+    pytester.makepyfile(MODULE)
+    result = pytester.runpytest_inprocess("-s", *arguments)
+    result.assert_outcomes(passed=1)
+    start = "pytest_rageval.extensions."
+    words = result.stdout.str().split()
+    return result, {word.removeprefix(start) for word in words if word.startswith(start) and " " not in word}
+
+
+def test_without_the_key_all_are_registered(pytester):
+    result, registered = _registered(pytester)
+    assert registered >= installed().keys()
+    result.stdout.no_fnmatch_line(f"{SHOWN}*")
+
+
+@pytest.mark.parametrize("place", ["ini", "-o"])
+def test_the_named_ones_are_not_registered(pytester, place):
+    """The header names them, and their fixtures are unknown."""
+    line = "rageval_extensions = -canary -application_calls"
+    if place == "ini":
+        pytester.makeini(f"[pytest]\n{line}\n")
+    arguments = ("-o", line.replace(" = ", "=")) if place == "-o" else ()
+    result, registered = _registered(pytester, *arguments)
+    assert installed().keys() - registered == {"canary", "application_calls"}
+    assert "application_calls fixtures" not in result.stdout.str()
+    result.stdout.fnmatch_lines([f"{SHOWN}canary, application_calls"])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            "-canery",
+            "*rageval_extensions is '-canery': '-canery' is no extension with a minus. Did you mean canary?",
+        ),
+        ("-plan canary", "*'canary' is no extension with a minus. Write -canary."),
+    ],
+)
+def test_an_unknown_name_is_an_error(pytester, value, message):
+    pytester.makeini(f"[pytest]\nrageval_extensions = {value}\n")
+    result = pytester.runpytest_inprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message, "`rageval extensions` lists them.*"])
+
+
+@pytest.mark.parametrize(("ini", "arguments"), [("", ["--rageval-canary=3"]), ("rageval_canary = 3", [])])
+def test_its_option_is_an_error(pytester, ini, arguments):
+    pytester.makeini(f"[pytest]\nrageval_extensions = -canary\n{ini}\n")
+    result = pytester.runpytest_inprocess(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*--rageval-canary needs the extension canary, which rageval_extensions switches off."]
+    )
