@@ -85,7 +85,7 @@ def suite_drop_test(
         None with fewer than two gated tests, or if the run compared fewer than two.
 
     In simulations of 20 tests of 30 questions of which all drop by 10 points, the result is red in 100% of runs
-    (`python tests/benchmarks/false_alarms.py 2000 suite`).
+    (`python tests/benchmarks/false_alarms.py 200 suite`).
     """
     tests = list(dict.fromkeys(score.test for score in scores))
     if min(gated, len(tests)) < 2:  # noqa: PLR2004 - one test has no suite
