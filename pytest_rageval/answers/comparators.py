@@ -88,6 +88,7 @@ class Measure:
         arguments: a function of the settings of a run that returns the keyword arguments of `compute`.
         fingerprint: a function of the settings of a run that returns what the result depends on, by name.
         settings: the settings of the run; None for `compute` without arguments.
+        worked: the value in the worked example of answers (`scores.answer`), and how it is computed.
     """
 
     compute: Callable[..., float]
@@ -96,6 +97,7 @@ class Measure:
     arguments: Callable[[Settings], Mapping[str, Any]] = lambda _: {}
     fingerprint: Callable[[Settings], Mapping[str, str]] = lambda _: {}
     settings: Settings | None = None
+    worked: tuple[float, str] = (0.0, "")
 
     def __call__(self, prediction: str, references: Sequence[str]) -> float:
         """Return the value of an answer."""
@@ -127,19 +129,41 @@ def _smoothing(settings: Settings, keyword: str) -> dict[str, str]:
 
 
 MEASURES: Final[Mapping[str, AnswerMeasure]] = {
-    "em": Measure(exact_match, "Exact match: 1 if the answer equals a reference, else 0."),
+    "em": Measure(
+        exact_match,
+        "Exact match: 1 if the answer equals a reference, else 0.",
+        worked=(0.0, '"within" is not in the reference'),
+    ),
     "f1": Measure(
         token_f1,
         "The harmonic mean of precision and recall of the words that answer and reference have in common.",
+        worked=(0.8571, "precision ¾, recall 1: 2 · ¾ / 1¾"),
     ),
-    "token_recall": Measure(token_recall, "The share of the reference's words that the answer has too."),
+    "token_recall": Measure(
+        token_recall,
+        "The share of the reference's words that the answer has too.",
+        worked=(1.0, "3 of 3 words"),
+    ),
     "containment": Measure(
         containment,
         "1 if the words of a reference occur in the answer, in order and without gaps, else 0.",
+        worked=(1.0, '"five working days" occurs'),
     ),
-    "rouge1": Measure(rouge1, "ROUGE-1: F1 of the common words.", "overlap"),
-    "rouge2": Measure(rouge2, "ROUGE-2: F1 of the common pairs of neighbouring words.", "overlap"),
-    "rougeL": Measure(rouge_l, "ROUGE-L: F1 by the longest common subsequence of words.", "overlap"),
+    "rouge1": Measure(
+        rouge1, "ROUGE-1: F1 of the common words.", "overlap", worked=(0.8571, "3 of 4 and 3 of 3 words")
+    ),
+    "rouge2": Measure(
+        rouge2,
+        "ROUGE-2: F1 of the common pairs of neighbouring words.",
+        "overlap",
+        worked=(0.8, "2 of 3 and 2 of 2 pairs"),
+    ),
+    "rougeL": Measure(
+        rouge_l,
+        "ROUGE-L: F1 by the longest common subsequence of words.",
+        "overlap",
+        worked=(0.8571, "3 words in the same order"),
+    ),
     "bleu": Measure(
         bleu,
         "BLEU of the sentence: the geometric mean of the precisions of 1 to 4 words in a row, with a "
@@ -147,11 +171,13 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
         "overlap",
         partial(_smoothing, keyword="smoothing"),
         partial(_smoothing, keyword="bleu smoothing"),
+        worked=(0.5946, "precisions ¾, ⅔, ½ and a smoothed ½"),
     ),
     "meteor": Measure(
         meteor,
         "METEOR: mostly recall of words and stems, with a penalty for words out of order; without synonyms.",
         "overlap",
+        worked=(0.9498, "precision ¾, recall 1, one run of words"),
     ),
     **{
         name: measure

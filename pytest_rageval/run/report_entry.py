@@ -232,7 +232,7 @@ class ReportEntryBuilder:
                 for change in comparison.changed_pairs
             }
             pipeline = self._session.pipelines.get(self._components)
-            if pipeline.recorded_verdicts and (
+            if next(iter(pipeline.verdicts), None) and (
                 text := uniform_judge_warning(pipeline, self._scores, changed_questions)
             ):
                 yield text

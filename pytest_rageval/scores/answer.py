@@ -7,7 +7,6 @@ With an `answer_set`, `answer.correct` requires every answer; the other scores l
 ROUGE, BLEU and METEOR need the extra `overlap`, BERTScore and cosine the extra `dense`.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
@@ -82,65 +81,18 @@ FAMILY: Final = Family(
     ),
 )
 
-BY_ENCODER: Final = "by the packaged encoder"
-
-MEASURE_TEXTS: Final[Mapping[str, tuple[str, tuple[float, str]]]] = {
-    "em": (
-        "Exact match: 1 if the answer equals a reference, else 0.",
-        (0.0, '"within" is not in the reference'),
-    ),
-    "f1": (
-        "The harmonic mean of precision and recall of the words that answer and reference have in common.",
-        (0.8571, "precision ¾, recall 1: 2 · ¾ / 1¾"),
-    ),
-    "token_recall": ("The share of the reference's words that the answer has too.", (1.0, "3 of 3 words")),
-    "containment": (
-        "1 if the words of a reference occur in the answer, in order and without gaps, else 0.",
-        (1.0, '"five working days" occurs'),
-    ),
-    "rouge1": ("ROUGE-1: F1 of the common words.", (0.8571, "3 of 4 and 3 of 3 words")),
-    "rouge2": ("ROUGE-2: F1 of the common pairs of neighbouring words.", (0.8, "2 of 3 and 2 of 2 pairs")),
-    "rougeL": (
-        "ROUGE-L: F1 by the longest common subsequence of words.",
-        (0.8571, "3 words in the same order"),
-    ),
-    "bleu": (
-        (
-            "BLEU of the sentence: the geometric mean of the precisions of 1 to 4 words in a row, with a penalty for "
-            "short answers."
-        ),
-        (0.5946, "precisions ¾, ⅔, ½ and a smoothed ½"),
-    ),
-    "meteor": (
-        "METEOR: mostly recall of words and stems, with a penalty for words out of order; without synonyms.",
-        (0.9498, "precision ¾, recall 1, one run of words"),
-    ),
-    "bertscore": (
-        "BERTScore, F1: each token is matched with the most similar token of the other text.",
-        (0.8669, BY_ENCODER),
-    ),
-    "bertscore_p": ("BERTScore, precision: over the tokens of the answer.", (0.801, BY_ENCODER)),
-    "bertscore_r": ("BERTScore, recall: over the tokens of the reference.", (0.9445, BY_ENCODER)),
-    "cosine": (
-        "The cosine of the embeddings of answer and reference; negative values count as 0.",
-        (0.8532, BY_ENCODER),
-    ),
-}
-"""The definitions of the built-in answer measures by name, each with its value in the worked example."""
-
 
 def answer_measure_score(name: str) -> ScoreDef:
     """Return the definition of the score `answer.NAME` for an answer measure."""
     measure = MEASURES.get(name)
-    definition, worked = MEASURE_TEXTS.get(name, ("", (0.0, "")))
     return ScoreDef(
         f"answer.{name}",
         evaluate_answer_measure,
         {"generate"},
         settings=lambda pipeline, resolved: measure_fingerprint(pipeline.measures, {resolved.part}),
         family=FAMILY,
-        definition=definition or (measure.definition if isinstance(measure, Measure) else ""),
-        worked=worked,
+        definition=measure.definition if isinstance(measure, Measure) else "",
+        worked=measure.worked if isinstance(measure, Measure) else (0.0, ""),
         needs=(REFERENCES,),
         extra=measure.extra if isinstance(measure, Measure) else None,
     )

@@ -124,11 +124,6 @@ class MergedSession(BaseSession):
         return self._test.served
 
     @property
-    def recorded_verdicts(self) -> Sequence[tuple[str, float]]:
-        """The same as `Pipeline.recorded_verdicts`, of which only the number matters."""
-        return self._test.verdicts
-
-    @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
         """The same as `Pipeline.verdicts`."""
         return iter(self._test.verdicts)
