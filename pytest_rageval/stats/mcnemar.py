@@ -37,7 +37,7 @@ def mcnemar_p_value(lost: int, gained: int, n: int) -> float:
     the estimate of the nuisance parameter, here the share of questions that change.
 
     >>> round(mcnemar_p_value(3, 0, 30), 3), mcnemar_p_value(4, 0, 4)
-    (0.045, 0.0625)
+    (0.046, 0.0625)
     """
     changed = lost + gained
     if not changed:

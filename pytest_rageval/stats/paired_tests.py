@@ -122,7 +122,7 @@ def joint_drop_test(
 
     >>> test = joint_drop_test([PairedDrops([1, 1, 1, 1, 1, 0, 0, -1])], alpha=0.05)
     >>> round(test.scores[0].p_value, 3)
-    0.083
+    0.069
     """
     _check(scores, clusters)
     rows = [[0.0 if abs(d) <= score.tolerance else d for d in score.values] for score in scores]

@@ -108,6 +108,7 @@ def test_a_table_that_cannot_be_used_ends_the_run_at_once(project):
 def test_parameters_are_part_of_the_request_and_of_the_baseline(project, llm):
     """Changed parameters send new requests and make the baseline stale, and the error names the change."""
     project.use(llm)
+    project.evalset(6)
     project.test(EM.replace("min=0.9", "max_drop=0.1"))
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
     first = len(llm.requests)
