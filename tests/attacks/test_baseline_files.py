@@ -56,6 +56,7 @@ def test_an_update_always_says_what_it_lowers(worse, quiet):
 
 def test_an_update_that_lowers_nothing_prints_nothing_with_q(project):
     """With `-q`, an update that lowers no score prints nothing about the baseline."""
+    project.evalset(6)
     project.test(BOUND)
     for _ in range(2):
         project.run(UPDATE, "-q").stdout.no_fnmatch_line("*baseline*")

@@ -61,7 +61,7 @@ def merge_command(options: argparse.Namespace) -> int:
         # No test may be left that reads the baseline and reports this error.
         problem = str(error)
     suite = None if settings.update_baseline else suite_entry(_contributions(results), seed=settings.seed)
-    document = _document(run, results, settings, gate) | ({"suite": suite} if suite else {})
+    document = _document(run, results, settings, gate, suite)
     for line in _summary_lines(document):
         echo(line)
     failed = any(result.entry["outcome"] in FAILING_OUTCOMES for result in results)
@@ -143,7 +143,11 @@ def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
 
 
 def _document(
-    run: MergedRun, results: Sequence[MergedTestResult], settings: Settings, gate: Mapping[str, Any]
+    run: MergedRun,
+    results: Sequence[MergedTestResult],
+    settings: Settings,
+    gate: Mapping[str, Any],
+    suite: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Return the report document of the joined run."""
     documents = [shard.document for shard in run.shards]
@@ -160,6 +164,7 @@ def _document(
         stopped=run.stopped,
         run=documents[0].get("run"),
         gate=gate,
+        suite=suite,
         merge=run.command,
     )
 

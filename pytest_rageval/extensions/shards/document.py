@@ -24,12 +24,12 @@ class UsageEntry(TypedDict, total=False):
     unpriced: Count
     dependent: Count
     unbounded: Count
-    cost_at: dict[str, float]
-    unpriced_at: dict[str, float]
-    batches: dict[str, float]
+    cost_at: Required[dict[str, float]]
+    unpriced_at: Required[dict[str, float]]
+    batches: Required[dict[str, float]]
     cut: Count
-    remarks: dict[str, Count]
-    servers: "dict[str, UsageEntry]"
+    remarks: Required[dict[str, Count]]
+    servers: Required["dict[str, UsageEntry]"]
 
 
 class ShardSettings(TypedDict, total=False):
