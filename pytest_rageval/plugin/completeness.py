@@ -278,7 +278,7 @@ class CompletenessPlugin(_SelectionPlugin):
         ):
             fail_run(session)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """List the missing gated tests, also with -q."""
         required = self._settings.require_baseline
         if self._problem:
