@@ -277,8 +277,12 @@ BUILD = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.bu
         ({"pyproject.toml": "[tool.ruff]\n"}, None, "pytest-rageval # add what your retriever imports"),
         ({}, None, "pytest-rageval # add what your retriever imports"),
         ({}, "langchain", "pytest-rageval langchain-core"),
-        ({"uv.lock": "", "pyproject.toml": METADATA}, None, "-r /tmp/locked.txt pytest-rageval"),
-        ({"uv.lock": "", "pyproject.toml": METADATA + BUILD}, None, "-r /tmp/locked.txt . pytest-rageval"),
+        ({"uv.lock": "", "pyproject.toml": METADATA}, None, '-r "$RUNNER_TEMP/locked.txt" pytest-rageval'),
+        (
+            {"uv.lock": "", "pyproject.toml": METADATA + BUILD},
+            None,
+            '-r "$RUNNER_TEMP/locked.txt" . pytest-rageval',
+        ),
         ({"poetry.lock": "", "pyproject.toml": METADATA + BUILD}, None, "pytest-rageval"),
     ],
 )

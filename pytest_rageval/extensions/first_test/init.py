@@ -544,7 +544,7 @@ def _install_arguments(folder: str) -> list[str]:
     return arguments
 
 
-LOCKED: Final = "/tmp/locked.txt"  # noqa: S108 - on a machine of GitHub
+LOCKED: Final = '"$RUNNER_TEMP/locked.txt"'  # a folder that GitHub empties after each job
 
 
 def _lock_command(folder: str) -> str:
