@@ -14,6 +14,7 @@ plugin only when a run has a marked test.
 """
 
 from argparse import SUPPRESS
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -114,7 +115,10 @@ def pytest_configure(config: pytest.Config) -> None:
     only name is `rageval`, that of the whole plugin.
     """
     off = _switched_off(config)
-    for marker in MARKERS.strip().splitlines():
+    # The mark of an extension that is switched off is unknown, and so an error.
+    active = [extension for name, extension in installed().items() if name not in off]
+    added = chain.from_iterable(getattr(extension, "MARKERS", ()) for extension in active)
+    for marker in (*MARKERS.strip().splitlines(), *added):
         config.addinivalue_line("markers", marker)
     lazy_start = LazyStart(config, off)
     config.pluginmanager.register(lazy_start)

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-# The signatures are those of `Threshold` and `Bounds`. They are written out, because importing these classes would slow
-# down runs without marked tests.
+# The signatures are those of the functions that read the marks. They are written out, because importing those would
+# slow down runs without marked tests.
 MARKERS: Final = """
 rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set that scores of this \
 test are computed on; the path is relative to the root directory or to the folder of the test file, the format is \
@@ -18,8 +18,6 @@ rageval_threshold(spec, *, min=None, max=None, max_drop=None, max_total_drop=Non
 where=None, by=None, alpha=0.05, burden='drop', strict=False, inconclusive=None, cluster=None, tolerance=0.0, \
 comparator=None, label=None, order=None, temperature=None, draws=None, relevant=None): bounds on the mean of a score, \
 such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).
-rageval_calibration(labels, *, min_kappa=None, min_accuracy=None, min_pearson=None, comparator=None): bounds on how \
-far the judge agrees with the people of a labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).
 """
 
 EVALUATED_MARKERS: Final = ("rageval_threshold", "rageval_calibration")

@@ -64,6 +64,11 @@ COMMANDS: Final = (
 # fmt: on
 
 MARKER: Final = "rageval_calibration"
+USAGE: Final = (
+    f"{MARKER}(labels, *, min_kappa=None, min_accuracy=None, min_pearson=None, comparator=None): bounds on how far the "
+    'judge agrees with the people of a labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).'
+)
+MARKERS: Final = (USAGE,)
 
 
 @hookimpl

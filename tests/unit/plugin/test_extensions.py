@@ -72,3 +72,18 @@ def test_its_option_is_an_error(pytester, ini, arguments):
     result.stderr.fnmatch_lines(
         ["*--rageval-canary needs the extension canary, which rageval_extensions switches off."]
     )
+
+
+def test_the_mark_of_an_extension_that_is_off_is_an_error(pytester):
+    """A mark that does nothing would be a bound that cannot fail."""
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.6)
+        def test_judge(): pass
+        """
+    )
+    result = pytester.runpytest_inprocess("-o", "rageval_extensions=-calibration")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*has the mark rageval_calibration, which does nothing.*"])
