@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-    from pytest_rageval.core.options import Settings
     from pytest_rageval.core.outcome import Score
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.judge import ThresholdInput, ThresholdResult
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.models.sources import MakeSource

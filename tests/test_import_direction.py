@@ -194,7 +194,9 @@ def test_the_check_lets_pass_what_is_allowed(module: str, source: str) -> None:
     assert not _violations(source, module)
 
 
-@pytest.mark.parametrize("module", ["pytest_rageval", "pytest_rageval.plugin", "pytest_rageval.core.options"])
+@pytest.mark.parametrize(
+    "module", ["pytest_rageval", "pytest_rageval.plugin", "pytest_rageval.core.resolution"]
+)
 def test_importing_the_plugin_is_cheap(module: str) -> None:
     """Importing the plugin, as every test run does, imports no heavy library."""
     script = f"import sys, {module}\nprint(*sorted(sys.modules), sep='\\n')"

@@ -12,7 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from pytest_rageval.cli import main
-from pytest_rageval.core.options import OPTIONS, Option
+from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.options import Option
 
 __all__ = ["setup"]
 
@@ -36,7 +37,7 @@ class OptionsDirective(Generated):
 
     def text(self) -> Iterator[str]:
         """A definition each."""
-        options = {option.name: option for option in OPTIONS}
+        options = {option.name: option for option in all_options()}
         for name in " ".join(self.content).split():
             yield from _option(options[name])
 

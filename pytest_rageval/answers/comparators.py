@@ -27,7 +27,7 @@ from pytest_rageval.answers.overlap import (
 )
 from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
 from pytest_rageval.core.extensions import installed
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.lazy import lazy_pattern
 
 

@@ -30,8 +30,8 @@ from pytest_rageval.core.command import (
     with_plugin_names,
 )
 from pytest_rageval.core.errors import InputError, RagevalError, require
-from pytest_rageval.core.extensions import installed, others
-from pytest_rageval.core.options import OPTIONS, resolve_cache
+from pytest_rageval.core.extensions import all_options, installed, others
+from pytest_rageval.core.resolution import resolve_cache
 from pytest_rageval.lib.secret import parse_public_cache
 from pytest_rageval.run.console import echo, echo_err
 
@@ -264,7 +264,7 @@ def _declared() -> list[Command]:
 
 def _plugin_option(name: str) -> Argument:
     """Return a plugin option as an option of a command, also under its name in pytest, which messages use."""
-    option = next(option for option in OPTIONS if option.name == name)
+    option = next(option for option in all_options() if option.name == name)
     names = (f"--{option.name.replace('_', '-')}", option.flag)
     kwargs: dict[str, Any] = {"action": "store_true", "default": None}
     if option.metavar:

@@ -8,7 +8,6 @@ from typing import Any
 
 from pytest_rageval import hookspecs
 from pytest_rageval.core.extensions import installed, others
-from pytest_rageval.core.options import OPTIONS
 from pytest_rageval.run.console import echo
 
 
@@ -27,13 +26,12 @@ def extensions_command(options: argparse.Namespace) -> int:
 
 
 def _entry(name: str, module: ModuleType) -> dict[str, Any]:
-    flags = {option.name: option.flag for option in OPTIONS}
     return {
         "name": name,
         "module": module.__name__,
         "summary": (inspect.getdoc(module) or "").partition("\n")[0],
         "commands": [f"rageval {command.title}" for command in getattr(module, "COMMANDS", ())],
-        "options": [flags[option] for option in getattr(module, "OPTIONS", ())],
+        "options": [option.flag for option in getattr(module, "OPTIONS", ())],
         "hooks": [
             hook for hook in vars(hookspecs) if hook.startswith("pytest_rageval_") and hasattr(module, hook)
         ],

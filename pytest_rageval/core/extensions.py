@@ -1,7 +1,12 @@
 """The extensions of this package: the modules in `pytest_rageval.extensions`, found by looking, known by no name.
 
 An extension is imported in every run of pytest, so that its module, or the `__init__` of its package, imports only what
-its declarations need. Deleting it removes the feature. Other plugins have the same hooks and declarations.
+its declarations need. Deleting it removes the feature. Other plugins have the same hooks and
+declarations, but for `OPTIONS`: they add options to pytest. Besides hooks an extension may have:
+
+- `OPTIONS`: its options, a tuple of `core.options.Option`.
+- `contradictions(settings)`: yields a message for each contradiction of its options with others.
+- `COMMANDS`, see `core.command`.
 """
 
 import pkgutil
@@ -12,7 +17,9 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
+
+from pytest_rageval.core.options import OPTIONS, Option
 
 PACKAGE: Final = "pytest_rageval.extensions"
 FOLDER: Final = Path(__file__).parents[1] / "extensions"
@@ -34,3 +41,10 @@ def others() -> Mapping[str, ModuleType]:
         for point in points
         if point.dist is not None and any(map(OUR_REQUIREMENT.match, point.dist.requires or ()))
     }
+
+
+@cache
+def all_options() -> tuple[Option[Any], ...]:
+    """Return the options of the core and of the extensions. An option of the core may be that of an extension too."""
+    own = (option for module in installed().values() for option in getattr(module, "OPTIONS", ()))
+    return tuple(dict.fromkeys((*OPTIONS, *own)))

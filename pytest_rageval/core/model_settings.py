@@ -1,18 +1,22 @@
 """The settings of the generator and the judge, and the tables of `pyproject.toml` that set them."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, get_args
 
 from pytest_rageval.core.errors import InputError, did_you_mean, parse_failure
-from pytest_rageval.lib.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S
+from pytest_rageval.core.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S
+from pytest_rageval.core.parsers import (
+    parse_amount,
+    parse_count,
+    parse_positive_int,
+    parse_rate,
+    parse_seconds,
+)
+from pytest_rageval.core.request_parameters import check_parameters
 from pytest_rageval.lib.secret import BaseURL, Secret
-
-N = TypeVar("N", int, float)
 
 Role = Literal["generator", "judge"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -63,102 +67,6 @@ class ModelSettings:
     model: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     server: ServerSettings = field(default_factory=ServerSettings)
-
-
-def number_parser(kind: Callable[[str], N], fits: Callable[[N], bool], allowed: str) -> Callable[[str], N]:
-    """Return a parser of numbers that raises ValueError for any other text.
-
-    Args:
-        kind: converts the text, such as `int`.
-        fits: whether a number is allowed. NaN is rejected, since every comparison with it is false.
-        allowed: the description of the allowed numbers, for the message.
-    """
-
-    def parse(text: str) -> N:
-        with suppress(ValueError):
-            value = kind(text)
-            if fits(value):
-                return value
-        raise ValueError(f"expected {allowed}")
-
-    return parse
-
-
-INFINITY: Final = float("inf")
-
-parse_count: Final = number_parser(int, lambda value: value >= 0, "a whole number, at least 0")
-parse_positive_int: Final = number_parser(int, lambda value: value >= 1, "a whole number, at least 1")
-parse_seconds: Final = number_parser(float, lambda value: 0 < value < INFINITY, "a number of seconds above 0")
-parse_rate: Final = number_parser(float, lambda value: 0 < value < INFINITY, "a number above 0")
-parse_amount: Final = number_parser(float, lambda value: 0 <= value < INFINITY, "an amount, at least 0")
-
-_CONNECTION_ARGUMENTS: Final = (
-    *("organization", "project", "base_url", "http_client", "default_headers", "default_query"),
-    *("extra_headers", "extra_query"),
-)
-
-REJECTED_ARGUMENTS: Final = {
-    "n": "one reply is used of each request",
-    "stream": "a reply is kept whole",
-    "timeout": "it is an option: --rageval-timeout, or the key timeout of the table of a model",
-    "max_retries": "it is an option: --rageval-retries",
-    "api_key": "it is read from the environment, and written nowhere",
-    **dict.fromkeys(_CONNECTION_ARGUMENTS, "it belongs to the connection, not to a request"),
-}
-"""Arguments that client libraries accept and that requests of this package must not have, with the reason."""
-
-_FIXED_PARAMETERS: Final = {
-    "model": "it is an option: --rageval-model, --rageval-judge-model",
-    "messages": "the prompts are the package's own, or those of --rageval-prompts",
-    "input": "the prompts are the package's own, or those of --rageval-prompts",
-    "response_format": "the prompts say the form of each reply",
-}
-
-LENGTH_PARAMETERS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-"""Names of the parameter that limits the number of tokens of a reply."""
-
-
-def parse_parameters(text: str) -> dict[str, Any]:
-    """Parse a JSON object of request parameters. ValueError says what is allowed.
-
-    >>> parse_parameters('{"reasoning_effort": "low"}')
-    {'reasoning_effort': 'low'}
-    """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    return check_parameters(value)
-
-
-def check_parameters(value: object) -> dict[str, Any]:
-    """Return an object of request parameters unchanged. ValueError says what is allowed."""
-    if not isinstance(value, dict):
-        message = 'expected an object of parameters, such as {"reasoning_effort": "low"}'
-        raise ValueError(message)  # noqa: TRY004 - the text is at fault, not an argument's type
-    for name in value:
-        if why := {**REJECTED_ARGUMENTS, **_FIXED_PARAMETERS}.get(name):
-            raise ValueError(f"expected parameters of a request, without {name!r}: {why}")
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        raise ValueError(
-            "expected values that JSON has: texts, numbers, booleans, lists and objects"
-        ) from None
-    return value
-
-
-def merge_parameters(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the package's default parameters of a request, replaced by those of the user.
-
-    A length limit of the user replaces every length limit of the package, whatever its name is.
-
-    >>> merge_parameters({"temperature": 0.5, "max_tokens": 20}, {"max_completion_tokens": 500})
-    {'temperature': 0.5, 'max_completion_tokens': 500}
-    """
-    limited = not own.keys().isdisjoint(LENGTH_PARAMETERS)
-    kept = {name: value for name, value in defaults.items() if not (limited and name in LENGTH_PARAMETERS)}
-    return {**kept, **own}
 
 
 Tables = dict[Role, dict[str, Any]]

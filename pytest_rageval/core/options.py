@@ -1,365 +1,418 @@
-"""Resolves the options of a run from command line, ini file, `pyproject.toml`, environment and defaults.
+"""The options, each with one declaration: parser, command line, ini key, help, docs and `Settings` are made from it.
 
-- `parsers`: parse the text of each option, such as the file or address that a report is sent to. The table of options
-  is `pytest_rageval.lib.options`.
-- `settings`: `Settings`, the resolved options of a run.
-- `model_settings`: settings of generator and judge, also from `pyproject.toml`.
-- `presets`: the settings of published papers, by name.
+Every run of pytest imports this module. An extension declares its own options, as `OPTIONS` in its module; see
+`core.extensions`.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, Self, TypeVar, overload
 
-from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.model_settings import (
-    KEY_SOURCES,
-    LENGTH_PARAMETERS,
-    REJECTED_ARGUMENTS,
-    ROLES,
-    Api,
-    ModelSettings,
-    Role,
-    ServerSettings,
-    Tables,
-    merge_parameters,
-    read_tables,
+from pytest_rageval.core.parsers import (
+    choice_parser,
+    parse_amount,
+    parse_base_url,
+    parse_batch,
+    parse_count,
+    parse_cutoffs,
+    parse_destination,
+    parse_encoder,
+    parse_odd_int,
+    parse_path,
+    parse_positive_int,
+    parse_positive_share,
+    parse_rate,
+    parse_ref,
+    parse_seconds,
+    parse_shard,
+    parse_share,
+    parse_switch,
+    parse_temperature,
+    parse_update,
 )
-from pytest_rageval.core.parsers import KIND_PATTERN, PARSERS, Address, destination_kind
-from pytest_rageval.core.settings import (
-    EMBEDDED,
-    JUDGE_KEY,
-    POLICY_OPTIONS,
-    TEMPERATURE,
-    Settings,
-    sampling_text,
+from pytest_rageval.lib.lazy import Lazy
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.parsers import Address
+    from pytest_rageval.core.presets import Preset
+    from pytest_rageval.lib.secret import BaseURL, StoreURL
+
+BASELINE: Final = Path("rageval_baseline.json")
+DEFAULT_CONCURRENCY: Final = 16  # requests in flight from one process to a server
+DEFAULT_TIMEOUT_S: Final = 60.0  # for one reply
+DEFAULT_RETRIES: Final = 4  # attempts after the first one
+DEFAULT_PATIENCE_S: Final = 300.0  # without any reply, before a server is given up
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Values(Protocol):
+    """What has the values of options: `Settings`."""
+
+    def __getitem__(self, option: "Option[T]") -> T:
+        """Return the value of an option."""
+
+
+@dataclass(frozen=True, eq=False)
+class Option(Generic[T]):
+    """One option: `--rageval-NAME` on the command line and `rageval_NAME` in the ini file.
+
+    `settings[OPTION]` is its value. An option of the core is an attribute of `CoreOptions` too: `settings.draws`.
+
+    Attributes:
+        name: the name, with underscores.
+        metavar: the name of the value in the help text; empty for a switch.
+        parse: converts a text to the value, or raises ValueError with what is allowed.
+        default: the value of an option that is set nowhere.
+        help: the help text: the effect, and the unit of the value. It explains a default that is not a constant.
+        switch_values: the values that a switch accepts after an equals sign. Without a value the switch is on.
+        repeatable: whether the option may be repeated. Its value is a tuple; `parse` converts one item.
+        in_ini: whether the option may be in the ini file.
+        private: whether the value may contain a password. An error message then does not quote it.
+        leaves_out: returns, for the settings of a run, whether the option makes the run leave out questions.
+        plan_note: a line in the plan of a run with this option.
+    """
+
+    name: str
+    metavar: str
+    parse: Callable[[str], Any]
+    default: T
+    help: str
+    _: KW_ONLY
+    switch_values: tuple[str, ...] = ("true", "false")
+    repeatable: bool = False
+    in_ini: bool = True
+    private: bool = False
+    leaves_out: Callable[[Any], bool] = lambda _: False
+    plan_note: str = ""
+
+    @overload
+    def __get__(self, settings: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, settings: Values, owner: type) -> T: ...
+
+    def __get__(self, settings: Values | None, owner: type) -> Self | T:
+        """Return the option for a class, and its value for settings."""
+        return self if settings is None else settings[self]
+
+    @property
+    def flag(self) -> str:
+        """The option as typed on the command line."""
+        return f"--rageval-{self.name.replace('_', '-')}"
+
+    @property
+    def ini(self) -> str:
+        """The key of the option in the ini file."""
+        return f"rageval_{self.name}"
+
+    @property
+    def shown_default(self) -> str:
+        """The default value as text; empty if the option has no value by default, or is off."""
+        return "" if self.default in (None, ()) or self.default is False else str(self.default)
+
+
+def switch(
+    name: str, help_text: str, parse: Callable[[str], Any] = parse_switch, **attributes: Any
+) -> Option[Any]:
+    """Return an option that is on or off, and off by default; with other attributes of `Option`."""
+    return Option(name, "", parse, False, help_text, **attributes)  # noqa: FBT003 - the default
+
+
+class CoreOptions:
+    """The options of the core, in the order of the help text."""
+
+    # fmt: off
+    model = Option[str | None](
+        "model", "NAME", str, None,
+        "model that generates answers; 'embedded' is a small local model, the default without OPENAI_API_KEY and "
+        "without a base URL",
+    )
+    judge_model = Option[str | None](
+        "judge_model", "NAME", str, None,
+        "model that compares answers, the judge. Several of one server, such as a,b,c, each have a vote, as with "
+        "--rageval-judge-votes. Default: the generating model, or canonical comparison if that is the embedded one",
+    )
+    judge_votes = Option(
+        "judge_votes", "N", parse_odd_int, 1,
+        "votes of the judge on each verdict. The majority counts, or the median of grades; reports say how often "
+        "votes differ. Several votes are sampled at temperature 0.5. A judge of your own is called once",
+    )
+    both_orders: Option[bool] = switch(
+        "both_orders",
+        "judge each pair of long answers in both orders; a verdict that changes with the order is a tie",
+    )
+    preset: "Option[Preset | None]" = Option(
+        "preset", "NAME", Lazy("core.presets", "read_preset"), None,
+        "use the settings of a paper: alinejad2024, salemi2024, garigliotti2024, han2024 or gulsoy2024. Other "
+        "options, the tables of the models and the arguments of thresholds take precedence",
+    )
+    cutoffs = Option[tuple[int, ...]](
+        "cutoffs", "K[,K…]", parse_cutoffs, (),
+        'cut-offs of scores that are written without one: rageval_threshold("llm_reteval", min=0.8) is then one '
+        "threshold for each cut-off",
+    )
+    temperature = Option[float | None](
+        "temperature", "T", parse_temperature, None,
+        "temperature of the generating model, for all scores but llm_reteval. A threshold may set its own "
+        "(temperature=). Default: 0.5, or 0 for the embedded model",
+    )
+    draws = Option(
+        "draws", "N", parse_positive_int, 1,
+        "answers generated for each question, for all scores but llm_reteval; the question's score is their mean. A "
+        "threshold may set its own (draws=)",
+    )
+    llm_reteval_temperature = Option[float | None](
+        "llm_reteval_temperature", "T", parse_temperature, None,
+        "temperature of the generating model for llm_reteval; default: as for --rageval-temperature",
+    )
+    llm_reteval_draws = Option(
+        "llm_reteval_draws", "N", parse_positive_int, 3,
+        "answers generated from the gold passages for llm_reteval",
+    )
+    arena_examples: Option[bool] = switch(
+        "arena_examples",
+        "put three worked examples into the prompt of the model that compares two long answers",
+    )
+    base_url: "Option[BaseURL | None]" = Option(
+        "base_url", "URL", parse_base_url, None,
+        "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True,
+    )
+    judge_base_url: "Option[BaseURL | None]" = Option(
+        "judge_base_url", "URL", parse_base_url, None,
+        "server of the judge; its key is in RAGEVAL_JUDGE_API_KEY. Default: RAGEVAL_JUDGE_BASE_URL, or the server "
+        "of the generating model", private=True,
+    )
+    parameters = Option[Mapping[str, Any] | None](
+        "parameters", "JSON", Lazy("core.request_parameters", "parse_parameters"), None,
+        "parameters of each request to the generating model, such as '{\"reasoning_effort\": \"low\"}'. They "
+        "replace those that the package sets, such as temperature", private=True,
+    )
+    judge_parameters = Option[Mapping[str, Any] | None](
+        "judge_parameters", "JSON", Lazy("core.request_parameters", "parse_parameters"), None,
+        "parameters of each request to the judge; default: none", private=True,
+    )
+    comparator = Option(
+        "comparator", "EXPRESSION", str, "judge",
+        "how two answers are compared: names of comparators and answer measures with and, or and thresholds, such "
+        "as 'judge or em' or 'f1>=0.5'",
+    )
+    match_share = Option(
+        "match_share", "SHARE", parse_positive_share, 0.5,
+        "share of a gold passage that the retrieved documents must contain, if it is matched by span or by text",
+    )
+    document_id = Option[str | None](
+        "document_id", "PATH", parse_path, None,
+        "field of the retrieved documents that has the ids of the gold passages, such as metadata.source or "
+        "payload.doc_id. Default: id, doc_id and other usual names",
+    )
+    encoder = Option[str | None](
+        "encoder", "MODEL[@LAYER]", parse_encoder, None,
+        "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder. BERTScore "
+        "compares tokens of the layer, such as roberta-large@17. Default: the packaged model and its last layer",
+    )
+    bleu_smoothing = Option[Literal["exp", "none"]](
+        "bleu_smoothing", "exp|none", choice_parser("exp", "none"), "exp",
+        "smoothing of answer.bleu. With none, an answer without four words in a row of a reference scores 0",
+    )
+    max_tokens = Option[int | None](
+        "max_tokens", "N", parse_positive_int, None,
+        "most tokens of a reply. Without it the server sets the limit, and only a price table bounds the cost",
+    )
+    gateway: Option[bool] = switch(
+        "gateway",
+        "start an OpenAI-compatible server on 127.0.0.1 and send the model calls of your application, in the tests' "
+        "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway",
+    )
+    concurrency = Option(
+        "concurrency", "N", parse_positive_int, DEFAULT_CONCURRENCY,
+        "most requests at a time from one process to a server; fewer while the server refuses some",
+    )
+    rpm = Option[float | None](
+        "rpm", "N", parse_rate, None,
+        "most requests per minute to a server, over all workers",
+    )
+    tpm = Option[float | None](
+        "tpm", "N", parse_rate, None,
+        "most tokens per minute to a server, over all workers",
+    )
+    timeout = Option(
+        "timeout", "SECONDS", parse_seconds, DEFAULT_TIMEOUT_S,
+        "longest wait for one reply",
+    )
+    retries = Option(
+        "retries", "N", parse_count, DEFAULT_RETRIES,
+        "most repetitions of a request after 408, 409, 5xx, a timeout or a dropped connection. After 429 and 503, "
+        "--rageval-patience is the limit",
+    )
+    patience = Option(
+        "patience", "SECONDS", parse_seconds, DEFAULT_PATIENCE_S,
+        "give up on a server that answers none of the waiting requests for this long. The tests that need it are "
+        "errors; the next run sends only the requests without a reply",
+    )
+    threads = Option(
+        "threads", "N", parse_positive_int, 1,
+        "threads that call a synchronous retriever or generator. With 1, the test's own thread makes one call at a "
+        "time",
+    )
+    flex: Option[bool] = switch(
+        "flex",
+        "use the flex tier of servers (service_tier): a lower price, and slower replies. The default of "
+        "--rageval-timeout is then 900 s, that of --rageval-patience 3600 s",
+    )
+    cache: "Option[Path | StoreURL | None]" = Option(
+        "cache", "PLACE", Lazy("lib.secret", "parse_public_cache"), None,
+        "folder of the reply cache, or URL of a store that several machines share: redis://HOST/0, rediss://HOST/0 "
+        "or diskcache:FOLDER. Default: RAGEVAL_CACHE_URL, where alone a URL may contain a password", private=True,
+    )
+    cache_dir = Option(
+        "cache_dir", "DIR", Path, Path(".rageval_cache"),
+        "folder of the reply cache, relative to the root directory by default",
+    )
+    refresh: Option[bool] = switch(
+        "refresh",
+        "send requests even if the cache or the cassette has the reply",
+    )
+    replay: Option[bool] = switch(
+        "replay",
+        "send no requests; a reply that is neither in the cache nor in the cassette is an error",
+    )
+    cassette = Option[Path | None](
+        "cassette", "FILE", Path, None,
+        "file of recorded replies, read if the cache does not have the reply; compressed if it ends in .gz",
+    )
+    record: Option[bool] = switch(
+        "record",
+        "write the replies of this run to the cassette",
+    )
+    record_prompts: Option[bool] = switch(
+        "record_prompts",
+        "write whole prompts to the cassette, not only their hashes",
+    )
+    drop_unused: Option[bool] = switch(
+        "drop_unused",
+        "remove from the cassette the replies that a full run did not use",
+    )
+    plan: Option[bool] = switch(
+        "plan",
+        "print the requests that a run would send and their cost, and send none",
+    )
+    batch: "Option[bool | Literal['submit', 'status', 'collect']]" = switch(
+        "batch",
+        "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
+        "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
+        parse=parse_batch, switch_values=("submit", "status", "collect"), in_ini=False,
+    )
+    batch_errors = Option[Literal["live", "unscored"]](
+        "batch_errors", "live|unscored", choice_parser("live", "unscored"), "live",
+        "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
+    )
+    max_calls = Option[int | None](
+        "max_calls", "N", parse_count, None,
+        "stop before more replies than this are requested",
+    )
+    max_cost = Option[float | None](
+        "max_cost", "USD", parse_amount, None,
+        "stop before the call with which the run could cost more than this",
+    )
+    prices = Option[Path | None](
+        "prices", "FILE", Path, None,
+        "file of model prices (TOML), which override the known ones",
+    )
+    prompts = Option[Path | None](
+        "prompts", "FILE", Path, None,
+        "file of prompts (TOML) that replace the package's own, for models at a server",
+    )
+    max_unscored = Option(
+        "max_unscored", "SHARE", parse_share, 0.05,
+        "largest allowed share of examples without a score; above it, a score is an error",
+    )
+    baseline = Option(
+        "baseline", "FILE", Path, BASELINE,
+        "file of the scores that max_drop, max_total_drop and max_lost compare with; it belongs in git. Relative to "
+        "the root directory by default",
+    )
+    baseline_ref = Option[str | None](
+        "baseline_ref", "REF", parse_ref, None,
+        "compare with the baseline as it is at this commit or branch, such as origin/main, whatever this branch "
+        "changed in it. Needs git, and a clone that has the commit. No effect with --rageval-update-baseline",
+    )
+    update_baseline: "Option[bool | Literal['force']]" = switch(
+        "update_baseline",
+        "write the scores of this run to the baseline instead of comparing them with it. Only on the command line. "
+        "Refused under CI=true, unless it is --rageval-update-baseline=force",
+        parse=parse_update, switch_values=("force",), in_ini=False,
+    )
+    pin_baseline: Option[bool] = switch(
+        "pin_baseline",
+        "with --rageval-update-baseline: also pin these scores as the anchor that max_total_drop compares with, "
+        "until the next pin. Only on the command line",
+        in_ini=False,
+    )
+    require_baseline: Option[bool] = switch(
+        "require_baseline",
+        "turn these warnings into errors: max_drop or max_lost without a baseline, max_total_drop without an "
+        "anchor, more questions removed than --rageval-max-removed, and a test of the baseline that was not "
+        "compared with it. The default under CI=true; off with --rageval-require-baseline=false",
+    )
+    allow_missing = Option[tuple[str, ...]](
+        "allow_missing", "NODEID", str, (),
+        "a test of the baseline, or a class, module or folder of such tests, that need not be compared with it: "
+        "skipped, deselected or expected to fail. The report lists them. May be repeated",
+        repeatable=True,
+    )
+    max_removed = Option(
+        "max_removed", "SHARE", parse_share, 0.1,
+        "largest share of the baseline's questions that may be removed or edited; above it, the comparison is an "
+        "error under CI=true, and elsewhere a warning",
+    )
+    inconclusive = Option[Literal["warn", "fail"]](
+        "inconclusive", "warn|fail", choice_parser("warn", "fail"), "warn",
+        "whether a drop that is larger than allowed but not significant is a warning or a failure",
+    )
+    repeat = Option(
+        "repeat", "N", parse_positive_int, 1,
+        "call generator and judge N times for each question, under new sample numbers. A question's score is the "
+        "mean over these runs; reports give the spread of their means",
+    )
+    sample = Option(
+        "sample", "SHARE", parse_positive_share, 1.0,
+        "score only this share of the questions of every eval set, chosen by a hash of their ids, so the same in "
+        "each run. They are compared with the baseline's scores of the same questions. Only on the command line",
+        in_ini=False, leaves_out=lambda settings: settings.sample < 1,
+    )
+    shard = Option[tuple[int, int] | None](
+        "shard", "I/N", parse_shard, None,
+        "score only part I of N of the questions of every eval set, chosen by a hash of their ids, and decide "
+        "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
+        "the tests with all their questions. Only on the command line",
+        in_ini=False,
+    )
+    report: "Option[tuple[Path | Address, ...]]" = Option(
+        "report", "FILE", parse_destination, (),
+        "write a report to this file: .md for a pull request, .html for a browser, .json for programs. otlp:URL "
+        "sends it to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT. May be repeated",
+        repeatable=True,
+    )
+    history = Option[Path | None](
+        "history", "FILE", Path, None,
+        "append the scores of this run as one line to this file (.jsonl), which belongs in git. `rageval history` "
+        "prints it, and the .md report has a chart of it",
+    )
+    annotations: Option[bool] = switch(
+        "annotations",
+        "print annotations for GitHub, which show failures and warnings at the lines of the tests. The default "
+        "under GITHUB_ACTIONS=true; off with --rageval-annotations=false",
+    )
+    seed = Option(
+        "seed", "N", parse_count, 0,
+        "seed of bootstrap intervals and of random orders",
+    )
+    # fmt: on
+
+
+OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
+    option for option in vars(CoreOptions).values() if isinstance(option, Option)
 )
-from pytest_rageval.lib.options import OPTIONS, Option
-from pytest_rageval.lib.secret import CACHE_URL, Secret, StoreURL, parse_cache
-
-__all__ = [
-    "EMBEDDED",
-    "KIND_PATTERN",
-    "LENGTH_PARAMETERS",
-    "OPTIONS",
-    "REJECTED_ARGUMENTS",
-    "ROLES",
-    "RUN_VARIABLE",
-    "TEMPERATURE",
-    "Address",
-    "Api",
-    "ModelSettings",
-    "Option",
-    "Role",
-    "ServerSettings",
-    "Settings",
-    "destination_kind",
-    "is_ci",
-    "merge_parameters",
-    "resolve",
-    "resolve_cache",
-    "sampling_text",
-]
-
-SECRET_SIGNS: Final = frozenset("@?#{")
-"""A value with one of these characters, such as a URL or a JSON object, may contain a password or a key."""
-
-RUN_VARIABLE: Final = "RAGEVAL_RUN_ID"
-"""The environment variable with the name of a run that several machines share."""
-
-CI_RUNS: Final = (
-    ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT"),
-    ("CI_PIPELINE_ID",),  # GitLab
-    ("BUILDKITE_BUILD_ID",),
-    ("CIRCLE_WORKFLOW_ID",),
-    ("BUILD_BUILDID",),  # Azure
-    ("BUILD_TAG",),  # Jenkins
-)
-"""Environment variables of CI systems that have the same value on all machines of a run."""
-
-URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
-"""Environment variables of options, by the name of the option."""
-
-FLEX_DEFAULTS: Final = {"timeout": 900.0, "patience": 3600.0}
-"""Defaults with `--rageval-flex`: a reply may take minutes, and a server without capacity answers 429."""
-
-
-def resolve(
-    command_line: Mapping[str, Any],
-    ini: Mapping[str, Any],
-    environ: Mapping[str, str],
-    *,
-    invoked_in: Path,
-    root: Path,
-) -> Settings:
-    """Resolve the options of a run, in this order: command line, ini file, `pyproject.toml`, environment, default.
-
-    Args:
-        command_line: the texts of the options by name (a bool for switches, a list for repeatable options); None for
-            an option that is not set. Relative paths are resolved against `invoked_in`.
-        ini: the texts of the ini keys, in the same form. Relative paths are resolved against `root`.
-        environ: environment variables.
-        invoked_in: the working directory of the command.
-        root: pytest's root directory, which contains `pyproject.toml`.
-
-    Raises:
-        InputError: a value is not allowed, or two options contradict each other.
-    """
-    values: dict[str, Any] = {
-        "cache_dir": root / Settings.cache_dir,
-        "baseline": root / Settings.baseline,
-        "api_key": _key(environ, "OPENAI_API_KEY"),
-        "judge_api_key": _key(environ, JUDGE_KEY),
-        "gguf": environ.get("RAGEVAL_GGUF") or None,
-        "ci": is_ci(environ.get("CI")),
-        "require_baseline": is_ci(environ.get("CI")),
-        "annotations": environ.get("GITHUB_ACTIONS") == "true",
-    }
-    tables = read_tables(root)
-    for source, texts, base in (("ini", ini, root), ("flag", command_line, invoked_in)):
-        for option in OPTIONS:
-            raw = texts.get(option.name)
-            if raw is None or raw in ("", []):
-                continue
-            label = getattr(option, source)
-            parsed = [_parse(option, label, str(text)) for text in (raw if option.repeatable else [raw])]
-            resolved = [_resolve_path(item, base) for item in parsed]
-            values[option.name] = tuple(resolved) if option.repeatable else resolved[0]
-            if option.name == "baseline":
-                values["baseline_named"] = True
-            _remove_overridden(tables, option.name, values[option.name])
-    for option in OPTIONS:
-        variable = URL_VARIABLES.get(option.name)
-        if variable and option.name not in values and (url := environ.get(variable, "").strip()):
-            values[option.name] = _parse(option, variable, url)
-    if values.get("flex"):
-        values = FLEX_DEFAULTS | values
-    cache = resolve_cache(values.get("cache"), environ, invoked_in)
-    # `--rageval-cache` may name a folder too.
-    values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
-    values["run"] = _run_name(environ, shared=isinstance(cache, StoreURL))
-    values["tables"] = {role: _resolve_key(table, environ) for role, table in tables.items()}
-    settings = _apply_preset(Settings(**values), values.keys())
-    for message in _contradictions(settings):
-        raise InputError(message)
-    return settings
-
-
-def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
-    """Return the settings, with those of the preset for all options that the user has not set."""
-    preset = settings.preset
-    if preset is None:
-        return settings
-    own = {*named, *(f"judge_{name}" for name in settings.tables.get("judge", {}))}
-    if "temperature" in settings.generator.parameters:
-        own |= {"temperature", "llm_reteval_temperature"}
-    if settings.llm_judge is None:
-        # Canonical comparison has no parameters, and the embedded model has prompts of its own.
-        own.add("judge_parameters")
-        preset = replace(preset, prompts={}) if settings.embedded else preset
-    preset = preset.without(own)
-    values = {name: PARSERS[name](text) for name, text in preset.settings.items()}
-    return replace(settings, preset=preset, **values)
-
-
-def _resolve_path(item: Any, base: Path) -> Any:
-    """Return a value with a relative path in it resolved against a base folder."""
-    if isinstance(item, StoreURL):
-        return item.resolve_folder(base)
-    return base / item if isinstance(item, Path) else item
-
-
-def resolve_cache(
-    option: Path | StoreURL | None, environ: Mapping[str, str], base: Path
-) -> Path | StoreURL | None:
-    """Return the cache that the option names, or else the cache of `RAGEVAL_CACHE_URL`, which may have a password.
-
-    Raises:
-        InputError: the value of `RAGEVAL_CACHE_URL` is invalid.
-    """
-    url = environ.get(CACHE_URL, "").strip()
-    if not url:
-        return option
-    try:
-        from_environment = _resolve_path(parse_cache(url), base)
-    except ValueError as error:
-        # The URL is not quoted, since it may contain a password.
-        message = f"{CACHE_URL} cannot be used: {error}."
-    else:
-        # The option may name the same store without the password.
-        same = (
-            isinstance(option, StoreURL)
-            and isinstance(from_environment, StoreURL)
-            and option.public == from_environment.public
-        )
-        return from_environment if option is None or same else option
-    raise InputError(message)
-
-
-def _run_name(environ: Mapping[str, str], *, shared: bool) -> str:
-    """Return the name of the run that several machines share, or "".
-
-    It is the value of `RAGEVAL_RUN_ID`, or with a shared cache the identifier of the CI run.
-    """
-    if name := environ.get(RUN_VARIABLE, "").strip():
-        return name
-    for names in CI_RUNS if shared else ():
-        if environ.get(names[0]):
-            return "-".join(environ.get(name, "") for name in names)
-    return ""
-
-
-def _remove_overridden(tables: Tables, name: str, value: Any) -> None:
-    """Remove the key that an option overrides from the tables of the models.
-
-    Limits of calls and cost stay: an option limits the run, and a table limits one server.
-    """
-    key = name.removeprefix("judge_")
-    roles: tuple[Role, ...] = ("judge",) if key != name else ("generator",)
-    for role in ROLES if name in POLICY_OPTIONS else roles:
-        table = tables.get(role, {})
-        if key == "base_url" and table.get(key, value) != value:
-            # The API key is for the server in the table, and must not be sent to another one.
-            for source in KEY_SOURCES:
-                table.pop(source, None)
-        if key not in {"max_calls", "max_cost"}:
-            table.pop(key, None)
-
-
-def _resolve_key(table: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of the settings, with the API key in place of the name of its environment variable."""
-    values = {name: value for name, value in table.items() if name not in KEY_SOURCES}
-    if variable := table.get("api_key_env"):
-        values |= {"key_name": variable, "needs_key": True, "api_key": _key(environ, variable)}
-    if command := table.get("api_key_command"):
-        values |= {"key_command": command, "api_key": None}
-    return values
-
-
-def _key(environ: Mapping[str, str], name: str) -> Secret | None:
-    # Some shells leave a line feed at the end of `$(cat FILE)`.
-    text = environ.get(name, "").strip()
-    return Secret(text) if text else None
-
-
-def _contradictions_of_batch(settings: Settings) -> Iterator[str]:
-    for name, reason in INCOMPATIBLE_WITH_BATCH.items():
-        if settings.batch and getattr(settings, name):
-            yield f"--rageval-batch takes several runs, and --rageval-{name} {reason}: leave one out."
-
-
-INCOMPATIBLE_WITH_BATCH: Final = {
-    "refresh": "sends all requests in each run",
-    "replay": "sends no requests",
-    "canary": "sends all requests in each run",
-}
-"""Options that cannot be used in a run in batches, and the reason."""
-
-
-def _contradictions(settings: Settings) -> Iterator[str]:
-    yield from _contradictions_of_batch(settings)
-    for name in ("temperature", "llm_reteval_temperature"):
-        if getattr(settings, name) is not None and "temperature" in settings.generator.parameters:
-            yield (
-                f"--rageval-{name.replace('_', '-')} and the parameters of the generating model both name a "
-                "temperature: leave one out."
-            )
-    models = settings.judge_models
-    if not all(models) or len(set(models)) < len(models) or (models and len(models) % 2 == 0):
-        yield (
-            f"The models that judge are {settings.llm_judge!r}: expected one, or an odd number of different ones, such "
-            "as a,b,c, so that a majority decides (--rageval-judge-model, or the key model of their table)."
-        )
-    if settings.record and settings.cassette is None:
-        yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
-    if (settings.record_prompts or settings.drop_unused) and not settings.record:
-        yield "--rageval-record-prompts and --rageval-drop-unused only work together with --rageval-record."
-    if settings.replay and settings.refresh:
-        yield "--rageval-replay sends no requests and --rageval-refresh sends all of them: leave one out."
-    if settings.replay and settings.canary:
-        yield "--rageval-replay sends no requests and --rageval-canary needs new replies: leave one out."
-    yield from _contradictions_of_update(settings)
-    yield from _contradictions_of_report(settings)
-    if settings.shard is not None:
-        yield from _contradictions_of_shard(settings)
-    if settings.plan and settings.record:
-        yield "--rageval-plan sends no requests, so there is nothing for --rageval-record to write: leave one out."
-
-
-def _contradictions_of_report(settings: Settings) -> Iterator[str]:
-    for option in ("baseline", "cassette"):
-        if (path := getattr(settings, option)) in settings.report:
-            yield (
-                f"--rageval-report and --rageval-{option} name the same file, {path.name}: the report would replace "
-                f"the {option}. Give the report another name."
-            )
-
-
-def _contradictions_of_update(settings: Settings) -> Iterator[str]:
-    if settings.plan and settings.update_baseline:
-        yield (
-            "--rageval-plan sends no requests, so there are no scores for --rageval-update-baseline to write: leave "
-            "one out."
-        )
-    if settings.pin_baseline and not settings.update_baseline:
-        yield (
-            "--rageval-pin-baseline pins what --rageval-update-baseline writes, and nothing is written without that: "
-            "add it, on the commit that max_total_drop is to compare with."
-        )
-    if settings.ci and settings.update_baseline is True:
-        yield (
-            "--rageval-update-baseline is refused under CI=true, because it accepts the scores of this run, good or "
-            "bad. Run it on your machine, on the commit to compare with; check what it lowers, and commit the file. "
-            "In a job that is meant to update the baseline, write --rageval-update-baseline=force."
-        )
-    if settings.sample < 1 and settings.update_baseline:
-        yield (
-            "--rageval-update-baseline writes the scores of all questions, and --rageval-sample leaves some out: leave "
-            "one out."
-        )
-
-
-def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
-    if settings.update_baseline:
-        yield (
-            "--rageval-update-baseline writes the scores of a whole run, and --rageval-shard has only some of them: "
-            "leave it out here, and write the baseline with rageval merge --update-baseline."
-        )
-    if settings.early_stop:
-        yield (
-            "--rageval-early-stop asks until the verdict on all questions is clear, and --rageval-shard has only some "
-            "of them: leave one out (--rageval-early-stop=false)."
-        )
-    if settings.arena_pairs:
-        yield (
-            "--rageval-arena-pairs needs the answers of all systems to all questions in one run, and --rageval-shard "
-            "splits the questions: leave one out."
-        )
-    if settings.canary:
-        yield (
-            "--rageval-canary compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
-            "and run the canary in a job of its own."
-        )
-    # A plan and a step of a batch report no scores.
-    has_scores = not settings.plan and not settings.is_step
-    if has_scores and not any(destination_kind(report) == ".json" for report in settings.report):
-        yield (
-            "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "
-            "another name for each shard."
-        )
-
-
-def _parse(option: Option, label: str, text: str) -> Any:
-    try:
-        return PARSERS[option.name](text)
-    except ValueError as error:
-        hidden = option.private and not SECRET_SIGNS.isdisjoint(text)
-        found = "cannot be used" if hidden else f"is {text!r}"
-        message = f"{label} {found}: {error}."
-    raise InputError(message)
-
-
-def is_ci(value: str | None) -> bool:
-    """Whether this value of the environment variable CI says that the process runs on a build server."""
-    return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}

@@ -4,22 +4,16 @@ The destination of a report is a file, or an `Address` such as `otlp:http://loca
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from pytest_rageval.core.model_settings import (
-    number_parser,
-    parse_amount,
-    parse_count,
-    parse_parameters,
-    parse_positive_int,
-    parse_rate,
-    parse_seconds,
-)
-from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.secret import HIDDEN, BaseURL, parse_public_cache, public_url
+if TYPE_CHECKING:
+    from pytest_rageval.lib.secret import BaseURL
+
+N = TypeVar("N", int, float)
 
 SCHEME: Final = r"[A-Za-z][A-Za-z0-9+-]+:"
 """The scheme of an address. It has at least two characters, since a single letter is a drive on Windows."""
@@ -42,6 +36,8 @@ class Address:
 
     def __str__(self) -> str:
         """Return the address without the user and the password of a URL in it."""
+        from pytest_rageval.lib.secret import HIDDEN, public_url  # noqa: PLC0415 - every run of pytest imports this module
+
         if "://" not in self.rest:
             return f"{self.scheme}{self.rest}"
         try:
@@ -65,6 +61,32 @@ def destination_kind(destination: Path | Address) -> str:
     return destination.scheme if isinstance(destination, Address) else destination.suffix
 
 
+def number_parser(kind: Callable[[str], N], fits: Callable[[N], bool], allowed: str) -> Callable[[str], N]:
+    """Return a parser of numbers that raises ValueError for any other text.
+
+    Args:
+        kind: converts the text, such as `int`.
+        fits: whether a number is allowed. NaN is rejected, since every comparison with it is false.
+        allowed: the description of the allowed numbers, for the message.
+    """
+
+    def parse(text: str) -> N:
+        with suppress(ValueError):
+            value = kind(text)
+            if fits(value):
+                return value
+        raise ValueError(f"expected {allowed}")
+
+    return parse
+
+
+INFINITY: Final = float("inf")
+
+parse_count: Final = number_parser(int, lambda value: value >= 0, "a whole number, at least 0")
+parse_positive_int: Final = number_parser(int, lambda value: value >= 1, "a whole number, at least 1")
+parse_seconds: Final = number_parser(float, lambda value: 0 < value < INFINITY, "a number of seconds above 0")
+parse_rate: Final = number_parser(float, lambda value: 0 < value < INFINITY, "a number above 0")
+parse_amount: Final = number_parser(float, lambda value: 0 <= value < INFINITY, "an amount, at least 0")
 parse_odd_int: Final = number_parser(
     int,
     lambda value: value >= 1 and value % 2 == 1,
@@ -77,14 +99,16 @@ parse_share: Final = number_parser(float, lambda value: 0 <= value <= 1, "a shar
 parse_positive_share: Final = number_parser(float, lambda value: 0 < value <= 1, "a share above 0, at most 1")
 
 
-def _parse_switch(text: str) -> bool:
+def parse_switch(text: str) -> bool:
+    """Return whether a text means on."""
     on = text.lower() in {"true", "1", "yes", "on"}
     if not on and text.lower() not in {"false", "0", "no", "off"}:
         raise ValueError("expected true or false")
     return on
 
 
-def _parse_ref(text: str) -> str:
+def parse_ref(text: str) -> str:
+    """Return the name of a commit or a branch."""
     from pytest_rageval.lib.git import REF  # noqa: PLC0415 - few runs name a commit
 
     if not REF.fullmatch(text):
@@ -92,41 +116,47 @@ def _parse_ref(text: str) -> str:
     return text
 
 
-def _parse_update(text: str) -> bool | Literal["force"]:
+def parse_update(text: str) -> bool | Literal["force"]:
+    """Return whether a baseline is updated, or "force"."""
     if text.lower() == "force":
         return "force"
     try:
-        return _parse_switch(text)
+        return parse_switch(text)
     except ValueError:
         raise ValueError("expected nothing, or force") from None
 
 
-def _parse_shard(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
+    """Return the number of a shard and the number of shards: "2/8"."""
     index, _, count = text.partition("/")
     if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
         return int(index), int(count)
     raise ValueError("expected I/N with 1 ≤ I ≤ N, such as 2/8")
 
 
-def _parse_batch(text: str) -> bool | str:
-    return text if text in {"submit", "status", "collect"} else _parse_switch(text)
+def parse_batch(text: str) -> bool | str:
+    """Return whether a run is in batches, or its step."""
+    return text if text in {"submit", "status", "collect"} else parse_switch(text)
 
 
-def _parse_cutoffs(text: str) -> tuple[int, ...]:
+def parse_cutoffs(text: str) -> tuple[int, ...]:
+    """Return different cut-offs: "1,5,10"."""
     try:
         return tuple(dict.fromkeys(map(parse_positive_int, text.split(","))))
     except ValueError:
         raise ValueError("expected whole numbers from 1, with commas between them, such as 1,5,10") from None
 
 
-def _parse_encoder(text: str) -> str:
+def parse_encoder(text: str) -> str:
+    """Return the name of a model, with a layer or without."""
     _, at, layer = text.rpartition("@")
     if at and not (layer.isdecimal() and int(layer) >= 1):
         raise ValueError("expected a model, or one with a layer from 1, such as roberta-large@17")
     return text
 
 
-def _parse_path(text: str) -> str:
+def parse_path(text: str) -> str:
+    """Return the path of a field."""
     # In pytest.ini, the quotes of a line that was written for pyproject.toml are a part of the value.
     path = text.strip().strip("\"'")
     if not all(path.split(".")):
@@ -134,7 +164,9 @@ def _parse_path(text: str) -> str:
     return path
 
 
-def _choice_parser(*words: str) -> Callable[[str], str]:
+def choice_parser(*words: str) -> Callable[[str], str]:
+    """Return a parser that accepts these words."""
+
     def parse(text: str) -> str:
         if text not in words:
             raise ValueError(f"expected {' or '.join(words)}")
@@ -143,71 +175,8 @@ def _choice_parser(*words: str) -> Callable[[str], str]:
     return parse
 
 
-PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "model": str,
-    "judge_model": str,
-    "judge_votes": parse_odd_int,
-    "both_orders": _parse_switch,
-    "preset": Lazy("core.presets", "read_preset"),
-    "cutoffs": _parse_cutoffs,
-    "temperature": parse_temperature,
-    "draws": parse_positive_int,
-    "llm_reteval_temperature": parse_temperature,
-    "llm_reteval_draws": parse_positive_int,
-    "arena_pairs": parse_count,
-    "arena_examples": _parse_switch,
-    "base_url": BaseURL.parse,
-    "judge_base_url": BaseURL.parse,
-    "parameters": parse_parameters,
-    "judge_parameters": parse_parameters,
-    "comparator": str,
-    "match_share": parse_positive_share,
-    "document_id": _parse_path,
-    "encoder": _parse_encoder,
-    "bleu_smoothing": _choice_parser("exp", "none"),
-    "max_tokens": parse_positive_int,
-    "gateway": _parse_switch,
-    "concurrency": parse_positive_int,
-    "rpm": parse_rate,
-    "tpm": parse_rate,
-    "timeout": parse_seconds,
-    "retries": parse_count,
-    "patience": parse_seconds,
-    "threads": parse_positive_int,
-    "flex": _parse_switch,
-    "cache": parse_public_cache,
-    "cache_dir": Path,
-    "refresh": _parse_switch,
-    "replay": _parse_switch,
-    "cassette": Path,
-    "record": _parse_switch,
-    "record_prompts": _parse_switch,
-    "drop_unused": _parse_switch,
-    "plan": _parse_switch,
-    "batch": _parse_batch,
-    "batch_errors": _choice_parser("live", "unscored"),
-    "max_calls": parse_count,
-    "max_cost": parse_amount,
-    "prices": Path,
-    "prompts": Path,
-    "max_unscored": parse_share,
-    "baseline": Path,
-    "baseline_ref": _parse_ref,
-    "update_baseline": _parse_update,
-    "pin_baseline": _parse_switch,
-    "require_baseline": _parse_switch,
-    "allow_missing": str,
-    "max_removed": parse_share,
-    "inconclusive": _choice_parser("warn", "fail"),
-    "early_stop": _parse_switch,
-    "canary": parse_count,
-    "calibration": Path,
-    "repeat": parse_positive_int,
-    "sample": parse_positive_share,
-    "shard": _parse_shard,
-    "report": parse_destination,
-    "history": Path,
-    "annotations": _parse_switch,
-    "seed": parse_count,
-}
-"""The parser of each option, by the name of the option."""
+def parse_base_url(text: str) -> "BaseURL":
+    """Return the base URL of a server; its user, password and query become secrets."""
+    from pytest_rageval.lib.secret import BaseURL  # noqa: PLC0415 - every run of pytest imports this module
+
+    return BaseURL.parse(text)

@@ -2,25 +2,18 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
+from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.model_settings import ModelSettings, Role, ServerSettings
-from pytest_rageval.core.parsers import Address
-from pytest_rageval.lib.options import (
-    BASELINE,
-    DEFAULT_CONCURRENCY,
-    DEFAULT_PATIENCE_S,
-    DEFAULT_RETRIES,
-    DEFAULT_TIMEOUT_S,
-)
+from pytest_rageval.core.options import CoreOptions, Option
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
 
-if TYPE_CHECKING:
-    from pytest_rageval.core.presets import Preset
+T = TypeVar("T")
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
@@ -36,104 +29,64 @@ POLICY_OPTIONS: Final = ("concurrency", "timeout", "rpm", "tpm")
 SERVER_FIELDS: Final = frozenset(attribute.name for attribute in fields(ServerSettings))
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The resolved options of a run. `generator` and `judge` are the resulting settings of the two models.
+class Settings(CoreOptions):
+    """The values of the options of a run: `settings.draws` for an option of the core, `settings[OPTION]` for any.
 
-    The fields have the names of the options, except the following:
+    `generator` and `judge` are the resulting settings of the two models.
 
-    Attributes:
-        preset: the preset, without the settings that the user overrides.
-        baseline_named: whether the command line or the ini file names the baseline.
+    Args:
+        api_key, judge_api_key: the keys in the environment; None if there is none.
         tables: by role, the fields of `ModelSettings` and `ServerSettings` that `pyproject.toml` sets and no option
             overrides.
+        gguf: the file of the embedded model (`RAGEVAL_GGUF`); None for the packaged model.
         ci: whether the process runs on a build server.
         run: the name of the run that several machines share; "" if it is not shared.
-        api_key, judge_api_key: the keys in the environment; None if there is none.
-        gguf: the file of the embedded model (`RAGEVAL_GGUF`); None for the packaged model.
+        sources: where the value of each option comes from, by name; an option that is not in it has its default.
+        values: the values of options by name; `preset` without the settings that the user overrides.
+
+    Raises:
+        TypeError: there is no option of this name.
     """
 
-    model: str | None = None
-    judge_model: str | None = None
-    judge_votes: int = 1
-    both_orders: bool = False
-    arena_pairs: int = 0
-    arena_examples: bool = False
-    base_url: BaseURL | None = None
-    judge_base_url: BaseURL | None = None
-    preset: "Preset | None" = None
-    cutoffs: tuple[int, ...] = ()
-    temperature: float | None = None
-    draws: int = 1
-    llm_reteval_temperature: float | None = None
-    llm_reteval_draws: int = 3
-    parameters: Mapping[str, Any] | None = None
-    judge_parameters: Mapping[str, Any] | None = None
-    comparator: str = "judge"
-    match_share: float = 0.5
-    document_id: str | None = None
-    encoder: str | None = None
-    bleu_smoothing: Literal["exp", "none"] = "exp"
-    max_tokens: int | None = None
-    gateway: bool = False
-    concurrency: int = DEFAULT_CONCURRENCY
-    rpm: float | None = None
-    tpm: float | None = None
-    timeout: float = DEFAULT_TIMEOUT_S
-    retries: int = DEFAULT_RETRIES
-    patience: float = DEFAULT_PATIENCE_S
-    threads: int = 1
-    flex: bool = False
-    cache: Path | StoreURL | None = None
-    cache_dir: Path = Path(".rageval_cache")
-    refresh: bool = False
-    replay: bool = False
-    cassette: Path | None = None
-    record: bool = False
-    record_prompts: bool = False
-    drop_unused: bool = False
-    plan: bool = False
-    batch: bool | Literal["submit", "status", "collect"] = False
-    batch_errors: Literal["live", "unscored"] = "live"
-    max_calls: int | None = None
-    max_cost: float | None = None
-    prices: Path | None = None
-    prompts: Path | None = None
-    max_unscored: float = 0.05
-    baseline: Path = BASELINE
-    baseline_named: bool = False
-    baseline_ref: str | None = None
-    update_baseline: bool | Literal["force"] = False
-    pin_baseline: bool = False
-    require_baseline: bool = False
-    allow_missing: tuple[str, ...] = ()
-    max_removed: float = 0.1
-    canary: int = 0
-    inconclusive: Literal["warn", "fail"] = "warn"
-    early_stop: bool = False
-    calibration: Path | None = None
-    repeat: int = 1
-    sample: float = 1.0
-    shard: tuple[int, int] | None = None
-    report: tuple[Path | Address, ...] = ()
-    history: Path | None = None
-    annotations: bool = False
-    seed: int = 0
-    api_key: Secret | None = None
-    judge_api_key: Secret | None = None
-    tables: Mapping[Role, Mapping[str, Any]] = field(default_factory=dict)
-    gguf: str | None = None
-    ci: bool = False
-    run: str = ""
-
-    def __post_init__(self) -> None:
-        """Convert keys and URLs given as plain text, so that no secret is stored as plain text."""
-        for name in ("api_key", "judge_api_key"):
-            if isinstance(key := getattr(self, name), str):
-                object.__setattr__(self, name, Secret(key))
+    def __init__(  # noqa: PLR0913 - keywords alone
+        self,
+        *,
+        api_key: Secret | str | None = None,
+        judge_api_key: Secret | str | None = None,
+        tables: Mapping[Role, Mapping[str, Any]] | None = None,
+        gguf: str | None = None,
+        ci: bool = False,
+        run: str = "",
+        sources: Mapping[str, str] | None = None,
+        **values: Any,
+    ) -> None:
+        if unknown := sorted(values.keys() - {option.name for option in all_options()}):
+            raise TypeError(f"there is no option {unknown[0]!r}")
+        # No secret is stored as plain text.
+        self.api_key, self.judge_api_key = (
+            Secret(key) if isinstance(key, str) else key for key in (api_key, judge_api_key)
+        )
         for name in ("base_url", "judge_base_url"):
-            if isinstance(url := getattr(self, name), str):
-                object.__setattr__(self, name, BaseURL.parse(url))
+            if isinstance(url := values.get(name), str):
+                values[name] = BaseURL.parse(url)
+        self.tables: Mapping[Role, Mapping[str, Any]] = tables or {}
+        self.gguf, self.ci, self.run = gguf, ci, run
+        self.sources: Mapping[str, str] = sources or {}
+        self._values = values
+
+    def __getitem__(self, option: Option[T]) -> T:
+        """Return the value of an option."""
+        value: T = self._values.get(option.name, option.default)
+        return value
+
+    def __repr__(self) -> str:
+        """Return the options that are set."""
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+
+    def replace(self, **values: Any) -> "Settings":
+        """Return a copy with other values of some options, or other arguments of `Settings`."""
+        names = ("api_key", "judge_api_key", "tables", "gguf", "ci", "run", "sources")
+        return Settings(**{name: getattr(self, name) for name in names} | self._values | values)
 
     def model_settings(self, role: Role) -> ModelSettings:
         """Return the settings of the model with this role."""
@@ -208,15 +161,6 @@ class Settings:
         return 1 if self.shard is None else self.shard[1]
 
     @property
-    def stops_early(self) -> bool:
-        """Whether early stopping is in effect.
-
-        It is not in a plan, a replay, a batch, an update of the baseline, or with several repeats or draws.
-        """
-        costs = not (self.plan or self.replay or self.batch)
-        return self.early_stop and costs and not (self.update_baseline or self.repeat * self.draws > 1)
-
-    @property
     def collects(self) -> bool:
         """Whether this run collects its requests for a batch instead of sending them."""
         return self.batch == "submit" and not self.plan
@@ -236,13 +180,15 @@ class Settings:
         votes = " together" if len(self.judge_models) > 1 else ""
         votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
         judge = f"judged by {self._judge_text}{votes}" if self.llm_judge else "compared in canonical form"
-        if self.comparator != Settings.comparator:
+        if self.comparator != Settings.comparator.default:
             judge = f"compared by {self.comparator}"
             if "judge" in re.findall(r"\w+", self.comparator):
                 judge += f" (judge: {self._judge_text}{votes})"
         if self._generator_text is None:
             unnamed = "no model is named (--rageval-model), only ranking measures can be scored"
-            return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
+            return (
+                unnamed if self.comparator == Settings.comparator.default else f"{unnamed}, answers {judge}"
+            )
         quality = " [smoke-test quality; only for scores that need a model]" if self.embedded else ""
         return (
             f"generator {self._generator_text}{sampling_text(self.report_entry())}, answers {judge}{quality}"
@@ -321,13 +267,13 @@ def _model_at_server(model: str, server: ServerSettings) -> str:
 def sampling_text(entry: Mapping[str, Any]) -> str:
     """Return temperature and draws of a report's settings, in brackets; "" for the embedded model's defaults."""
     temperature, reteval_temperature = entry.get("temperature"), entry.get("llm_reteval_temperature")
-    draws = entry.get("draws", Settings.draws)
-    reteval_draws = entry.get("llm_reteval_draws", Settings.llm_reteval_draws)
+    draws = entry.get("draws", Settings.draws.default)
+    reteval_draws = entry.get("llm_reteval_draws", Settings.llm_reteval_draws.default)
     general = [] if temperature is None else [f"temperature {temperature:g}"]
-    general += [counted(draws, "draw")] if draws != Settings.draws else []
+    general += [counted(draws, "draw")] if draws != Settings.draws.default else []
     has_own = reteval_temperature not in {temperature, None}
     reteval = [f"temperature {reteval_temperature:g}"] if has_own else []
-    reteval += [counted(reteval_draws, "draw")] if reteval_draws != Settings.llm_reteval_draws else []
+    reteval += [counted(reteval_draws, "draw")] if reteval_draws != Settings.llm_reteval_draws.default else []
     embedded = str(entry["generator"]).startswith("embedded model")
     if embedded and general == ["temperature 0"] and not reteval:
         return ""

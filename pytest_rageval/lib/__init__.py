@@ -1,6 +1,5 @@
 """Helpers that know nothing of the rest of the package.
 
-- `options`: the table of options.
 - Text: `plural`, `printable` (escapes texts for a terminal), `tokenize`, `digests`, `secret` (a text that is never
   printed).
 - Files: `files`, `spool` (data that is read again only in part), `git`.

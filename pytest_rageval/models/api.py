@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pytest_rageval.core import options as config
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.request_parameters import REJECTED_ARGUMENTS
 from pytest_rageval.core.user_code import count_completion
 from pytest_rageval.models.cached_functions import Functions
 from pytest_rageval.models.gateway import Gateway
@@ -17,7 +17,7 @@ from pytest_rageval.models.server import Server
 F = TypeVar("F", bound=Callable[..., Any])
 Conversation = str | Sequence[Message]
 
-REFUSED: Final = {**config.REJECTED_ARGUMENTS, "n": "ask with sample=0, 1, 2 … instead"}
+REFUSED: Final = {**REJECTED_ARGUMENTS, "n": "ask with sample=0, 1, 2 … instead"}
 """Arguments that other clients accept and `LLM.complete` does not, with what to do instead."""
 
 

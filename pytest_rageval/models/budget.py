@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, Final, Protocol, TypedDict
 
 from pytest_rageval.core.errors import BudgetError, StoreError
-from pytest_rageval.core.options import LENGTH_PARAMETERS
+from pytest_rageval.core.request_parameters import LENGTH_PARAMETERS
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.models.messages import Reply, Request

@@ -15,7 +15,8 @@ from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Unscored
-from pytest_rageval.core.options import TEMPERATURE, merge_parameters
+from pytest_rageval.core.request_parameters import merge_parameters
+from pytest_rageval.core.settings import TEMPERATURE
 from pytest_rageval.core.user_code import InvalidResult, UserCallable, bounded_text, has_parameter
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.plural import counted

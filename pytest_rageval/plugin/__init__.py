@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval import hookspecs
-from pytest_rageval.core.extensions import installed
-from pytest_rageval.lib.options import OPTIONS, Option
+from pytest_rageval.core.extensions import all_options, installed
+from pytest_rageval.core.options import Option
 from pytest_rageval.plugin.fixtures import (
     _rageval_session,
     rageval,
@@ -68,7 +68,7 @@ EXTENSIONS_HELP: Final = (
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add every option as a flag and, if it may be permanent, as an ini key; and register the extensions."""
     group = parser.getgroup("rageval", "RAG retriever evaluation")
-    for option in OPTIONS:
+    for option in all_options():
         # The value None means that the command line does not have the option, so that the ini key applies.
         kwargs: dict[str, Any] = {"dest": option.ini, "default": None, "help": _help(option)}
         if not option.metavar:
@@ -136,14 +136,14 @@ def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
     key = text.removeprefix("Unknown config option: ")
     if key == text or not key.startswith("rageval_"):
         return
-    flags = {option.ini: option.flag for option in OPTIONS if not option.in_ini}
+    flags = {option.ini: option.flag for option in all_options() if not option.in_ini}
     if key in flags:
         hint = f" It is an option of the command line alone: {flags[key]}."
     else:
         from pytest_rageval.core.errors import similar_names  # noqa: PLC0415 - most runs do not need it
 
         # The names are compared without the prefix, which would make all of them similar.
-        names = [option.name for option in OPTIONS if option.in_ini]
+        names = [option.name for option in all_options() if option.in_ini]
         hint = "".join(
             f" Did you mean rageval_{name}?"
             for name in similar_names(key.removeprefix("rageval_"), names, limit=1)
@@ -169,18 +169,17 @@ def _switched_off(config: pytest.Config) -> list[str]:
                 f"{EXTENSIONS} is '{' '.join(values)}': '{written}' is no extension with a minus.{hint}\n"
                 "`rageval extensions` lists them. Plugins of others are switched off with -p no:NAME."
             )
-        for option in OPTIONS:
-            value = getattr(config.option, option.ini)
+        for option in getattr(installed()[name], "OPTIONS", ()):
+            value = getattr(config.option, option.ini, None)
             if value is None and option.in_ini:
                 value = config.getini(option.ini)
-            needs_it = option.name in getattr(installed()[name], "OPTIONS", ())
-            if needs_it and value not in {None, "", "false"}:
+            if value not in {None, "", "false"}:
                 raise pytest.UsageError(
                     f"{option.flag} needs the extension {name}, which {EXTENSIONS} switches off."
                 )
     return names
 
 
-def _help(option: Option) -> str:
-    default = "" if option.default is None else f" (default: {option.default})"
+def _help(option: Option[Any]) -> str:
+    default = f" (default: {option.shown_default})" if option.shown_default else ""
     return f"{option.help}{default}".replace("%", "%%")

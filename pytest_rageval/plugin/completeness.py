@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.plural import counted, plural
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin

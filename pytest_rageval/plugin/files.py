@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval.core.errors import InputError, StoreError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.git import git_output
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.runner import EvaluationPlugin
@@ -57,12 +58,9 @@ class CassetteWriterPlugin:
             return
         from pytest_rageval.run.file_updates import update_cassette  # noqa: PLC0415 - few runs record
 
-        omitting_options = {
-            "--rageval-early-stop": self._settings.stops_early,
-            "--rageval-sample": self._settings.sample < 1,
-        }
+        left_out = (option.flag for option in all_options() if option.leaves_out(self._settings))
         partial = self._completeness.why_partial(session)
-        partial = partial or ", ".join(name for name, is_set in omitting_options.items() if is_set)
+        partial = partial or ", ".join(left_out)
         try:
             self._notes += update_cassette(
                 path,

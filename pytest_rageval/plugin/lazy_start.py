@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_rageval.lib.options import BASELINE, OPTIONS
+from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.options import BASELINE
 from pytest_rageval.plugin.markers import (
     EVALUATED_MARKERS,
     timeout_warnings,
@@ -166,8 +167,8 @@ def needs_eager_start(config: pytest.Config) -> bool:
     """
     options, environ = config.option, config.stash[ENVIRONMENT]
     return (
-        any(getattr(options, option.ini) is not None for option in OPTIONS)
-        or any(config.getini(option.ini) for option in OPTIONS if option.in_ini)
+        any(getattr(options, option.ini) is not None for option in all_options())
+        or any(config.getini(option.ini) for option in all_options() if option.in_ini)
         or any(
             text for name, text in environ.items() if name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL"
         )

@@ -19,7 +19,8 @@ from pytest_rageval.core.errors import (
     Unscored,
     user_frames,
 )
-from pytest_rageval.core.options import Settings, destination_kind
+from pytest_rageval.core.parsers import destination_kind
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.printable import printable
 from pytest_rageval.plugin.markers import (
     EVALUATED_MARKERS,

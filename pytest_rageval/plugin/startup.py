@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings, resolve
-from pytest_rageval.lib.options import OPTIONS
+from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.resolution import resolve_options
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.plugin.completeness import CompletenessPlugin, WorkerPlugin, given_options
 from pytest_rageval.plugin.files import BaselineWriterPlugin, CassetteWriterPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
@@ -66,9 +67,9 @@ def start(
 
 def resolve_settings(config: pytest.Config, options: Namespace, environ: Mapping[str, str]) -> Settings:
     """Return the settings of a run from the parsed command line, the ini file and the environment."""
-    return resolve(
-        {option.name: getattr(options, option.ini) for option in OPTIONS},
-        {option.name: config.getini(option.ini) for option in OPTIONS if option.in_ini},
+    return resolve_options(
+        {option.name: getattr(options, option.ini) for option in all_options()},
+        {option.name: config.getini(option.ini) for option in all_options() if option.in_ini},
         environ,
         invoked_in=config.invocation_params.dir,
         root=config.rootpath,

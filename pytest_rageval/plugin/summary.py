@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval.core.errors import RagevalError, exception_text
-from pytest_rageval.core.options import Address, Settings, destination_kind
+from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.parsers import Address, destination_kind
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.printable import one_line, printable
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.files import CassetteWriterPlugin
@@ -300,10 +302,9 @@ class SummaryPlugin:
                 for nodeid, test in self._tests.items()
                 if nodeid in self._usage_of and test["outcome"] not in GREEN_OUTCOMES
             }
+            notes = [option.plan_note for option in all_options() if self._settings[option]]
             lines = plan_lines(sorted(self._usage_of.items()), self._settings.tiers, failed=failed)
-            if self._settings.early_stop:
-                lines.append("--rageval-early-stop may evaluate fewer questions: the plan counts all.")
-            return lines
+            return [*lines, *filter(None, notes)]
         # pytest itself reports the tests without a score.
         tests = [test for test in self._sorted if has_table(test)]
         return [

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.options import Address
+from pytest_rageval.core.parsers import Address
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.lazy import Lazy
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.document import EarlyStopEntry, ScoreEntry
-from pytest_rageval.core.options import sampling_text
 from pytest_rageval.core.outcome import Outcome, Places, Score
+from pytest_rageval.core.settings import sampling_text
 from pytest_rageval.core.spec import SCORE_KEYWORDS, score_name
 from pytest_rageval.gate.judge import EarlyStopResult, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.options import Settings
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.models.usage import Usage
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.core.errors import InputError, RagevalError
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.evalsets.sampling import in_sample
 from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
@@ -36,7 +36,7 @@ def read_baseline(settings: Settings) -> Baseline:
         InputError: the file is not a baseline; or it is missing, and an option names it.
     """
     if settings.baseline_ref is None:
-        return Baseline.read_for_comparison(settings.baseline, required=settings.baseline_named)
+        return Baseline.read_for_comparison(settings.baseline, required="baseline" in settings.sources)
     from pytest_rageval.run.baseline_change import read_baseline_at  # noqa: PLC0415 - few runs name a commit
 
     return read_baseline_at(settings.baseline, settings.baseline_ref)

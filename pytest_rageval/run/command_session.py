@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.core.options import OPTIONS, Settings, resolve
+from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.resolution import resolve_options
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.rate_limits import StallNotifier
 from pytest_rageval.run.console import echo, echo_err, format_count
@@ -24,9 +26,9 @@ def command_settings(options: argparse.Namespace, **overrides: Any) -> Settings:
     Raises:
         InputError: a value cannot be used.
     """
-    values = {option.name: getattr(options, option.name, None) for option in OPTIONS} | overrides
+    values = {option.name: getattr(options, option.name, None) for option in all_options()} | overrides
     here = Path.cwd()
-    return resolve(values, {}, os.environ, invoked_in=here, root=here)
+    return resolve_options(values, {}, os.environ, invoked_in=here, root=here)
 
 
 def session_for(settings: Settings) -> Session:

@@ -9,11 +9,12 @@ from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalCompara
 from pytest_rageval.answers.judge.protocol import JudgeVerdict, Preference, Rating
 from pytest_rageval.core.data import Document, Nugget
 from pytest_rageval.core.errors import CallableError, InputError
-from pytest_rageval.core.options import EMBEDDED, ROLES, ServerSettings, Settings
+from pytest_rageval.core.model_settings import ROLES, ServerSettings
+from pytest_rageval.core.settings import EMBEDDED, Settings
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.llm_judge import LLMJudge
-    from pytest_rageval.core.options import Role
+    from pytest_rageval.core.model_settings import Role
     from pytest_rageval.models.budget import Limits
     from pytest_rageval.models.client import RequestPolicy, Server
     from pytest_rageval.models.gateway import Gateway

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.reports.gated_tests import RanTests, gate_entry
 from pytest_rageval.run.base import read_baseline

@@ -11,7 +11,7 @@ from pytest_rageval.answers.comparators import MEASURES, with_settings
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.user_code import PlanStub, UserCallable, is_built_in, is_cached
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file

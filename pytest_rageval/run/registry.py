@@ -28,8 +28,8 @@ from pytest_rageval.core.errors import (
     summary_line,
 )
 from pytest_rageval.core.extensions import installed
-from pytest_rageval.core.options import KIND_PATTERN
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.parsers import KIND_PATTERN
 from pytest_rageval.core.spec import Relevance, ScoreRequest, Spec
 from pytest_rageval.core.user_code import (
     CALL_ERRORS,

@@ -14,8 +14,8 @@ from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.evalsets.sampling import select_subset

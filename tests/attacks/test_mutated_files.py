@@ -16,7 +16,7 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.history.history import history_entry
 from pytest_rageval.models.cassette import entry_line, read_cassette
 from pytest_rageval.models.messages import Reply

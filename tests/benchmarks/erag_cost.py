@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.core.data import Document, EvalSet, Example
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.providers.embedded import EmbeddedServer
 from pytest_rageval.retrievers.bm25 import BM25Retriever

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import openai
 
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer
 from pytest_rageval.lib.secret import BaseURL

@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.extensions.arena_battles.battles import battles_of
+from pytest_rageval.extensions.arena_battles import battles_of
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines

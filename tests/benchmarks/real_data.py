@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pytest_rageval.core.data import Document, EvalSet
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever

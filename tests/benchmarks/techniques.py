@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.core.data import Document, EvalSet
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
 from pytest_rageval.extensions.embeddings.shared_embeddings import session_encoder

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from pytest_rageval.core.options import OPTIONS
+from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.models.prompts import TEMPLATES
@@ -30,7 +30,7 @@ def test_each_paper_has_a_table_with_four_filled_columns(preset: str) -> None:
 
 
 def test_every_option_of_the_page_is_one() -> None:
-    assert set(re.findall(r"--rageval-[a-z-]+", PAGE)) <= {option.flag for option in OPTIONS}
+    assert set(re.findall(r"--rageval-[a-z-]+", PAGE)) <= {option.flag for option in all_options()}
 
 
 def test_every_score_of_the_page_is_one() -> None:

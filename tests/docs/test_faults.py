@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_rageval.core.options import OPTIONS
+from pytest_rageval.core.extensions import all_options
 from tests.docs.pages import ROOT
 
 # By the first words of a row: the tests that show what it says, by file and function below `tests/`.
@@ -176,4 +176,4 @@ def test_each_option_exists():
     """The options that the page advises exist."""
     named = set(re.findall(r"--rageval-([\w-]+)", PAGE))
     assert named
-    assert named <= {option.name.replace("_", "-") for option in OPTIONS}
+    assert named <= {option.name.replace("_", "-") for option in all_options()}

@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import pytest_rageval
+from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.model_settings import TABLE_PARSERS
-from pytest_rageval.core.options import OPTIONS, resolve
+from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.models.prompts import FENCE_PLACEHOLDER, PLACEHOLDER, TEMPLATES
 from pytest_rageval.plugin.summary import LEGEND
@@ -75,7 +76,7 @@ def test_the_docstring_of_a_package_names_its_modules(package):
 def test_every_option_is_on_the_page_of_options_once():
     """Each option is in exactly one group of the generated page."""
     groups = re.findall(r"```\{rageval-options\}\n(.*?)```", page("reference/options"), re.DOTALL)
-    assert sorted(" ".join(groups).split()) == sorted(option.name for option in OPTIONS)
+    assert sorted(" ".join(groups).split()) == sorted(option.name for option in all_options())
 
 
 def test_every_key_of_the_tables_of_models_is_on_the_page_of_options():
@@ -96,7 +97,7 @@ def test_every_variable_that_is_read_is_on_the_page_of_options():
             return super().get(name, default)
 
     names_read = set()
-    settings = resolve({}, {}, Environment(RAGEVAL_MODEL="m"), invoked_in=Path(), root=Path())
+    settings = resolve_options({}, {}, Environment(RAGEVAL_MODEL="m"), invoked_in=Path(), root=Path())
     section = page("reference/options").partition("## Environment variables")[2]
     assert {word for term in terms(section) for word in re.findall(r"`(\w+)`", term)} == names_read
     assert settings.model is None

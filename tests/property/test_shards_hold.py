@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Evidence, Outcome, Places
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample, select_subset
 from pytest_rageval.extensions.shards.record import Deserializer, Serializer
 from pytest_rageval.run.inputs import Components

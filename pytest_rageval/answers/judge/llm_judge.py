@@ -25,7 +25,7 @@ from pytest_rageval.core.concurrency.gathering import gather_results
 from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Planned, Unscored, is_placeholder
-from pytest_rageval.core.options import merge_parameters
+from pytest_rageval.core.request_parameters import merge_parameters
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import LazyParts, Reply, Request, describe_parameters, empty_reason

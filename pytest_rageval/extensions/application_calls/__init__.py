@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pluggy
 
 from pytest_rageval.core.command import Command, value
+from pytest_rageval.core.options import CoreOptions
 
 if TYPE_CHECKING:
     import pytest
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("gateway",)
+OPTIONS: Final = (CoreOptions.gateway,)
 
 GATEWAY_OPTIONS: Final = (
     "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache", "cache_dir",

@@ -22,7 +22,7 @@ from pytest_rageval.core.errors import (
     Unscored,
     is_placeholder,
 )
-from pytest_rageval.core.options import EMBEDDED
+from pytest_rageval.core.settings import EMBEDDED
 from pytest_rageval.core.user_code import count_completion
 from pytest_rageval.models.client import RequestRefused
 from pytest_rageval.models.gateway import Gateway

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer
 from pytest_rageval.models.cassette import read_cassette, write_cassette

@@ -1,29 +1,52 @@
 """Arena battles: `--rageval-arena-pairs` lets the systems of a parametrized test battle each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
+from pytest_rageval.core.options import Option
+from pytest_rageval.core.parsers import parse_count
+
 if TYPE_CHECKING:
+    from pytest_rageval.core.settings import Settings
+    from pytest_rageval.extensions.arena_battles.battles import Battles
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.session import Session
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("arena_pairs",)
+# fmt: off
+ARENA_PAIRS: Final = Option(
+    "arena_pairs", "N", parse_count, 0,
+    "also compare the systems of a parametrized test with each other, for its arena.* scores: N comparisons on "
+    "each eval set. Each pair of systems gets the same number; their questions are drawn by --rageval-seed, "
+    "equally many from each domain",
+)
+# fmt: on
+OPTIONS: Final = (ARENA_PAIRS,)
+
+
+def contradictions(settings: "Settings") -> Iterator[str]:
+    """Yield why battles cannot take place."""
+    if settings[ARENA_PAIRS] and settings.shard is not None:
+        yield (
+            "--rageval-arena-pairs needs the answers of all systems to all questions in one run, and --rageval-shard "
+            "splits the questions: leave one out."
+        )
 
 
 @hookimpl(trylast=True)
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
     """Let the systems of a test battle those of its siblings."""
-    if not test.session.settings.arena_pairs:
+    if not test.session.settings[ARENA_PAIRS]:
         return ()
     from pytest_rageval.core.errors import RagevalError  # noqa: PLC0415 - few runs have battles
     from pytest_rageval.extensions.arena_battles.battles import battle  # noqa: PLC0415
 
     try:
-        battle(test, thresholds)
+        battle(test, thresholds, test.session.resource(battles_of))
     except RagevalError as error:
         return [f"The battles between systems: {error}"]
     return ()
@@ -43,3 +66,10 @@ def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
         )
         entry["warnings"] = [warning]
     return entry
+
+
+def battles_of(session: "Session") -> "Battles":
+    """Return the battles between the systems of a process, for `Session.resource`."""
+    from pytest_rageval.extensions.arena_battles.battles import Battles  # noqa: PLC0415 - few runs have battles
+
+    return Battles(session.settings[ARENA_PAIRS], session.loop.run)

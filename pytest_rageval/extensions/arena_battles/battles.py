@@ -16,7 +16,6 @@ from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.systems import rated_system_name
-from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.arena import battles_per_pair, draw_questions, position_bias_entry, run_battles
 
@@ -100,7 +99,7 @@ class Battles:
         ]
 
 
-def battle(test: TestRun, thresholds: Iterable[Threshold]) -> None:
+def battle(test: TestRun, thresholds: Iterable[Threshold], battles: Battles) -> None:
     """Let the systems of a test battle those of its siblings; the entries are in the test's state.
 
     Raises:
@@ -116,18 +115,11 @@ def battle(test: TestRun, thresholds: Iterable[Threshold]) -> None:
     for pipeline, cutoffs in cutoffs_of.items():
         evalset = test.evalset.digest, test.evalset.examples
         siblings = test.marked.siblings()
-        systems, battles = test.state.setdefault("arena_battles", (set(), {}))
+        systems, entries = test.state.setdefault("arena_battles", (set(), {}))
         systems.update(arena_systems(siblings, cutoffs))
-        entries = session.resource(battles_of).run_for_test(
-            test.marked.nodeid, pipeline, evalset, cutoffs, siblings
-        )
+        fought = battles.run_for_test(test.marked.nodeid, pipeline, evalset, cutoffs, siblings)
         session.check_answered()
-        battles |= {(entry["system"], entry["opponent"]): entry for entry in entries}
-
-
-def battles_of(session: Session) -> Battles:
-    """Return the battles between the systems of a process, for `Session.resource`."""
-    return Battles(session.settings.arena_pairs, session.loop.run)
+        entries |= {(entry["system"], entry["opponent"]): entry for entry in fought}
 
 
 def arena_cutoffs(specs: Iterable[object]) -> list[int]:

@@ -7,25 +7,26 @@
 """
 
 from argparse import REMAINDER
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
 from pytest_rageval.core.command import Command, Group, value
+from pytest_rageval.core.options import CoreOptions
 
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_rageval.core.options import Settings
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.models.sources import MakeSource
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("batch", "batch_errors")
+OPTIONS: Final = (CoreOptions.batch, CoreOptions.batch_errors)
 
 GROUP: Final = Group(
     "batch",
@@ -55,6 +56,13 @@ COMMANDS: Final = (
             (PYTEST_ARGUMENTS,), group=GROUP),
 )
 # fmt: on
+
+
+def contradictions(settings: "Settings") -> Iterator[str]:
+    """Yield what a run in batches cannot do."""
+    for name, reason in {"refresh": "sends all requests in each run", "replay": "sends no requests"}.items():
+        if settings.batch and getattr(settings, name):
+            yield f"--rageval-batch takes several runs, and --rageval-{name} {reason}: leave one out."
 
 
 @hookimpl

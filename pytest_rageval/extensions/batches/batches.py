@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.core.errors import RagevalError, ServerError, StoreError, Unscored
-from pytest_rageval.core.options import Api
+from pytest_rageval.core.model_settings import Api
 from pytest_rageval.extensions.batches.api import (
     BatchAPI,
     BatchRequest,

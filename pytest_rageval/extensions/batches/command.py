@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import RUN_VARIABLE
+from pytest_rageval.core.resolution import RUN_VARIABLE
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.run.console import echo, echo_err, format_count
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 import pytest
 
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending, ServerError
-from pytest_rageval.core.options import ROLES
+from pytest_rageval.core.model_settings import ROLES
 from pytest_rageval.extensions.batches.command import StepReport, run_step
 from pytest_rageval.extensions.batches.source import BatchSource
 from pytest_rageval.lib.plural import counted

@@ -7,11 +7,13 @@
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
 from pytest_rageval.core.command import JSON, Command, switch, value, value_parser
+from pytest_rageval.core.options import Option
 
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score
@@ -22,7 +24,14 @@ if TYPE_CHECKING:
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("calibration",)
+# fmt: off
+CALIBRATION: Final = Option[Path | None](
+    "calibration", "FILE", Path, None,
+    "file of answers labelled by people: reports also give answer.correct and llm_reteval corrected for the "
+    "judge's errors. Or of passages labelled by people, for relevance.*",
+)
+# fmt: on
+OPTIONS: Final = (CALIBRATION,)
 
 JUDGE_OPTIONS: Final = (
     "judge_parameters", "max_tokens", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "flex",
@@ -117,11 +126,11 @@ def _gate(test: "TestRun") -> "CalibrationGate | None":
     """Return the calibrations of a test; None if it has none."""
     settings = test.session.settings
     # Labelled items are not split into shards: the first shard judges all of them.
-    if settings.shard_index > 1 or not (settings.calibration or test.marked.markers(MARKER)):
+    if settings.shard_index > 1 or not (settings[CALIBRATION] or test.marked.markers(MARKER)):
         return None
     if "calibration" not in test.state:
         from pytest_rageval.extensions.calibration.gate import CalibrationGate  # noqa: PLC0415 - few tests have one
 
-        test.state["calibration"] = CalibrationGate(test)
+        test.state["calibration"] = CalibrationGate(test, settings[CALIBRATION])
     gate: CalibrationGate = test.state["calibration"]
     return gate

@@ -21,8 +21,8 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.answers.judge.protocol import Judge
 from pytest_rageval.core.errors import InputError, Unscored
-from pytest_rageval.core.options import EMBEDDED
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
+from pytest_rageval.core.settings import EMBEDDED
 from pytest_rageval.extensions.calibration.calibration import Calibration, judge_items, judge_verdict
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, load_labels
 from pytest_rageval.extensions.calibration.report import agreement_with_people

@@ -31,9 +31,11 @@ class CalibrationGate:
 
     Args:
         test: the run of the test.
+        option: the file that the option names; None without it.
     """
 
-    def __init__(self, test: TestRun) -> None:
+    def __init__(self, test: TestRun, option: Path | None) -> None:
+        self._option = option
         self._session = test.session
         self._components = test.components
         self._test = test.marked
@@ -93,11 +95,10 @@ class CalibrationGate:
 
         None without the option, and if its labels cannot correct the score of this threshold.
         """
-        option = self._session.settings.calibration
         kind = corrected_by(self._session, threshold)
-        if option is None or kind is None:
+        if self._option is None or kind is None:
             return None
-        labels = self._judge.labels(option, bases=self._test.bases)
+        labels = self._judge.labels(self._option, bases=self._test.bases)
         if isinstance(labels, HumanLabels) and labels.kind != kind:
             return None
         # The judge has judged the retrieved passages for the score itself, so it is not asked about labelled ones.

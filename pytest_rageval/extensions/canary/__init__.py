@@ -1,19 +1,45 @@
 """Canary: were the generator and the judge those of the baseline? `--rageval-canary N` scores N questions again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
+from pytest_rageval.core.options import Option
+from pytest_rageval.core.parsers import parse_count
+
 if TYPE_CHECKING:
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.judge import ThresholdInput
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("canary",)
+# fmt: off
+CANARY: Final = Option(
+    "canary", "N", parse_count, 0,
+    "score N questions whose passages are those of the baseline again, with new replies. If their scores "
+    "changed, the comparison is an error",
+)
+# fmt: on
+OPTIONS: Final = (CANARY,)
+
+
+def contradictions(settings: "Settings") -> Iterator[str]:
+    """Yield why the canary cannot be used."""
+    if not settings[CANARY]:
+        return
+    if settings.batch:
+        yield "--rageval-batch takes several runs, and --rageval-canary sends all requests in each run: leave one out."
+    if settings.replay:
+        yield "--rageval-replay sends no requests and --rageval-canary needs new replies: leave one out."
+    if settings.shard is not None:
+        yield (
+            "--rageval-canary compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
+            "and run the canary in a job of its own."
+        )
 
 
 @hookimpl
@@ -28,7 +54,7 @@ def pytest_rageval_before_judge(
     canaries = test.state.setdefault("canary", {})
     request = threshold_input.threshold.request
     if request not in canaries:
-        canaries[request] = run_canary(test.session, test.components, request, threshold_input)
+        canaries[request] = run_canary(test, request, threshold_input, test.session.settings[CANARY])
     canary = canaries[request]
     if canary is None or not canary.shifted:
         return None
@@ -52,9 +78,9 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
     if compared:
         from pytest_rageval.extensions.canary.canary import plan_canaries  # noqa: PLC0415 - see above
 
-        plan_canaries(test, thresholds, compared)
+        plan_canaries(test, thresholds, compared, test.session.settings[CANARY])
     return ()
 
 
 def _has_canary(test: "TestRun", threshold: "Threshold") -> bool:
-    return bool(test.session.settings.canary) and threshold.uses_baseline
+    return bool(test.session.settings[CANARY]) and threshold.uses_baseline

@@ -60,15 +60,15 @@ class Canary:
 
 
 def run_canary(
-    session: Session, components: Components, request: ScoreRequest, threshold_input: ThresholdInput
+    test: TestRun, request: ScoreRequest, threshold_input: ThresholdInput, count: int
 ) -> Canary | None:
-    """Score questions with the same passages as in the baseline again, with new replies instead of cached ones.
+    """Score `count` questions with the same passages as in the baseline again, with new replies instead of cached ones.
 
     Returns:
         The result; None if the score uses no model, has no comparable baseline, or no question has the same passages.
     """
     baseline = threshold_input.baseline
-    outcomes = _new_outcomes(session, components, request, threshold_input.score.outcomes, baseline)
+    outcomes = _new_outcomes(test, request, threshold_input.score.outcomes, baseline, count)
     examples = {} if baseline.before is None else baseline.before.examples
     pairs = [
         (then, outcome.value)
@@ -91,7 +91,9 @@ def run_canary(
     return Canary(len(pairs), then, now, min(1.0, 2 * min(tails)))
 
 
-def plan_canaries(test: TestRun, thresholds: Sequence[Threshold], compared: Sequence[Threshold]) -> None:
+def plan_canaries(
+    test: TestRun, thresholds: Sequence[Threshold], compared: Sequence[Threshold], count: int
+) -> None:
     """Count the requests of the canaries of the `compared` thresholds in a plan, one for each score.
 
     In the run, a question that has no score is not chosen, and another one may be chosen instead.
@@ -105,19 +107,15 @@ def plan_canaries(test: TestRun, thresholds: Sequence[Threshold], compared: Sequ
         runs = outcomes[request]
         if not isinstance(runs, RagevalError):
             baseline = test.look_up_baseline(threshold)
-            _new_outcomes(test.session, test.components, request, runs[0], baseline)
+            _new_outcomes(test, request, runs[0], baseline, count)
 
 
 def _new_outcomes(
-    session: Session,
-    components: Components,
-    request: ScoreRequest,
-    outcomes: Iterable[Outcome],
-    baseline: BaselineLookup,
+    test: TestRun, request: ScoreRequest, outcomes: Iterable[Outcome], baseline: BaselineLookup, count: int
 ) -> list[Outcome]:
-    """Return the outcomes, with new replies, of a random sample of the questions with the passages of the baseline."""
+    """Return the outcomes, with new replies, of `count` random questions with the passages of the baseline."""
     before = baseline.before
-    if before is None or not session.definition(request).dependencies:
+    if before is None or not test.session.definition(request).dependencies:
         return []
     if fingerprint_changes(before, baseline.fingerprint):
         return []
@@ -125,10 +123,10 @@ def _new_outcomes(
         outcome.example
         for outcome in outcomes
         # In a plan no outcome has a value.
-        if (outcome.value is not None or session.counts_only) and _has_same_passages(outcome, before)
+        if (outcome.value is not None or test.session.counts_only) and _has_same_passages(outcome, before)
     ]
-    chosen = Random(session.settings.seed).sample(same, min(session.settings.canary, len(same)))  # noqa: S311 - no secret
-    return _with_new_replies(session, components, chosen, request) if chosen else []
+    chosen = Random(test.session.settings.seed).sample(same, min(count, len(same)))  # noqa: S311 - no secret
+    return _with_new_replies(test.session, test.components, chosen, request) if chosen else []
 
 
 def _with_new_replies(

@@ -1,17 +1,53 @@
 """Early stop: `--rageval-early-stop` scores the questions in random order until the verdict on a drop is clear."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pluggy
 
+from pytest_rageval.core.options import Option, switch
+
 if TYPE_CHECKING:
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run.test import PartialScores, TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("early_stop",)
+
+def stops_early(settings: "Settings") -> bool:
+    """Whether early stopping is in effect.
+
+    It is not in a plan, a replay, a batch, an update of the baseline, or with several repeats or draws.
+    """
+    costs = not (settings.plan or settings.replay or settings.batch)
+    return (
+        settings[EARLY_STOP]
+        and costs
+        and not (settings.update_baseline or settings.repeat * settings.draws > 1)
+    )
+
+
+# fmt: off
+EARLY_STOP: Final[Option[bool]] = switch(
+    "early_stop",
+    "for thresholds with max_drop alone: score the questions in random order until the verdict is clear, and "
+    "skip those whose passages are those of the baseline. No effect with an update of the baseline, a plan, a "
+    "replay or --rageval-repeat",
+    leaves_out=stops_early,
+    plan_note="--rageval-early-stop may evaluate fewer questions: the plan counts all.",
+)
+# fmt: on
+OPTIONS: Final = (EARLY_STOP,)
+
+
+def contradictions(settings: "Settings") -> Iterator[str]:
+    """Yield why a run cannot stop early."""
+    if settings[EARLY_STOP] and settings.shard is not None:
+        yield (
+            "--rageval-early-stop asks until the verdict on all questions is clear, and --rageval-shard has only some "
+            "of them: leave one out (--rageval-early-stop=false)."
+        )
 
 
 @hookimpl
@@ -19,7 +55,7 @@ def pytest_rageval_partial_scores(
     test: "TestRun", thresholds: "Sequence[Threshold]"
 ) -> "PartialScores | None":
     """Return the scores whose evaluation may stop early."""
-    if not test.session.settings.stops_early:
+    if not stops_early(test.session.settings):
         return None
     from pytest_rageval.extensions.early_stop.early_stop import EarlyScores  # noqa: PLC0415 - few runs stop early
 

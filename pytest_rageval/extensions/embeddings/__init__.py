@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.command import CacheFile
+from pytest_rageval.core.options import CoreOptions
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_rageval.run.session import Session
 
 
-OPTIONS: Final = ("encoder",)
+OPTIONS: Final = (CoreOptions.encoder,)
 
 CACHE_FILES: Final = (
     CacheFile("embedding", "encode their texts again", "pytest_rageval.extensions.embeddings.store"),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_rageval.core.errors import InputError, require
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore
 from pytest_rageval.lib.digests import digest, file_digest
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 from pytest_rageval.core.command import JSON, Command, value, value_parser
+from pytest_rageval.core.options import CoreOptions
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("history",)
+OPTIONS: Final = (CoreOptions.history,)
 
 _parse_runs: Final = value_parser(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
 

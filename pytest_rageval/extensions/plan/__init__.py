@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pluggy
 
+from pytest_rageval.core.options import CoreOptions
+
 if TYPE_CHECKING:
     import pytest
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("plan",)
+OPTIONS: Final = (CoreOptions.plan,)
 
 
 @hookimpl

@@ -17,7 +17,7 @@ hookimpl = pluggy.HookimplMarker("pytest")
 @hookimpl(tryfirst=True)
 def pytest_rageval_register(registry: "Registry") -> None:
     """Add the two providers first: those of other plugins, which come later, are tried before them."""
-    from pytest_rageval.core.options import EMBEDDED  # noqa: PLC0415 - a run without marked tests needs none
+    from pytest_rageval.core.settings import EMBEDDED  # noqa: PLC0415 - a run without marked tests needs none
     from pytest_rageval.lib.lazy import Lazy  # noqa: PLC0415
 
     registry.add_provider(

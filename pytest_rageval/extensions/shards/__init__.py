@@ -5,15 +5,18 @@
   replace the session and the user's components for this evaluation. `command`: `rageval merge`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
 from pytest_rageval.core.command import Command, switch, value, with_plugin_names
+from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.parsers import destination_kind
 
 if TYPE_CHECKING:
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.extensions.shards.record import ShardRecord
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run import FinishedRun
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
-OPTIONS: Final = ("shard",)
+OPTIONS: Final = (CoreOptions.shard,)
 
 MERGE_OPTIONS: Final = with_plugin_names(
     value("--report", "FILE", "report to write: .md for a pull request, .html for a browser, .json for programs; "
@@ -53,6 +56,24 @@ COMMANDS: Final = (
             "given twice or of another run, or something else cannot be used.", place=5),
 )
 # fmt: on
+
+
+def contradictions(settings: "Settings") -> Iterator[str]:
+    """Yield what a run of a shard cannot do."""
+    if settings.shard is None:
+        return
+    if settings.update_baseline:
+        yield (
+            "--rageval-update-baseline writes the scores of a whole run, and --rageval-shard has only some of them: "
+            "leave it out here, and write the baseline with rageval merge --update-baseline."
+        )
+    # A plan and a step of a batch report no scores.
+    has_scores = not settings.plan and not settings.is_step
+    if has_scores and not any(destination_kind(report) == ".json" for report in settings.report):
+        yield (
+            "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "
+            "another name for each shard."
+        )
 
 
 @hookimpl

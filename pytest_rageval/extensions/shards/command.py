@@ -6,12 +6,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings, is_ci
+from pytest_rageval.core.resolution import is_ci
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
 from pytest_rageval.extensions.shards.record import VERDICT_SETTINGS
 from pytest_rageval.gate.baseline import Baseline
@@ -70,7 +70,7 @@ def merge_command(options: argparse.Namespace) -> int:
     gate_lines = *missing_lines(gate), *change_lines(gate), *remark_lines(gate), *suite_lines(suite)
     for line in (*filter(None, [problem]), *gate_lines):
         echo_err(line)
-    finished = FinishedRun(replace(settings, history=options.history), Path.cwd(), lambda: document)
+    finished = FinishedRun(settings.replace(history=options.history), Path.cwd(), lambda: document)
     for keys in run.registry.hook.pytest_rageval_run_finished(run=finished):
         document |= keys
     for line in finished.warnings:
@@ -129,7 +129,7 @@ def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
     settings = Settings(
         **values,
         baseline=Path.cwd() / (options.baseline or first["baseline"]),
-        baseline_named=options.baseline is not None,
+        sources={} if options.baseline is None else {"baseline": "command line"},
         update_baseline=options.update_baseline is not None,
         pin_baseline=options.pin_baseline,
         calibration=None if first["calibration"] is None else Path(first["calibration"]),

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.shape import Count, check_fields, check_shape
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.calibration.calibration import Calibration

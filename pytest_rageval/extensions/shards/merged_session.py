@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.calibration.calibration import Calibration, LabelJudge
 from pytest_rageval.gate.baseline import Baseline

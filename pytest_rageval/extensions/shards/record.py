@@ -24,6 +24,7 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.core.shape import check_fields, check_shape
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.evalsets.sampling import select_subset
+from pytest_rageval.extensions.calibration import CALIBRATION
 from pytest_rageval.extensions.calibration.calibration import Bounds, Calibration, LabelJudge
 from pytest_rageval.extensions.calibration.gate import corrected_by
 from pytest_rageval.extensions.calibration.human_labels import (
@@ -271,7 +272,7 @@ def shard_entry(run: FinishedRun) -> dict[str, Any]:
         "settings": {name: getattr(settings, name) for name in VERDICT_SETTINGS},
         "collected": sorted(run.collected),
         "ran": sorted(run.usage_of),
-        "calibration": None if settings.calibration is None else str(settings.calibration),
+        "calibration": None if settings[CALIBRATION] is None else str(settings[CALIBRATION]),
         "claims": run.claims,
         "left_out": run.left_out,
         "baseline": baseline.relative_to(root).as_posix() if baseline.is_relative_to(root) else str(baseline),
@@ -355,7 +356,7 @@ class ShardRecord:
 
         Labelled items are not questions of the eval set, so they are not split into shards.
         """
-        option = self._session.settings.calibration
+        option = self._session.settings[CALIBRATION]
         corrected: dict[tuple[str | Any, str | None], set[str]] = {}
         for marker in reversed(self._test.markers("rageval_calibration")):
             bounds = Bounds.parse(marker.args, marker.kwargs)

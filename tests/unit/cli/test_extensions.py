@@ -7,8 +7,7 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.core import extensions
-from pytest_rageval.core.extensions import installed
-from pytest_rageval.lib.options import OPTIONS
+from pytest_rageval.core.extensions import all_options, installed
 
 
 def _listed(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
@@ -40,7 +39,7 @@ def test_the_text_has_the_same(capsys: pytest.CaptureFixture[str], monkeypatch: 
         assert f"{entry['name']}: {entry['summary']}" in lines
     flags = [flag for entry in listed.values() for flag in entry["options"]]
     assert flags
-    assert set(flags) <= {option.flag for option in OPTIONS}
+    assert set(flags) <= {option.flag for option in all_options()}
     assert sum(line.startswith("  hooks: ") for line in lines) == sum(
         bool(e["hooks"]) for e in listed.values()
     )

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings, resolve
+from pytest_rageval.core.resolution import resolve_options
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import Secret, StoreURL, parse_cache
 
 ROOT, HERE = Path("/project"), Path("/here")
@@ -15,7 +16,7 @@ ROOT, HERE = Path("/project"), Path("/here")
 def _resolve(
     given: dict[str, Any] | None = None, ini: dict[str, Any] | None = None, **environ: str
 ) -> Settings:
-    return resolve(given or {}, ini or {}, environ, invoked_in=HERE, root=ROOT)
+    return resolve_options(given or {}, ini or {}, environ, invoked_in=HERE, root=ROOT)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.core.options import Address, destination_kind
-from pytest_rageval.core.parsers import parse_destination
+from pytest_rageval.core.parsers import Address, destination_kind, parse_destination
 
 
 @pytest.mark.parametrize(

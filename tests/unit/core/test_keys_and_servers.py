@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.core.options import ServerSettings, Settings, resolve
+from pytest_rageval.core.model_settings import ServerSettings
+from pytest_rageval.core.resolution import resolve_options
+from pytest_rageval.core.settings import Settings
 
 URLS = {name: f"http://{name}/v1" for name in ("flag", "ini", "table", "env")}
 KEYS = ("env", "table variable", "table command")
@@ -43,7 +45,7 @@ def _resolved(root: Path, url: str | None, key: str, judge_url: str | None, judg
         lines.append(f"[tool.rageval.models.{role}]")
         lines += [f"{name} = {json.dumps(value)}" for name, value in table.items()]
     (root / "pyproject.toml").write_text("\n".join(lines), encoding="utf-8")
-    return resolve(flags, ini, environ, invoked_in=root, root=root)
+    return resolve_options(flags, ini, environ, invoked_in=root, root=root)
 
 
 def _key(server: ServerSettings) -> str | None:

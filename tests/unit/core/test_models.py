@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings, resolve
+from pytest_rageval.core.resolution import resolve_options
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import Secret
 
 GENERATOR, JUDGE = "[tool.rageval.models.generator]\n", "[tool.rageval.models.judge]\n"
@@ -23,7 +24,7 @@ def resolved(tmp_path: Path):
         **environ: str,
     ) -> Settings:
         (tmp_path / "pyproject.toml").write_text(table, encoding="utf-8")
-        return resolve(flags or {}, ini or {}, environ, invoked_in=tmp_path, root=tmp_path)
+        return resolve_options(flags or {}, ini or {}, environ, invoked_in=tmp_path, root=tmp_path)
 
     return resolve_
 

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import OPTIONS, Settings, resolve
-from pytest_rageval.core.parsers import PARSERS
+from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.resolution import resolve_options
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import BaseURL, Secret, public_url
 
 HERE, ROOT = Path("/typed/here"), Path("/project")
@@ -16,12 +18,17 @@ HERE, ROOT = Path("/typed/here"), Path("/project")
 def _resolve(
     flags: dict[str, Any] | None = None, ini: dict[str, Any] | None = None, **environ: str
 ) -> Settings:
-    return resolve(flags or {}, ini or {}, environ, invoked_in=HERE, root=ROOT)
+    return resolve_options(flags or {}, ini or {}, environ, invoked_in=HERE, root=ROOT)
 
 
 def test_without_options_the_defaults_hold() -> None:
     """Without options, the defaults hold; cache and baseline are under the root directory."""
-    assert _resolve() == Settings(cache_dir=ROOT / ".rageval_cache", baseline=ROOT / "rageval_baseline.json")
+    settings = _resolve().replace(
+        cache_dir=Settings.cache_dir.default, baseline=Settings.baseline.default, cache=None
+    )
+    assert all(settings[option] == option.default for option in all_options())
+    assert _resolve().cache_dir == ROOT / ".rageval_cache"
+    assert _resolve().baseline == ROOT / "rageval_baseline.json"
 
 
 @pytest.mark.parametrize(
@@ -415,15 +422,21 @@ def test_the_key_is_never_in_the_header() -> None:
     assert "sk-secret" not in str(settings.report_entry())
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_every_option_is_a_setting_with_a_flag_an_ini_key_and_help(option) -> None:
-    """The table, the settings and the parsers agree, and all names begin with rageval."""
-    default = getattr(Settings(), option.name)
-    assert option.default == (None if default is False or default == () else default)
-    assert option.name in PARSERS
-    assert option.flag.startswith("--rageval-")
-    assert option.ini.startswith("rageval_")
+@pytest.mark.parametrize("option", all_options(), ids=lambda option: option.name)
+def test_every_option_is_declared_once(option) -> None:
+    """The attribute of an option of the core has its name; the parser reads the default; no other has the name."""
+    assert vars(CoreOptions).get(option.name, option) is option
+    assert option.shown_default == "" or option.parse(option.shown_default) == option.default
+    assert Settings()[option] == option.default
+    assert Settings(**{option.name: "http://x"}).replace()[option]
+    assert [other.name for other in all_options()].count(option.name) == 1
     assert option.help
+
+
+def test_a_setting_that_is_no_option_is_an_error() -> None:
+    """Settings are made of the values of known options alone."""
+    with pytest.raises(TypeError, match="there is no option 'modle'"):
+        Settings(modle="m")
 
 
 @pytest.mark.parametrize(
@@ -459,10 +472,10 @@ def test_elsewhere_the_first_run_may_be_without_a_baseline(ci: str) -> None:
 
 
 def test_it_is_known_whether_the_baseline_was_named() -> None:
-    """baseline_named is true if an option or the ini file names the baseline, which must then exist."""
-    assert not _resolve().baseline_named
-    assert _resolve({"baseline": "rageval_baseline.json"}).baseline_named
-    assert _resolve(ini={"baseline": "evals/main.json"}).baseline_named
+    """The sources say whether the command line or the ini file names the baseline, which must then exist."""
+    assert "baseline" not in _resolve().sources
+    assert _resolve({"baseline": "rageval_baseline.json"}).sources["baseline"] == "command line"
+    assert _resolve(ini={"baseline": "evals/main.json"}).sources["baseline"] == "ini"
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "2", "2/", "/4", "a/b", "-1/4", "2/8/3"])

@@ -8,19 +8,21 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.core import options as config
+from pytest_rageval.core import presets
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import OPTIONS, Settings, resolve
-from pytest_rageval.core.parsers import PARSERS
+from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.options import CoreOptions
 from pytest_rageval.core.presets import read_preset
+from pytest_rageval.core.resolution import resolve_options
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.models.prompt_rendering import build_prompts
 
-NAMES = list(tomllib.loads(Path(config.__file__).with_name("presets.toml").read_text(encoding="utf-8")))
+NAMES = list(tomllib.loads(Path(presets.__file__).with_name("presets.toml").read_text(encoding="utf-8")))
 HERE = Path("/somewhere")
 
 
 def _resolve(root: Path = HERE, /, ini: dict[str, Any] | None = None, **options: Any) -> Settings:
-    return resolve(options, ini or {}, {"OPENAI_API_KEY": "k"}, invoked_in=root, root=root)
+    return resolve_options(options, ini or {}, {"OPENAI_API_KEY": "k"}, invoked_in=root, root=root)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,14 +30,14 @@ def test_a_preset_has_settings_that_can_be_used(name: str) -> None:
     """Each preset consists of valid options and values, and of prompts with known placeholders."""
     preset = read_preset(name)
     for option, value in preset.settings.items():
-        assert getattr(_resolve(preset=name, model="m"), option) == PARSERS[option](value)
+        assert getattr(_resolve(preset=name, model="m"), option) == vars(CoreOptions)[option].parse(value)
     build_prompts(preset.prompts, name)
     assert preset.not_set
     assert re.search(r"20\d\d|code", preset.source)
 
 
 def test_the_help_names_every_preset() -> None:
-    (option,) = [option for option in OPTIONS if option.name == "preset"]
+    (option,) = [option for option in all_options() if option.name == "preset"]
     assert re.findall(r"[a-z]+20\d\d", option.help) == NAMES
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.data import EvalSet, Example, Ranking
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold
 from pytest_rageval.gate.baseline import Baseline
@@ -131,7 +131,7 @@ def _run(settings: Settings, rag: Rag, *marks: Mark, evalset: EvalSet = EVALSET,
 @pytest.fixture
 def good(settings: Settings) -> Iterator[Settings]:
     """Settings with a baseline in which every answer is right; an update evaluates all questions."""
-    run = _run(replace(settings, update_baseline=True), Rag())
+    run = _run(settings.replace(update_baseline=True), Rag())
     assert len(run.rag.asked) == N
     return settings
 
@@ -252,7 +252,7 @@ class Pool(Rag):
 def test_passages_beyond_the_prompt_count_where_labels_make_them_relevant(settings: Settings) -> None:
     """With an unchanged prompt, a newly relevant passage below it makes the score drop and the test fail."""
     gate = threshold("rel.citation@1", max_drop=0.02, relevant="contains@2")
-    _run(replace(settings, update_baseline=True), Pool(), gate)
+    _run(settings.replace(update_baseline=True), Pool(), gate)
     run = _run(settings, Pool(changed=range(N)), gate)
     assert run.entry["verdict"] == "fail"
     assert 0 < len(run.rag.asked) < N

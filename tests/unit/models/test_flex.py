@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.options import resolve
+from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.models import sender as sender_module
 from pytest_rageval.models.budget import Budget, Limits
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
@@ -150,5 +150,5 @@ def test_the_tier_is_waited_for(
     given: dict[str, str], timeout: float, patience: float, tmp_path: Path
 ) -> None:
     """The flex tier has a longer timeout and patience, unless an option sets them."""
-    settings = resolve(given, {}, {}, invoked_in=tmp_path, root=tmp_path)
+    settings = resolve_options(given, {}, {}, invoked_in=tmp_path, root=tmp_path)
     assert (settings.generator.server.timeout, settings.patience) == (timeout, patience)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.data import Example
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import verdict_on
 from pytest_rageval.reports.build import entry_name, models_text

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rageval.answers.comparators import Measure
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval import hookspecs
 from pytest_rageval.core.errors import CallableError, InputError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RemoteServer, Server
 from pytest_rageval.models.sources import MakeSource, Source

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError, StaleBaselineError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import OutOfBoundsError, TestRun
@@ -39,7 +39,7 @@ def session(settings: Settings) -> Iterator[Session]:
 
 def _update(settings: Settings, root: Path, *marks: Mark, **words: Any) -> dict[str, Any]:
     """Write the baseline of a test with these marks; return the test's results."""
-    session = Session(replace(settings, update_baseline=True))
+    session = Session(settings.replace(update_baseline=True))
     test = evaluated(session, root, *marks, **words)
     assert test.evaluate_markers() == []
     session.close()
@@ -201,7 +201,7 @@ def test_a_score_that_the_baseline_lacks_is_an_error_where_one_is_required(
     settings: Settings, tmp_path: Path
 ) -> None:
     _update(settings, tmp_path, threshold(max_drop=0.02))
-    session = Session(replace(settings, require_baseline=True))
+    session = Session(settings.replace(require_baseline=True))
     test = evaluated(session, tmp_path, threshold("mrr@1", max_drop=0.02))
     (problem,) = test.evaluate_markers()
     assert f"has no mrr@1 of {NODEID}; it has recall@1." in problem
@@ -226,7 +226,7 @@ def test_a_judge_that_gives_one_verdict_is_a_warning(session: Session, tmp_path:
 
 
 def test_a_plan_gives_stubs(settings: Settings, tmp_path: Path) -> None:
-    session = Session(replace(settings, plan=True))
+    session = Session(settings.replace(plan=True))
     test = evaluated(session, tmp_path, threshold(min=0.99), lost=[1])
     assert test.evaluate_markers() == []
     assert not test.has_stubs
@@ -261,7 +261,7 @@ def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: P
         threshold("answer.correct@1", min=0.1),
     ]
     parts = replace(components(), judge=_Undecided())
-    session.settings = replace(session.settings, max_unscored=0.5)
+    session.settings = session.settings.replace(max_unscored=0.5)
     test = TestRun(session, parts, marked(tmp_path, marks))
     assert test.evaluate_markers() == []
     results = test.results(explain=True)
@@ -276,7 +276,7 @@ def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: P
 
 def test_a_score_without_a_cut_off_takes_those_of_the_run(settings: Settings, tmp_path: Path) -> None:
     """A threshold without a cut-off applies at each cut-off of the run; `score` accepts only a single one."""
-    session = Session(replace(settings, cutoffs=(1, 3)))
+    session = Session(settings.replace(cutoffs=(1, 3)))
     marks = (threshold("recall", min=0.5), threshold("ndcg@2", min=0.5), threshold("retrieval.calls", max=3))
     test = evaluated(session, tmp_path, *marks)
     assert test.evaluate_markers() == []
@@ -287,6 +287,6 @@ def test_a_score_without_a_cut_off_takes_those_of_the_run(settings: Settings, tm
     ):
         test.score("hit", {})
     session.close()
-    single = Session(replace(settings, cutoffs=(3,)))
+    single = Session(settings.replace(cutoffs=(3,)))
     assert evaluated(single, tmp_path).score("hit", {}).name == "hit@3"
     single.close()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import SCORING_VERSION
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.models.generator import LLMGenerator
 from pytest_rageval.models.prompt_rendering import Prompts
@@ -178,7 +178,7 @@ def test_what_moves_a_score_changes_its_fingerprint(changes: Mapping[str, Any], 
 
     An API key or a timeout changes no fingerprint, and no setting of the models changes that of a ranking measure.
     """
-    other = replace(BASE, **changes)
+    other = BASE.replace(**changes)
     differ = {spec for spec in ("recall@5", *ASKING) if found(spec) != found(spec, other)}
     assert differ == changed
 
@@ -186,7 +186,7 @@ def test_what_moves_a_score_changes_its_fingerprint(changes: Mapping[str, Any], 
 def test_no_secret_is_in_a_fingerprint() -> None:
     """A fingerprint is committed to the repository, so it contains no secret."""
     base_url = "http://me:secret@here/v1?key=hidden"
-    text = str(found("llm_reteval@5", replace(BASE, base_url=base_url, api_key="sk-secret")))
+    text = str(found("llm_reteval@5", BASE.replace(base_url=base_url, api_key="sk-secret")))
     assert "secret" not in text
     assert "hidden" not in text
     assert "m1 at http://here/v1" in text
@@ -214,7 +214,7 @@ def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
 
 def test_a_seed_is_part_of_a_random_order_alone() -> None:
     """The seed is part of the fingerprint only with a random order, because the seed then changes the prompt."""
-    other = replace(BASE, seed=7)
+    other = BASE.replace(seed=7)
     random, rank = ({"order": order} for order in ("random", "rank"))
     assert found("rel.answer@5", other, **random) != found("rel.answer@5", **random)
     assert found("rel.answer@5", other, **rank) == found("rel.answer@5", **rank)
@@ -239,7 +239,7 @@ def test_the_users_own_functions_are_known_by_name_or_by_their_fingerprint() -> 
         relevant = compare
 
     def found(spec: str) -> dict[str, Any]:
-        session = Session(replace(BASE, model=None))
+        session = Session(BASE.replace(model=None))
         return session.fingerprint(Components(lambda _query, _k: [], generate, Judge()), ScoreRequest(spec))
 
     first = found("llm_reteval@5")

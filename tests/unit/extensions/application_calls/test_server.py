@@ -22,7 +22,7 @@ pytest.importorskip("starlette", reason="the extra gateway is not installed")
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.application_calls import application
 from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer

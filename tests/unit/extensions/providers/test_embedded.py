@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_rageval.answers.comparators import CANONICAL_RULES
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.providers.embedded import EmbeddedClient, EmbeddedServer, Weights
 from pytest_rageval.lib.secret import Secret

@@ -3,11 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
 from pytest_rageval.extensions.shards.record import shard_entry
 from pytest_rageval.gate.baseline import Baseline
@@ -65,7 +64,7 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
     """Return the report of the run of a shard; `changes` replaces keys of its entry `shard`."""
     problems, failures, results = evaluated_in(settings, root, marks, parts, registry=registry)
     run = FinishedRun(
-        replace(settings, calibration=None),
+        settings.replace(calibration=None),
         settings.baseline.parent,
         dict,
         collected=[NODEID],
@@ -95,7 +94,7 @@ def shards_of(
 ) -> list[Shard]:
     """Return the reports of all shards."""
     return [
-        shard_of(replace(settings, shard=(index, number)), root, marks, parts())
+        shard_of(settings.replace(shard=(index, number)), root, marks, parts())
         for index in range(1, number + 1)
     ]
 
@@ -113,6 +112,6 @@ def write_baseline(
     settings: Settings, root: Path, marks: Sequence[Mark], parts: Components
 ) -> Mapping[str, Any]:
     """Evaluate a test with an update of the baseline; return the test's entry in the baseline."""
-    _, _, results = evaluated_in(replace(settings, update_baseline=True), root, marks, parts)
+    _, _, results = evaluated_in(settings.replace(update_baseline=True), root, marks, parts)
     Baseline({NODEID: results["baseline"]}).write(settings.baseline)
     return results["baseline"]

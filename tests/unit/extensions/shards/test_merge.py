@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.history.history import read_history
 from tests.unit.extensions.shards.sharded import shards_of, write_baseline
 from tests.unit.run.marked import EVALS, NODEID, components, threshold
@@ -24,7 +23,7 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
         marks = [EVALS, threshold(max_drop=0.02)]
         if not settings.baseline.exists():
             write_baseline(settings, tmp_path, marks, components())
-        reports = shards_of(replace(settings, sample=sample), tmp_path, marks, 2, lambda: components(*lost))
+        reports = shards_of(settings.replace(sample=sample), tmp_path, marks, 2, lambda: components(*lost))
         for shard in reports:
             Path(shard.path).write_text(json.dumps(shard.document), encoding="utf-8")
         return [shard.path for shard in reports]

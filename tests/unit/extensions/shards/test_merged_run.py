@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import Settings
 from pytest_rageval.core.outcome import Evidence
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.shards.merge import MergedRun, Shard
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
@@ -47,7 +47,7 @@ def four(settings: Settings, tmp_path: Path) -> Callable[..., list[Shard]]:
     """Return a function that runs four shards of 20 questions, with a retriever that misses the questions `lost`."""
 
     def run(*lost: int, marks: tuple[Mark, ...] = (EVALS, DROP), **changes: Any) -> list[Shard]:
-        return shards_of(replace(settings, **changes), tmp_path, marks, 4, lambda: components(*lost))
+        return shards_of(settings.replace(**changes), tmp_path, marks, 4, lambda: components(*lost))
 
     return run
 
@@ -119,7 +119,7 @@ def test_shards_of_another_number_do_not_join(
     four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
 ) -> None:
     """Shards of different totals cannot be merged, because their questions overlap."""
-    whole = shard_of(replace(settings, shard=(1, 1)), tmp_path, [EVALS, DROP], components())
+    whole = shard_of(settings.replace(shard=(1, 1)), tmp_path, [EVALS, DROP], components())
     with pytest.raises(InputError, match="its questions would count twice"):
         evaluate_merged([*four(), whole], settings, tmp_path)
 
@@ -149,7 +149,7 @@ def test_another_version_in_one_shard_is_an_error(
 ) -> None:
     shards = four()
     shards[1] = shard_of(
-        replace(settings, shard=(2, 4)), tmp_path, [EVALS, DROP], components(), package="0.0.1"
+        settings.replace(shard=(2, 4)), tmp_path, [EVALS, DROP], components(), package="0.0.1"
     )
     with pytest.raises(InputError, match=r"differ in the version of pytest-rageval: \S+ and 0.0.1"):
         MergedRun(shards)
@@ -194,7 +194,7 @@ def test_another_generator_in_one_shard_is_an_error(
     marks = (Mark("rageval_evalset", (answers,)), threshold("answer.correct@1", min=0.0))
     shards = four(marks=marks)
     other = replace(components(), generator=generate)
-    shards[0] = shard_of(replace(settings, shard=(1, 4)), tmp_path, marks, other)
+    shards[0] = shard_of(settings.replace(shard=(1, 4)), tmp_path, marks, other)
     with pytest.raises(
         InputError, match=r"differ in fingerprint of answer.correct@1 of test_it.py::test_gate"
     ):
@@ -248,7 +248,7 @@ def test_an_error_in_one_shard_is_an_error_of_the_test(
     """An error in one shard makes the merged test an error, since the other shards have only part of the questions."""
     shards = four()
     broken = replace(components(), retriever="no retriever")
-    shards[2] = shard_of(replace(settings, shard=(3, 4)), tmp_path, [EVALS, DROP], broken)
+    shards[2] = shard_of(settings.replace(shard=(3, 4)), tmp_path, [EVALS, DROP], broken)
     assert shards[2].tests[NODEID]["outcome"] == "error"
     entry = evaluate_merged(shards, settings, tmp_path).entry
     assert entry["outcome"] == "error"
@@ -271,7 +271,7 @@ def test_a_test_that_a_stopped_shard_did_not_run_is_an_error(
 def test_tests_that_ran_in_no_job_are_an_error(settings: Settings, tmp_path: Path) -> None:
     """Collected tests that ran in no shard raise InputError; with --partial they are listed as left out."""
     other = "test_it.py::test_other"
-    whole = replace(settings, shard=(1, 1))
+    whole = settings.replace(shard=(1, 1))
     shard = shard_of(whole, tmp_path, [EVALS, DROP], components(), collected=[NODEID, other])
     with pytest.raises(InputError, match=f"1 test ran in no shard: {other}"):
         MergedRun([shard])
@@ -281,7 +281,7 @@ def test_tests_that_ran_in_no_job_are_an_error(settings: Settings, tmp_path: Pat
 
 def test_a_score_in_a_test_has_all_questions(settings: Settings, tmp_path: Path) -> None:
     """`rageval.score()` raises in a shard with part of the questions, and works in shard 1/1."""
-    session = Session(replace(settings, shard=(2, 4)))
+    session = Session(settings.replace(shard=(2, 4)))
     test = evaluated(session, tmp_path)
     for call in (lambda: test.score("recall@1", {"min": 0.5}), lambda: test.score("recall@1", {})):
         with pytest.raises(
@@ -290,7 +290,7 @@ def test_a_score_in_a_test_has_all_questions(settings: Settings, tmp_path: Path)
         ):
             call()
     session.close()
-    session = Session(replace(settings, shard=(1, 1)))
+    session = Session(settings.replace(shard=(1, 1)))
     assert evaluated(session, tmp_path, lost=[1]).score("recall@1", {"min": 0.5}) == 0.95
     session.close()
 
@@ -299,7 +299,7 @@ def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Setting
     """Scores requested by `rageval.score()` in shard 1/1 are in the merged report."""
 
     def asked(shard: tuple[int, int] | None) -> dict[str, Any]:
-        session = Session(replace(settings, shard=shard))
+        session = Session(settings.replace(shard=shard))
         test = TestRun(session, components(3), marked(tmp_path, [EVALS]))
         test.evaluate_markers()
         test.score("recall@1", {"min": 0.5, "where": {"topic": "odd"}})
@@ -309,7 +309,7 @@ def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Setting
         return results
 
     whole = asked(None)
-    shard = shard_of(replace(settings, shard=(1, 1)), tmp_path, [EVALS], components(3))
+    shard = shard_of(settings.replace(shard=(1, 1)), tmp_path, [EVALS], components(3))
     shard.tests[NODEID] |= asked((1, 1))  # type: ignore[operator]
     merged = evaluate_merged([shard], settings, tmp_path).entry
     assert merged["scores"] == whole["scores"]
@@ -326,7 +326,7 @@ def test_a_score_that_may_depend_on_other_questions_is_refused(settings: Setting
     for separable in (False, True):
         registry = Registry()
         registry.add_score("found", found, scale=(0, 1), separable=separable)
-        session = Session(replace(settings, shard=(1, 2)), registry=registry)
+        session = Session(settings.replace(shard=(1, 2)), registry=registry)
         test = evaluated(session, tmp_path, threshold("found@1", min=0.5))
         problems = test.evaluate_markers()
         if separable:
@@ -354,7 +354,7 @@ def test_a_plugins_score_is_judged_without_the_plugin(settings: Settings, tmp_pa
     marks = [EVALS, threshold("stars@1", min=3.0)]
     _, _, whole = evaluated_in(settings, tmp_path, marks, components(1, 2), registry=registry())
     shards = [
-        shard_of(replace(settings, shard=(index, 3)), tmp_path, marks, components(1, 2), registry=registry())
+        shard_of(settings.replace(shard=(index, 3)), tmp_path, marks, components(1, 2), registry=registry())
         for index in (1, 2, 3)
     ]
     assert evaluate_merged(shards, settings, tmp_path).entry["scores"] == whole["scores"]
@@ -378,7 +378,7 @@ def test_scores_of_used_passages_are_those_of_the_whole_set(settings: Settings, 
         return replace(components(1, 2), generator=lambda _question, _passages: "text [1]")
 
     _, _, whole = evaluated_in(settings, tmp_path, marks, parts())
-    shards = [shard_of(replace(settings, shard=(index, 3)), tmp_path, marks, parts()) for index in (1, 2, 3)]
+    shards = [shard_of(settings.replace(shard=(index, 3)), tmp_path, marks, parts()) for index in (1, 2, 3)]
     assert evaluate_merged(shards, settings, tmp_path).entry["scores"] == whole["scores"]
     cited, used, labelled, covered = whole["scores"]
     assert (cited["mean"], used["mean"], labelled["mean"], covered["mean"]) == (0.9, 1.0, 1.0, 0.9)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pytest_rageval.core.data import Document, Gold, Ranking, Span
-from pytest_rageval.core.options import Settings
+from pytest_rageval.core.settings import Settings
 from pytest_rageval.scores.measures import gold_matching
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels
 from pytest_rageval.scores.measures.near_duplicates import shingles
@@ -86,7 +86,7 @@ def test_ids_are_matched_alike_beside_passages_without_one() -> None:
 
 def test_one_default_for_the_option_and_the_measures() -> None:
     """The default of the option equals that of the measures, which are in another layer."""
-    assert Settings.match_share == DEFAULT_MATCH_SHARE
+    assert Settings.match_share.default == DEFAULT_MATCH_SHARE
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,271 @@
+"""Resolves the options of a run from command line, ini file, `pyproject.toml`, environment and defaults."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.extensions import all_options, installed
+from pytest_rageval.core.model_settings import KEY_SOURCES, ROLES, Role, Tables, read_tables
+from pytest_rageval.core.options import Option
+from pytest_rageval.core.settings import JUDGE_KEY, POLICY_OPTIONS, Settings
+from pytest_rageval.lib.secret import CACHE_URL, Secret, StoreURL, parse_cache
+
+SECRET_SIGNS: Final = frozenset("@?#{")
+"""A value with one of these characters, such as a URL or a JSON object, may contain a password or a key."""
+
+RUN_VARIABLE: Final = "RAGEVAL_RUN_ID"
+"""The environment variable with the name of a run that several machines share."""
+
+CI_RUNS: Final = (
+    ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT"),
+    ("CI_PIPELINE_ID",),  # GitLab
+    ("BUILDKITE_BUILD_ID",),
+    ("CIRCLE_WORKFLOW_ID",),
+    ("BUILD_BUILDID",),  # Azure
+    ("BUILD_TAG",),  # Jenkins
+)
+"""Environment variables of CI systems that have the same value on all machines of a run."""
+
+URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
+"""Environment variables of options, by the name of the option."""
+
+FLEX_DEFAULTS: Final = {"timeout": 900.0, "patience": 3600.0}
+"""Defaults with `--rageval-flex`: a reply may take minutes, and a server without capacity answers 429."""
+
+
+def resolve_options(
+    command_line: Mapping[str, Any],
+    ini: Mapping[str, Any],
+    environ: Mapping[str, str],
+    *,
+    invoked_in: Path,
+    root: Path,
+) -> Settings:
+    """Resolve the options of a run, in this order: command line, ini file, `pyproject.toml`, environment, default.
+
+    Args:
+        command_line: the texts of the options by name (a bool for switches, a list for repeatable options); None for
+            an option that is not set. Relative paths are resolved against `invoked_in`.
+        ini: the texts of the ini keys, in the same form. Relative paths are resolved against `root`.
+        environ: environment variables.
+        invoked_in: the working directory of the command.
+        root: pytest's root directory, which contains `pyproject.toml`.
+
+    Raises:
+        InputError: a value is not allowed, or two options contradict each other.
+    """
+    values: dict[str, Any] = {
+        "cache_dir": root / Settings.cache_dir.default,
+        "baseline": root / Settings.baseline.default,
+        "api_key": _key(environ, "OPENAI_API_KEY"),
+        "judge_api_key": _key(environ, JUDGE_KEY),
+        "gguf": environ.get("RAGEVAL_GGUF") or None,
+        "ci": is_ci(environ.get("CI")),
+        "require_baseline": is_ci(environ.get("CI")),
+        "annotations": environ.get("GITHUB_ACTIONS") == "true",
+    }
+    sources: dict[str, str] = {}
+    tables = read_tables(root)
+    for source, texts, base in (("ini", ini, root), ("command line", command_line, invoked_in)):
+        for option in all_options():
+            raw = texts.get(option.name)
+            if raw is None or raw in ("", []):
+                continue
+            label = option.ini if source == "ini" else option.flag
+            parsed = [_parse(option, label, str(text)) for text in (raw if option.repeatable else [raw])]
+            resolved = [_resolve_path(item, base) for item in parsed]
+            values[option.name] = tuple(resolved) if option.repeatable else resolved[0]
+            sources[option.name] = source
+            _remove_overridden(tables, option.name, values[option.name])
+    for option in all_options():
+        variable = URL_VARIABLES.get(option.name)
+        if variable and option.name not in values and (url := environ.get(variable, "").strip()):
+            values[option.name] = _parse(option, variable, url)
+    if values.get("flex"):
+        values = FLEX_DEFAULTS | values
+    cache = resolve_cache(values.get("cache"), environ, invoked_in)
+    # `--rageval-cache` may name a folder too.
+    values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
+    values["run"] = _run_name(environ, shared=isinstance(cache, StoreURL))
+    values["tables"] = {role: _resolve_key(table, environ) for role, table in tables.items()}
+    settings = _apply_preset(Settings(**values, sources=sources), values.keys())
+    own = (getattr(module, "contradictions", None) for module in installed().values())
+    for message in chain(_contradictions(settings), *(check(settings) for check in own if check)):
+        raise InputError(message)
+    return settings
+
+
+def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
+    """Return the settings, with those of the preset for all options that the user has not set."""
+    preset = settings.preset
+    if preset is None:
+        return settings
+    own = {*named, *(f"judge_{name}" for name in settings.tables.get("judge", {}))}
+    if "temperature" in settings.generator.parameters:
+        own |= {"temperature", "llm_reteval_temperature"}
+    if settings.llm_judge is None:
+        # Canonical comparison has no parameters, and the embedded model has prompts of its own.
+        own.add("judge_parameters")
+        preset = replace(preset, prompts={}) if settings.embedded else preset
+    preset = preset.without(own)
+    texts = preset.settings
+    values = {
+        option.name: option.parse(texts[option.name]) for option in all_options() if option.name in texts
+    }
+    return settings.replace(preset=preset, **values)
+
+
+def _resolve_path(item: Any, base: Path) -> Any:
+    """Return a value with a relative path in it resolved against a base folder."""
+    if isinstance(item, StoreURL):
+        return item.resolve_folder(base)
+    return base / item if isinstance(item, Path) else item
+
+
+def resolve_cache(
+    option: Path | StoreURL | None, environ: Mapping[str, str], base: Path
+) -> Path | StoreURL | None:
+    """Return the cache that the option names, or else the cache of `RAGEVAL_CACHE_URL`, which may have a password.
+
+    Raises:
+        InputError: the value of `RAGEVAL_CACHE_URL` is invalid.
+    """
+    url = environ.get(CACHE_URL, "").strip()
+    if not url:
+        return option
+    try:
+        from_environment = _resolve_path(parse_cache(url), base)
+    except ValueError as error:
+        # The URL is not quoted, since it may contain a password.
+        message = f"{CACHE_URL} cannot be used: {error}."
+    else:
+        # The option may name the same store without the password.
+        same = (
+            isinstance(option, StoreURL)
+            and isinstance(from_environment, StoreURL)
+            and option.public == from_environment.public
+        )
+        return from_environment if option is None or same else option
+    raise InputError(message)
+
+
+def _run_name(environ: Mapping[str, str], *, shared: bool) -> str:
+    """Return the name of the run that several machines share, or "".
+
+    It is the value of `RAGEVAL_RUN_ID`, or with a shared cache the identifier of the CI run.
+    """
+    if name := environ.get(RUN_VARIABLE, "").strip():
+        return name
+    for names in CI_RUNS if shared else ():
+        if environ.get(names[0]):
+            return "-".join(environ.get(name, "") for name in names)
+    return ""
+
+
+def _remove_overridden(tables: Tables, name: str, value: Any) -> None:
+    """Remove the key that an option overrides from the tables of the models.
+
+    Limits of calls and cost stay: an option limits the run, and a table limits one server.
+    """
+    key = name.removeprefix("judge_")
+    roles: tuple[Role, ...] = ("judge",) if key != name else ("generator",)
+    for role in ROLES if name in POLICY_OPTIONS else roles:
+        table = tables.get(role, {})
+        if key == "base_url" and table.get(key, value) != value:
+            # The API key is for the server in the table, and must not be sent to another one.
+            for source in KEY_SOURCES:
+                table.pop(source, None)
+        if key not in {"max_calls", "max_cost"}:
+            table.pop(key, None)
+
+
+def _resolve_key(table: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of the settings, with the API key in place of the name of its environment variable."""
+    values = {name: value for name, value in table.items() if name not in KEY_SOURCES}
+    if variable := table.get("api_key_env"):
+        values |= {"key_name": variable, "needs_key": True, "api_key": _key(environ, variable)}
+    if command := table.get("api_key_command"):
+        values |= {"key_command": command, "api_key": None}
+    return values
+
+
+def _key(environ: Mapping[str, str], name: str) -> Secret | None:
+    # Some shells leave a line feed at the end of `$(cat FILE)`.
+    text = environ.get(name, "").strip()
+    return Secret(text) if text else None
+
+
+def _contradictions(settings: Settings) -> Iterator[str]:
+    for name in ("temperature", "llm_reteval_temperature"):
+        if getattr(settings, name) is not None and "temperature" in settings.generator.parameters:
+            yield (
+                f"--rageval-{name.replace('_', '-')} and the parameters of the generating model both name a "
+                "temperature: leave one out."
+            )
+    models = settings.judge_models
+    if not all(models) or len(set(models)) < len(models) or (models and len(models) % 2 == 0):
+        yield (
+            f"The models that judge are {settings.llm_judge!r}: expected one, or an odd number of different ones, such "
+            "as a,b,c, so that a majority decides (--rageval-judge-model, or the key model of their table)."
+        )
+    if settings.record and settings.cassette is None:
+        yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
+    if (settings.record_prompts or settings.drop_unused) and not settings.record:
+        yield "--rageval-record-prompts and --rageval-drop-unused only work together with --rageval-record."
+    if settings.replay and settings.refresh:
+        yield "--rageval-replay sends no requests and --rageval-refresh sends all of them: leave one out."
+    yield from _contradictions_of_update(settings)
+    yield from _contradictions_of_report(settings)
+    if settings.plan and settings.record:
+        yield "--rageval-plan sends no requests, so there is nothing for --rageval-record to write: leave one out."
+
+
+def _contradictions_of_report(settings: Settings) -> Iterator[str]:
+    for option in ("baseline", "cassette"):
+        if (path := getattr(settings, option)) in settings.report:
+            yield (
+                f"--rageval-report and --rageval-{option} name the same file, {path.name}: the report would replace "
+                f"the {option}. Give the report another name."
+            )
+
+
+def _contradictions_of_update(settings: Settings) -> Iterator[str]:
+    if settings.plan and settings.update_baseline:
+        yield (
+            "--rageval-plan sends no requests, so there are no scores for --rageval-update-baseline to write: leave "
+            "one out."
+        )
+    if settings.pin_baseline and not settings.update_baseline:
+        yield (
+            "--rageval-pin-baseline pins what --rageval-update-baseline writes, and nothing is written without that: "
+            "add it, on the commit that max_total_drop is to compare with."
+        )
+    if settings.ci and settings.update_baseline is True:
+        yield (
+            "--rageval-update-baseline is refused under CI=true, because it accepts the scores of this run, good or "
+            "bad. Run it on your machine, on the commit to compare with; check what it lowers, and commit the file. "
+            "In a job that is meant to update the baseline, write --rageval-update-baseline=force."
+        )
+    if settings.sample < 1 and settings.update_baseline:
+        yield (
+            "--rageval-update-baseline writes the scores of all questions, and --rageval-sample leaves some out: leave "
+            "one out."
+        )
+
+
+def _parse(option: Option[Any], label: str, text: str) -> Any:
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        hidden = option.private and not SECRET_SIGNS.isdisjoint(text)
+        found = "cannot be used" if hidden else f"is {text!r}"
+        message = f"{label} {found}: {error}."
+    raise InputError(message)
+
+
+def is_ci(value: str | None) -> bool:
+    """Whether this value of the environment variable CI says that the process runs on a build server."""
+    return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}
