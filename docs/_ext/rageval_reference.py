@@ -42,13 +42,11 @@ class OptionsDirective(Generated):
             yield from _option(options[name])
 
 
-def _option(option: Option) -> Iterator[str]:
-    value = f" {option.metavar}" if option.metavar else ""
+def _option(option: Option[Any]) -> Iterator[str]:
     ini = f"ini `{option.ini}`" if option.in_ini else "command line only"
-    default = option.default
-    shown = "" if default is None or default is False or default == () else f"; default `{default}`"
+    shown = f"; default `{option.shown_default}`" if option.shown_default else ""
     yield f"(option-{option.name})="
-    yield f"`{option.flag}{value}`"
+    yield f"`{option.example() if option.is_flag else option.name}`"
     yield f": {option.help[0].upper()}{option.help[1:]}. <br>{ini}{shown}"
     yield ""
 

@@ -1,7 +1,7 @@
 """The `rageval` command. `main()` parses the arguments and imports only the module of the chosen command.
 
 - Commands here: `scores`, `extensions`, and `rageval cache`: `cache_reading` (info, export) and `cache_writing`
-  (import, prune, verify).
+  (import, prune, verify). `settings` is in `plugin.settings_command`, since it needs pytest.
 - Every other command is declared by its extension, or another plugin, as `COMMANDS` (`core.command`).
 - Printing, settings and session of commands that use models, and cache stores of plugins: `run.console`,
   `run.command_session` and `run.plugin_stores`.
@@ -29,6 +29,7 @@ from pytest_rageval.core.command import (
     value_parser,
     with_plugin_names,
 )
+from pytest_rageval.core.command_line import SETTER, SetOption
 from pytest_rageval.core.errors import InputError, RagevalError, require
 from pytest_rageval.core.extensions import all_options, installed, others
 from pytest_rageval.core.resolution import resolve_cache
@@ -133,6 +134,14 @@ COMMANDS: Final = (
             (value("name", "NAME", "describe this score in detail; or list the scores of this group, such as arena",
                    str, nargs="?"),
              JSON), place=3),
+    Command("settings", "pytest_rageval.plugin.settings_command:settings_command",
+            "list all options, with the value in force and where it comes from",
+            "The values are those of a run of pytest with these arguments in this folder: command line, ini file, "
+            "[tool.rageval] in pyproject.toml, environment, preset and default.",
+            (JSON,
+             (("-v", "--verbose"), {"action": "store_true", "help": "print what each option does"}),
+             value("arguments", "ARGUMENT", "arguments of pytest: options, files, tests", str,
+                   nargs=argparse.REMAINDER)), place=4),
     Command("extensions", "pytest_rageval.cli.extensions:extensions_command",
             "list the installed extensions, with what each adds",
             "Lists the extensions of this package, and the installed pytest plugins that require it. The ini key "
@@ -242,6 +251,8 @@ def _parser() -> argparse.ArgumentParser:
         for argument in command.arguments:
             names, kwargs = _plugin_option(argument) if isinstance(argument, str) else argument
             parser.add_argument(*names, **kwargs)
+        if any(isinstance(argument, str) for argument in command.arguments):
+            parser.add_argument(SETTER, action=SetOption)
     return main
 
 
@@ -265,7 +276,7 @@ def _declared() -> list[Command]:
 def _plugin_option(name: str) -> Argument:
     """Return a plugin option as an option of a command, also under its name in pytest, which messages use."""
     option = next(option for option in all_options() if option.name == name)
-    names = (f"--{option.name.replace('_', '-')}", option.flag)
+    names = (f"--{option.name.replace('_', '-')}", *([option.typed] if option.is_flag else []))
     kwargs: dict[str, Any] = {"action": "store_true", "default": None}
     if option.metavar:
         kwargs = {"metavar": option.metavar}

@@ -31,7 +31,7 @@ def _entry(name: str, module: ModuleType) -> dict[str, Any]:
         "module": module.__name__,
         "summary": (inspect.getdoc(module) or "").partition("\n")[0],
         "commands": [f"rageval {command.title}" for command in getattr(module, "COMMANDS", ())],
-        "options": [option.flag for option in getattr(module, "OPTIONS", ())],
+        "options": [option.typed for option in getattr(module, "OPTIONS", ())],
         "hooks": [
             hook for hook in vars(hookspecs) if hook.startswith("pytest_rageval_") and hasattr(module, hook)
         ],

@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.core.options import OPTIONS
+
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 """The positional and the keyword arguments of `argparse.ArgumentParser.add_argument`."""
 
@@ -121,9 +123,11 @@ def switch(name: str, text: str) -> Argument:
 
 
 def with_plugin_names(*arguments: Argument) -> tuple[Argument, ...]:
-    """Add to each option the name of the plugin's option, such as --rageval-cache, which messages use."""
+    """Add to each option the plugin's flag, such as --rageval-cache, which messages use, if there is one."""
+    flags = {option.typed for option in OPTIONS if option.is_flag}
     return tuple(
-        ((*names, f"--rageval-{names[0].removeprefix('--')}"), kwargs) for names, kwargs in arguments
+        ((*names, *sorted({f"--rageval-{names[0].removeprefix('--')}"} & flags)), kwargs)
+        for names, kwargs in arguments
     )
 
 

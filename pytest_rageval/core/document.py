@@ -82,7 +82,7 @@ class BeforeEntry(TypedDict, total=False):
 
 
 class EarlyStopEntry(TypedDict):
-    """The numbers of questions in an evaluation with `--rageval-early-stop`.
+    """The numbers of questions in an evaluation with `--rageval early_stop=true`.
 
     `verdict` is the early verdict, None if all questions were evaluated. `drop` is an estimate.
     """

@@ -86,7 +86,7 @@ class BudgetError(RagevalError):
 
 
 class TooManyUnscoredError(RagevalError):
-    """The share of unscored examples is larger than `--rageval-max-unscored` allows."""
+    """The share of unscored examples is larger than `--rageval max_unscored=SHARE` allows."""
 
 
 class Unscored(_PrintableMessage):

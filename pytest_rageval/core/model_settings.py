@@ -76,19 +76,21 @@ FILE: Final = "pyproject.toml"
 KEY_SOURCES: Final = ("api_key_env", "api_key_command")
 
 
-def read_tables(root: Path) -> Tables:
-    """Return the tables of the models in the `pyproject.toml` of a folder; an empty dict if there is none.
+def read_pyproject(root: Path) -> tuple[dict[str, Any], Tables]:
+    """Return what `[tool.rageval]` in the `pyproject.toml` of a folder has: the options, and the tables of the models.
+
+    The values of the options are as in TOML. Without the file or the table, both are empty.
 
     Raises:
-        InputError: the file is not TOML, or a key or a value of a table is not allowed.
+        InputError: the file is not TOML, or a key or a value of a table of a model is not allowed.
     """
     try:
         text = (root / FILE).read_text(encoding="utf-8-sig")
     except (OSError, ValueError):
         # pytest reads the same file, and reports the error.
-        return {}
+        return {}, {}
     if "rageval" not in text:
-        return {}
+        return {}, {}
     import tomllib  # noqa: PLC0415 - every run of pytest imports this module
 
     try:
@@ -96,23 +98,23 @@ def read_tables(root: Path) -> Tables:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{FILE} is not TOML: {parse_failure(error)}.") from None
     section = tool.get("rageval", {}) if isinstance(tool, dict) else {}
-    # Named in the message, since users may look for the options of pytest in `[tool.rageval]`.
-    options = "The options of pytest have another place: rageval_NAME in [tool.pytest.ini_options]."
-    models = _table(section, "tool.rageval", ("models",), options).get("models", {})
-    tables = _table(models, "tool.rageval.models", ROLES)
-    return {
+    if not isinstance(section, dict):
+        raise InputError(f"{FILE}: [tool.rageval] is not a table.\nWrite a table of options.")
+    options = {key: value for key, value in section.items() if key != "models"}
+    tables = _table(section.get("models", {}), "tool.rageval.models", ROLES)
+    return options, {
         role: _parse_table(tables[role], f"tool.rageval.models.{role}") for role in ROLES if role in tables
     }
 
 
-def _table(value: object, name: str, known: tuple[str, ...], remedy: str = "") -> dict[str, Any]:
+def _table(value: object, name: str, known: tuple[str, ...]) -> dict[str, Any]:
     """Return a value that is a table with known keys only; else raise InputError."""
     if not isinstance(value, dict):
         raise InputError(f"{FILE}: [{name}] is not a table.\nWrite a table of {' and '.join(known)}.")
     for key in value:
         if key not in known:
             message = f"{FILE}: [{name}] has the unknown key {key!r}.{did_you_mean(key, known)}"
-            raise InputError(f"{message}\nAllowed: {', '.join(known)}. {remedy}".rstrip())
+            raise InputError(f"{message}\nAllowed: {', '.join(known)}.")
     return value
 
 

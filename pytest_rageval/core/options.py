@@ -57,7 +57,10 @@ class Values(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Option(Generic[T]):
-    """One option: `--rageval-NAME` on the command line and `rageval_NAME` in the ini file.
+    """One option, with everything that command line, ini file, help, docs and `Settings` need to know of it.
+
+    It is `rageval_NAME` in the ini file, NAME in `[tool.rageval]` of `pyproject.toml`, and `--rageval NAME=VALUE` for a
+    run. Those that differ from run to run have a flag of their own too: `--rageval-NAME VALUE`.
 
     `settings[OPTION]` is its value. An option of the core is an attribute of `CoreOptions` too: `settings.draws`.
 
@@ -67,9 +70,10 @@ class Option(Generic[T]):
         parse: converts a text to the value, or raises ValueError with what is allowed.
         default: the value of an option that is set nowhere.
         help: the help text: the effect, and the unit of the value. It explains a default that is not a constant.
-        switch_values: the values that a switch accepts after an equals sign. Without a value the switch is on.
+        is_flag: whether it is a flag of its own on the command line.
+        switch_values: the values that the flag of a switch accepts after an equals sign. Without one the switch is on.
         repeatable: whether the option may be repeated. Its value is a tuple; `parse` converts one item.
-        in_ini: whether the option may be in the ini file.
+        in_ini: whether the option may be in the ini file and in `pyproject.toml`.
         private: whether the value may contain a password. An error message then does not quote it.
         leaves_out: returns, for the settings of a run, whether the option makes the run leave out questions.
         plan_note: a line in the plan of a run with this option.
@@ -81,6 +85,7 @@ class Option(Generic[T]):
     default: T
     help: str
     _: KW_ONLY
+    is_flag: bool = False
     switch_values: tuple[str, ...] = ("true", "false")
     repeatable: bool = False
     in_ini: bool = True
@@ -99,9 +104,17 @@ class Option(Generic[T]):
         return self if settings is None else settings[self]
 
     @property
-    def flag(self) -> str:
-        """The option as typed on the command line."""
-        return f"--rageval-{self.name.replace('_', '-')}"
+    def typed(self) -> str:
+        """The option as typed on the command line, without a value."""
+        return f"--rageval-{self.name.replace('_', '-')}" if self.is_flag else f"--rageval {self.name}"
+
+    def example(self) -> str:
+        """Return the option as typed on the command line, with the name of its value."""
+        return f"{self.typed} {self.metavar}".rstrip() if self.is_flag else self.setter()
+
+    def setter(self, value: str = "") -> str:
+        """Return the option as set by `--rageval`, with this value; default: the name of its value."""
+        return f"--rageval {self.name}={value or self.metavar or 'true'}"
 
     @property
     def ini(self) -> str:
@@ -129,11 +142,13 @@ class CoreOptions:
         "model", "NAME", str, None,
         "model that generates answers; 'embedded' is a small local model, the default without OPENAI_API_KEY and "
         "without a base URL",
+        is_flag=True,
     )
     judge_model = Option[str | None](
         "judge_model", "NAME", str, None,
         "model that compares answers, the judge. Several of one server, such as a,b,c, each have a vote, as with "
-        "--rageval-judge-votes. Default: the generating model, or canonical comparison if that is the embedded one",
+        "--rageval judge_votes=N. Default: the generating model, or canonical comparison if that is the embedded one",
+        is_flag=True,
     )
     judge_votes = Option(
         "judge_votes", "N", parse_odd_int, 1,
@@ -166,7 +181,7 @@ class CoreOptions:
     )
     llm_reteval_temperature = Option[float | None](
         "llm_reteval_temperature", "T", parse_temperature, None,
-        "temperature of the generating model for llm_reteval; default: as for --rageval-temperature",
+        "temperature of the generating model for llm_reteval; default: as for --rageval temperature=T",
     )
     llm_reteval_draws = Option(
         "llm_reteval_draws", "N", parse_positive_int, 3,
@@ -179,6 +194,7 @@ class CoreOptions:
     base_url: "Option[BaseURL | None]" = Option(
         "base_url", "URL", parse_base_url, None,
         "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True,
+        is_flag=True,
     )
     judge_base_url: "Option[BaseURL | None]" = Option(
         "judge_base_url", "URL", parse_base_url, None,
@@ -245,7 +261,7 @@ class CoreOptions:
     retries = Option(
         "retries", "N", parse_count, DEFAULT_RETRIES,
         "most repetitions of a request after 408, 409, 5xx, a timeout or a dropped connection. After 429 and 503, "
-        "--rageval-patience is the limit",
+        "--rageval patience=SECONDS is the limit",
     )
     patience = Option(
         "patience", "SECONDS", parse_seconds, DEFAULT_PATIENCE_S,
@@ -260,12 +276,13 @@ class CoreOptions:
     flex: Option[bool] = switch(
         "flex",
         "use the flex tier of servers (service_tier): a lower price, and slower replies. The default of "
-        "--rageval-timeout is then 900 s, that of --rageval-patience 3600 s",
+        "--rageval timeout=SECONDS is then 900 s, that of --rageval patience=SECONDS 3600 s",
     )
     cache: "Option[Path | StoreURL | None]" = Option(
         "cache", "PLACE", Lazy("lib.secret", "parse_public_cache"), None,
         "folder of the reply cache, or URL of a store that several machines share: redis://HOST/0, rediss://HOST/0 "
         "or diskcache:FOLDER. Default: RAGEVAL_CACHE_URL, where alone a URL may contain a password", private=True,
+        is_flag=True,
     )
     cache_dir = Option(
         "cache_dir", "DIR", Path, Path(".rageval_cache"),
@@ -274,18 +291,22 @@ class CoreOptions:
     refresh: Option[bool] = switch(
         "refresh",
         "send requests even if the cache or the cassette has the reply",
+        is_flag=True,
     )
     replay: Option[bool] = switch(
         "replay",
         "send no requests; a reply that is neither in the cache nor in the cassette is an error",
+        is_flag=True,
     )
     cassette = Option[Path | None](
         "cassette", "FILE", Path, None,
         "file of recorded replies, read if the cache does not have the reply; compressed if it ends in .gz",
+        is_flag=True,
     )
     record: Option[bool] = switch(
         "record",
         "write the replies of this run to the cassette",
+        is_flag=True,
     )
     record_prompts: Option[bool] = switch(
         "record_prompts",
@@ -294,16 +315,19 @@ class CoreOptions:
     drop_unused: Option[bool] = switch(
         "drop_unused",
         "remove from the cassette the replies that a full run did not use",
+        is_flag=True,
     )
     plan: Option[bool] = switch(
         "plan",
         "print the requests that a run would send and their cost, and send none",
+        is_flag=True,
     )
     batch: "Option[bool | Literal['submit', 'status', 'collect']]" = switch(
         "batch",
         "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
         "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
         parse=parse_batch, switch_values=("submit", "status", "collect"), in_ini=False,
+        is_flag=True,
     )
     batch_errors = Option[Literal["live", "unscored"]](
         "batch_errors", "live|unscored", choice_parser("live", "unscored"), "live",
@@ -316,6 +340,7 @@ class CoreOptions:
     max_cost = Option[float | None](
         "max_cost", "USD", parse_amount, None,
         "stop before the call with which the run could cost more than this",
+        is_flag=True,
     )
     prices = Option[Path | None](
         "prices", "FILE", Path, None,
@@ -333,6 +358,7 @@ class CoreOptions:
         "baseline", "FILE", Path, BASELINE,
         "file of the scores that max_drop, max_total_drop and max_lost compare with; it belongs in git. Relative to "
         "the root directory by default",
+        is_flag=True,
     )
     baseline_ref = Option[str | None](
         "baseline_ref", "REF", parse_ref, None,
@@ -344,18 +370,20 @@ class CoreOptions:
         "write the scores of this run to the baseline instead of comparing them with it. Only on the command line. "
         "Refused under CI=true, unless it is --rageval-update-baseline=force",
         parse=parse_update, switch_values=("force",), in_ini=False,
+        is_flag=True,
     )
     pin_baseline: Option[bool] = switch(
         "pin_baseline",
         "with --rageval-update-baseline: also pin these scores as the anchor that max_total_drop compares with, "
         "until the next pin. Only on the command line",
         in_ini=False,
+        is_flag=True,
     )
     require_baseline: Option[bool] = switch(
         "require_baseline",
         "turn these warnings into errors: max_drop or max_lost without a baseline, max_total_drop without an "
-        "anchor, more questions removed than --rageval-max-removed, and a test of the baseline that was not "
-        "compared with it. The default under CI=true; off with --rageval-require-baseline=false",
+        "anchor, more questions removed than --rageval max_removed=SHARE, and a test of the baseline that was not "
+        "compared with it. The default under CI=true; off with --rageval require_baseline=false",
     )
     allow_missing = Option[tuple[str, ...]](
         "allow_missing", "NODEID", str, (),
@@ -376,12 +404,14 @@ class CoreOptions:
         "repeat", "N", parse_positive_int, 1,
         "call generator and judge N times for each question, under new sample numbers. A question's score is the "
         "mean over these runs; reports give the spread of their means",
+        is_flag=True,
     )
     sample = Option(
         "sample", "SHARE", parse_positive_share, 1.0,
         "score only this share of the questions of every eval set, chosen by a hash of their ids, so the same in "
         "each run. They are compared with the baseline's scores of the same questions. Only on the command line",
         in_ini=False, leaves_out=lambda settings: settings.sample < 1,
+        is_flag=True,
     )
     shard = Option[tuple[int, int] | None](
         "shard", "I/N", parse_shard, None,
@@ -389,12 +419,14 @@ class CoreOptions:
         "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
         "the tests with all their questions. Only on the command line",
         in_ini=False,
+        is_flag=True,
     )
     report: "Option[tuple[Path | Address, ...]]" = Option(
         "report", "FILE", parse_destination, (),
         "write a report to this file: .md for a pull request, .html for a browser, .json for programs. otlp:URL "
         "sends it to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT. May be repeated",
         repeatable=True,
+        is_flag=True,
     )
     history = Option[Path | None](
         "history", "FILE", Path, None,
@@ -404,7 +436,7 @@ class CoreOptions:
     annotations: Option[bool] = switch(
         "annotations",
         "print annotations for GitHub, which show failures and warnings at the lines of the tests. The default "
-        "under GITHUB_ACTIONS=true; off with --rageval-annotations=false",
+        "under GITHUB_ACTIONS=true; off with --rageval annotations=false",
     )
     seed = Option(
         "seed", "N", parse_count, 0,

@@ -12,8 +12,8 @@ _CONNECTION_ARGUMENTS: Final = (
 REJECTED_ARGUMENTS: Final = {
     "n": "one reply is used of each request",
     "stream": "a reply is kept whole",
-    "timeout": "it is an option: --rageval-timeout, or the key timeout of the table of a model",
-    "max_retries": "it is an option: --rageval-retries",
+    "timeout": "it is an option: --rageval timeout=SECONDS, or the key timeout of the table of a model",
+    "max_retries": "it is an option: --rageval retries=N",
     "api_key": "it is read from the environment, and written nowhere",
     **dict.fromkeys(_CONNECTION_ARGUMENTS, "it belongs to the connection, not to a request"),
 }
@@ -21,8 +21,8 @@ REJECTED_ARGUMENTS: Final = {
 
 _FIXED_PARAMETERS: Final = {
     "model": "it is an option: --rageval-model, --rageval-judge-model",
-    "messages": "the prompts are the package's own, or those of --rageval-prompts",
-    "input": "the prompts are the package's own, or those of --rageval-prompts",
+    "messages": "the prompts are the package's own, or those of --rageval prompts=FILE",
+    "input": "the prompts are the package's own, or those of --rageval prompts=FILE",
     "response_format": "the prompts say the form of each reply",
 }
 

@@ -1,14 +1,15 @@
 """Resolves the options of a run from command line, ini file, `pyproject.toml`, environment and defaults."""
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.extensions import all_options, installed
-from pytest_rageval.core.model_settings import KEY_SOURCES, ROLES, Role, Tables, read_tables
+from pytest_rageval.core.model_settings import FILE, KEY_SOURCES, ROLES, Role, Tables, read_pyproject
 from pytest_rageval.core.options import Option
 from pytest_rageval.core.settings import JUDGE_KEY, POLICY_OPTIONS, Settings
 from pytest_rageval.lib.secret import CACHE_URL, Secret, StoreURL, parse_cache
@@ -33,7 +34,7 @@ URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVA
 """Environment variables of options, by the name of the option."""
 
 FLEX_DEFAULTS: Final = {"timeout": 900.0, "patience": 3600.0}
-"""Defaults with `--rageval-flex`: a reply may take minutes, and a server without capacity answers 429."""
+"""Defaults with `--rageval flex=true`: a reply may take minutes, and a server without capacity answers 429."""
 
 
 def resolve_options(
@@ -44,7 +45,7 @@ def resolve_options(
     invoked_in: Path,
     root: Path,
 ) -> Settings:
-    """Resolve the options of a run, in this order: command line, ini file, `pyproject.toml`, environment, default.
+    """Resolve the options: command line before ini file, `pyproject.toml`, environment, preset and default.
 
     Args:
         command_line: the texts of the options by name (a bool for switches, a list for repeatable options); None for
@@ -67,27 +68,42 @@ def resolve_options(
         "require_baseline": is_ci(environ.get("CI")),
         "annotations": environ.get("GITHUB_ACTIONS") == "true",
     }
-    sources: dict[str, str] = {}
-    tables = read_tables(root)
-    for source, texts, base in (("ini", ini, root), ("command line", command_line, invoked_in)):
+    sources = {
+        name: f"environment ({variable})"
+        for name, variable in (("require_baseline", "CI"), ("annotations", "GITHUB_ACTIONS"))
+        if values[name]
+    }
+    in_pyproject, tables = read_pyproject(root)
+    for source, texts, base in (
+        ("pyproject", _texts_of(in_pyproject), root),
+        ("ini", ini, root),
+        ("command line", command_line, invoked_in),
+    ):
         for option in all_options():
             raw = texts.get(option.name)
             if raw is None or raw in ("", []):
                 continue
-            label = option.ini if source == "ini" else option.flag
+            label = {"pyproject": f"{FILE}: {option.name} in [tool.rageval]", "ini": option.ini}.get(
+                source, option.typed
+            )
             parsed = [_parse(option, label, str(text)) for text in (raw if option.repeatable else [raw])]
             resolved = [_resolve_path(item, base) for item in parsed]
             values[option.name] = tuple(resolved) if option.repeatable else resolved[0]
             sources[option.name] = source
-            _remove_overridden(tables, option.name, values[option.name])
+            if source != "pyproject":
+                _remove_overridden(tables, option.name, values[option.name])
     for option in all_options():
         variable = URL_VARIABLES.get(option.name)
         if variable and option.name not in values and (url := environ.get(variable, "").strip()):
             values[option.name] = _parse(option, variable, url)
+            sources[option.name] = f"environment ({variable})"
     if values.get("flex"):
+        sources = dict.fromkeys(FLEX_DEFAULTS, "default with flex") | sources
         values = FLEX_DEFAULTS | values
     cache = resolve_cache(values.get("cache"), environ, invoked_in)
     # `--rageval-cache` may name a folder too.
+    if cache != values.get("cache"):
+        sources["cache"] = f"environment ({CACHE_URL})"
     values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
     values["run"] = _run_name(environ, shared=isinstance(cache, StoreURL))
     values["tables"] = {role: _resolve_key(table, environ) for role, table in tables.items()}
@@ -96,6 +112,38 @@ def resolve_options(
     for message in chain(_contradictions(settings), *(check(settings) for check in own if check)):
         raise InputError(message)
     return settings
+
+
+def _texts_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of `[tool.rageval]` as texts, a list for a repeatable option.
+
+    Raises:
+        InputError: a key is no option, or one of the command line alone.
+    """
+    options = {option.name: option for option in all_options()}
+    texts: dict[str, Any] = {}
+    for name, value in table.items():
+        where = f"{FILE}: [tool.rageval] has the key {name!r}"
+        if name not in options:
+            raise InputError(
+                f"{where}, which is no option.{did_you_mean(name, [*options, 'models'])}\n"
+                "`rageval settings` lists all options."
+            )
+        if not options[name].in_ini:
+            raise InputError(f"{where}, an option of the command line alone: {options[name].example()}.")
+        if isinstance(value, dict):
+            texts[name] = json.dumps(value)
+        elif isinstance(value, list):
+            items = list(map(_toml_text, value))
+            texts[name] = items if options[name].repeatable else ",".join(items)
+        else:
+            text = _toml_text(value)
+            texts[name] = [text] if options[name].repeatable else text
+    return texts
+
+
+def _toml_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
@@ -115,7 +163,8 @@ def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
     values = {
         option.name: option.parse(texts[option.name]) for option in all_options() if option.name in texts
     }
-    return settings.replace(preset=preset, **values)
+    sources = dict.fromkeys(values, f"preset {preset.name}")
+    return settings.replace(preset=preset, sources={**settings.sources, **sources}, **values)
 
 
 def _resolve_path(item: Any, base: Path) -> Any:
@@ -202,7 +251,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     for name in ("temperature", "llm_reteval_temperature"):
         if getattr(settings, name) is not None and "temperature" in settings.generator.parameters:
             yield (
-                f"--rageval-{name.replace('_', '-')} and the parameters of the generating model both name a "
+                f"--rageval {name}=T and the parameters of the generating model both name a "
                 "temperature: leave one out."
             )
     models = settings.judge_models
@@ -214,7 +263,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if settings.record and settings.cassette is None:
         yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
     if (settings.record_prompts or settings.drop_unused) and not settings.record:
-        yield "--rageval-record-prompts and --rageval-drop-unused only work together with --rageval-record."
+        yield "--rageval record_prompts=true and --rageval-drop-unused only work together with --rageval-record."
     if settings.replay and settings.refresh:
         yield "--rageval-replay sends no requests and --rageval-refresh sends all of them: leave one out."
     yield from _contradictions_of_update(settings)

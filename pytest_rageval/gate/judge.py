@@ -528,7 +528,8 @@ def _slice_verdict(part: _Slice, score: Score) -> Verdict:
         verdict = replace(verdict, reason=text, warnings=(text, *verdict.warnings[1:]))
     if is_missing and part.baseline.required and verdict.status != "fail":
         return Verdict(
-            "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"
+            "error",
+            f"{score.name}: {verdict.reason} (--rageval require_baseline=true, the default under CI=true)",
         )
     return verdict
 

@@ -42,7 +42,7 @@ class Threshold:
             for a drop of more than is allowed.
         strict: whether `max_drop` passes only if a larger drop is excluded.
         inconclusive: "warn" or "fail": the result of a drop that is larger than allowed and not significant; None for
-            the option `--rageval-inconclusive`.
+            the option `inconclusive`.
         cluster: a tag, "gold.source" or "gold.id": examples that share a value depend on each other; None if examples
             are independent.
         tolerance: an example counts for `max_lost` if its score is lower by more than this; at least 0.

@@ -15,6 +15,7 @@ from math import inf
 from typing import Any, Final, Protocol, TypedDict
 
 from pytest_rageval.core.errors import BudgetError, StoreError
+from pytest_rageval.core.options import CoreOptions
 from pytest_rageval.core.request_parameters import LENGTH_PARAMETERS
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.plural import counted
@@ -44,7 +45,7 @@ class Limits:
         """Return a limit as the user writes it: an option, or a key of a table; with its value if one is given."""
         if self.table:
             return f"{limit}{value and f' = {value}'} in [{self.table}]"
-        return f"--rageval-{limit.replace('_', '-')}{value and f'={value}'}"
+        return f"{vars(CoreOptions)[limit].typed}{value and f'={value}'}"
 
 
 @dataclass(slots=True)
@@ -262,7 +263,7 @@ class Budget:
             raise BudgetError(
                 f"No price is known for the model {request.model!r} at {request.base_url}, so "
                 f"{self._limits.describe('max_cost')} cannot be kept.\n"
-                "Write its price into a file and name it with --rageval-prices FILE:\n"
+                "Write its price into a file and name it with --rageval prices=FILE:\n"
                 f'["{request.model}"]\ninput = 0.15   # USD per million tokens\noutput = 0.60'
             )
         tokens_out = max_reply_tokens(request, price)
@@ -270,7 +271,7 @@ class Budget:
             raise BudgetError(
                 f"Nothing bounds the length of replies of the model {request.model!r}, so "
                 f"{self._limits.describe('max_cost')} cannot be kept.\n"
-                "Set --rageval-max-tokens, or max_output in the file of --rageval-prices."
+                "Set --rageval max_tokens=N, or max_output in the file of --rageval prices=FILE."
             )
         batch_price = price.for_tier("batch") if batch else None
         return (batch_price or price).cost(prompt_tokens(request.messages, request.parameters), tokens_out)

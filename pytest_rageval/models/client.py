@@ -48,7 +48,7 @@ MAX_BODY_CHARACTERS: Final = 4000  # of an unreadable body, for messages and sea
 MAX_ERROR_DEPTH: Final = 32  # levels of nesting of an error that is searched for words; real errors have six
 URL_OPTIONS: Final[Mapping[Role, str]] = {
     "generator": "--rageval-base-url or OPENAI_BASE_URL",
-    "judge": "--rageval-judge-base-url or RAGEVAL_JUDGE_BASE_URL",
+    "judge": "--rageval judge_base_url=URL or RAGEVAL_JUDGE_BASE_URL",
 }
 """The option and the environment variable that name the server of a model, for messages."""
 
@@ -449,8 +449,8 @@ class Client:
         return ServerError(
             f"{self._server_text} answered nothing for {seconds:g} s, while {waited} "
             f"(last: {last}).\n"
-            "Send it fewer requests (--rageval-concurrency N, --rageval-rpm N), wait longer "
-            "(--rageval-patience SECONDS), or run again later: replies received before are in the cache, and the next "
+            "Send it fewer requests (--rageval concurrency=N, --rageval rpm=N), wait longer "
+            "(--rageval patience=SECONDS), or run again later: replies received before are in the cache, and the next "
             "run requests the rest."
         )
 

@@ -1,7 +1,7 @@
 """Requests with their cache keys, replies and their answers, and request summaries that explain a missing reply.
 
 A cassette is committed to git, and prompts may contain private text. So a summary has only a short hash of each part of
-a prompt, unless `--rageval-record-prompts` is set.
+a prompt, unless `--rageval record_prompts=true` is set.
 """
 
 import json

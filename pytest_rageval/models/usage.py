@@ -13,7 +13,7 @@ from pytest_rageval.core.errors import InputError, parse_failure
 from pytest_rageval.lib.files import refuse_special
 
 SHIPPED_FILE: Final = Path(__file__).with_name("prices.toml")
-OPTION: Final = "--rageval-prices"
+OPTION: Final = "--rageval prices=FILE"
 MILLION: Final = 1_000_000
 ANY_SERVER: Final = ""  # the base URL of an override that names only a model, and so applies at any server
 TABLE_HELP: Final = (

@@ -9,6 +9,7 @@ plugin only when a run has a marked test.
 - `skipping`: the tests that a run without results skips.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
+- `settings_command`: `rageval settings`.
 - `completeness`: whether all tests ran. `files`: the files that a run writes, and the commit under test, which reports
   and pins name.
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval import hookspecs
+from pytest_rageval.core.command_line import SETTER, SetOption, flag_problem
 from pytest_rageval.core.extensions import all_options, installed
 from pytest_rageval.core.options import Option
 from pytest_rageval.plugin.fixtures import (
@@ -66,25 +68,31 @@ EXTENSIONS_HELP: Final = (
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add every option as a flag and, if it may be permanent, as an ini key; and register the extensions."""
+    """Add the flags, `--rageval NAME=VALUE` for all options, and an ini key for each that may be permanent.
+
+    The extensions are registered too.
+    """
     group = parser.getgroup("rageval", "RAG retriever evaluation")
     for option in all_options():
         # The value None means that the command line does not have the option, so that the ini key applies.
         kwargs: dict[str, Any] = {"dest": option.ini, "default": None, "help": _help(option)}
-        if not option.metavar:
-            group.addoption(option.flag, action="store_const", const="true", **kwargs)
+        if option.is_flag and not option.metavar:
+            group.addoption(option.typed, action="store_const", const="true", **kwargs)
             # Each value is an option of its own. An option with an optional value would read a path that follows it as
             # its value.
             for word in option.switch_values:
                 group.addoption(
-                    f"{option.flag}={word}", action="store_const", const=word, **kwargs | {"help": SUPPRESS}
+                    f"{option.typed}={word}", action="store_const", const=word, **kwargs | {"help": SUPPRESS}
                 )
-        else:
+        elif option.is_flag:
             action = "append" if option.repeatable else "store"
-            group.addoption(option.flag, action=action, metavar=option.metavar, **kwargs)
+            group.addoption(option.typed, action=action, metavar=option.metavar, **kwargs)
         if option.in_ini:
             kind: Any = "linelist" if option.repeatable else "string"
-            parser.addini(option.ini, _help(option), type=kind, default=None)
+            # The whole text is in `rageval settings`.
+            text = f"as {option.typed}" if option.is_flag else _help(option).partition(". ")[0]
+            parser.addini(option.ini, text, type=kind, default=None)
+    group.addoption(SETTER, action=SetOption, dest=SETTER, attribute="rageval_{}")
     parser.addini(EXTENSIONS, EXTENSIONS_HELP, type="args", default=())
     # pytest has read the ini file by now, but not the command line.
     off = pluginmanager.get_plugin("pytestconfig").getini(EXTENSIONS)  # type: ignore[union-attr]
@@ -103,9 +111,15 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
-    """Keep the parser, which knows the options of all plugins."""
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> None:
+    """Keep the parser, which knows the options of all plugins; refuse flags that are none."""
     early_config.stash[PARSER] = parser
+    if any(word.startswith("--rageval-") for word in args) and (
+        problem := flag_problem(args, lambda flag: _is_known(parser, flag))
+    ):
+        raise pytest.UsageError(problem)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -136,7 +150,7 @@ def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
     key = text.removeprefix("Unknown config option: ")
     if key == text or not key.startswith("rageval_"):
         return
-    flags = {option.ini: option.flag for option in all_options() if not option.in_ini}
+    flags = {option.ini: option.example() for option in all_options() if not option.in_ini}
     if key in flags:
         hint = f" It is an option of the command line alone: {flags[key]}."
     else:
@@ -175,9 +189,18 @@ def _switched_off(config: pytest.Config) -> list[str]:
                 value = config.getini(option.ini)
             if value not in {None, "", "false"}:
                 raise pytest.UsageError(
-                    f"{option.flag} needs the extension {name}, which {EXTENSIONS} switches off."
+                    f"{option.typed} needs the extension {name}, which {EXTENSIONS} switches off."
                 )
     return names
+
+
+def _is_known(parser: pytest.Parser, flag: str) -> bool:
+    """Return whether pytest knows a flag."""
+    try:
+        return flag not in parser.parse_known_and_unknown_args([flag])[1]
+    except pytest.UsageError:
+        # A value is missing.
+        return True
 
 
 def _help(option: Option[Any]) -> str:

@@ -58,7 +58,7 @@ class CassetteWriterPlugin:
             return
         from pytest_rageval.run.file_updates import update_cassette  # noqa: PLC0415 - few runs record
 
-        left_out = (option.flag for option in all_options() if option.leaves_out(self._settings))
+        left_out = (option.example() for option in all_options() if option.leaves_out(self._settings))
         partial = self._completeness.why_partial(session)
         partial = partial or ", ".join(left_out)
         try:

@@ -59,7 +59,7 @@ def rageval_reference_retriever() -> object:
 
 @pytest.fixture(scope="session")
 def rageval_prompts(pytestconfig: pytest.Config) -> Mapping[str, str]:
-    """Prompts that replace the package's own, by name. Default: the file of --rageval-prompts, then the preset."""
+    """Prompts that replace the package's own, by name. Default: the file of --rageval prompts=FILE, then the preset."""
     return get_evaluation_plugin(pytestconfig).prompts
 
 

@@ -167,7 +167,7 @@ def needs_eager_start(config: pytest.Config) -> bool:
     """
     options, environ = config.option, config.stash[ENVIRONMENT]
     return (
-        any(getattr(options, option.ini) is not None for option in all_options())
+        any(getattr(options, option.ini, None) is not None for option in all_options())
         or any(config.getini(option.ini) for option in all_options() if option.in_ini)
         or any(
             text for name, text in environ.items() if name.startswith("RAGEVAL_") or name == "OPENAI_BASE_URL"

@@ -157,7 +157,7 @@ class EvaluationPlugin:
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The prompts of the preset, replaced by those of `--rageval-prompts`, by name."""
+        """The prompts of the preset, replaced by those of `--rageval prompts=FILE`, by name."""
         path, preset = self.settings.prompts, self.settings.preset
         preset_prompts = preset.prompts if preset else {}
         if path is None:

@@ -68,7 +68,7 @@ def start(
 def resolve_settings(config: pytest.Config, options: Namespace, environ: Mapping[str, str]) -> Settings:
     """Return the settings of a run from the parsed command line, the ini file and the environment."""
     return resolve_options(
-        {option.name: getattr(options, option.ini) for option in all_options()},
+        {option.name: getattr(options, option.ini, None) for option in all_options()},
         {option.name: config.getini(option.ini) for option in all_options() if option.in_ini},
         environ,
         invoked_in=config.invocation_params.dir,

@@ -172,7 +172,7 @@ def threshold_result_entry(
 
 
 def _early_stop_entry(entry: Mapping[str, Any], early: EarlyStopResult) -> dict[str, Any]:
-    """Return the entry of a score whose evaluation used `--rageval-early-stop`.
+    """Return the entry of a score whose evaluation used `--rageval early_stop=true`.
 
     Keys that summarize only the evaluated examples are removed. If the evaluation stopped early, the mean is removed
     too, and the entry lists the examples of `early.states`, evaluated or not.

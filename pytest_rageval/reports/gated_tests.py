@@ -15,7 +15,7 @@ NOT_COLLECTED: Final = "not collected: it was removed, renamed or left out"
 MAX_CHANGES: Final = 12  # maximum number of changes of the baseline that are listed
 
 REMEDY: Final = (
-    "Run them. If one is meant to be missing, name it with --rageval-allow-missing NODEID, or in rageval_allow_missing "
+    "Run them. If one is meant to be missing, name it with --rageval allow_missing=NODEID, or in rageval_allow_missing "
     f"of the ini file. {UPDATE_COMMAND} removes what no longer exists from the baseline."
 )
 
@@ -94,7 +94,7 @@ def missing_lines(gate: Mapping[str, Any]) -> Iterator[str]:
     """Yield the missing tests with their reasons, one line each, between a heading and the remedy."""
     if not (missing := _missing(gate)):
         return
-    forbidden = ", which --rageval-require-baseline forbids (the default under CI=true)"
+    forbidden = ", which --rageval require_baseline=true forbids (the default under CI=true)"
     were = "was" if len(missing) == 1 else "were"
     yield (
         f"{len(missing)} of {counted(gate['tests'], 'gated test')} {were} not compared with the baseline"
@@ -107,7 +107,7 @@ def missing_lines(gate: Mapping[str, Any]) -> Iterator[str]:
 def remark_lines(gate: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is no error: which baseline it is, the tests that may be missing, and how many were not to run."""
     if ref := gate.get("ref"):
-        yield f"compared with the baseline of {ref} (--rageval-baseline-ref)"
+        yield f"compared with the baseline of {ref} (--rageval baseline_ref={ref})"
     if allowed := [test for test in gate.get("missing", ()) if test["allowed"]]:
         names = ", ".join(f"{test['nodeid']} ({test['reason']})" for test in allowed)
         are = "is" if len(allowed) == 1 else "are"

@@ -30,7 +30,7 @@ NO_COMMON_PROCESS: Final = (
     "with --dist loadfile)"
 )
 NO_BATTLES_LEFT: Final = (
-    "--rageval-arena-pairs is less than the number of pairs, or no question has a reference"
+    "--rageval arena_pairs=N is less than the number of pairs, or no question has a reference"
 )
 """The reasons why two systems had no battles."""
 
@@ -336,7 +336,7 @@ def pairs_notes(entry: Entry) -> Iterator[str]:
         numbers = " or ".join(f"{number:,}" for number in sorted(battle_counts))
         yield f"{counted(battle_counts.total(), 'pair')} of systems with {numbers} battles each"
     if wanted := max((pair.get("wanted", 0) for pair in between), default=0):
-        yield f"--rageval-arena-pairs requests {wanted:,} battles a pair; no more questions have a reference"
+        yield f"--rageval arena_pairs=N requests {wanted:,} battles a pair; no more questions have a reference"
     unscored = Counter[str]()
     pairs_by_reason: dict[str, list[str]] = {}
     for pair in between:

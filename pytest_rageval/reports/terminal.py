@@ -307,16 +307,16 @@ def _plan_notes(total: Usage, tiers: Sequence[str]) -> list[str]:
         notes.append("Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer.")
     if total.unbounded:
         notes.append(
-            f"Nothing bounds the length of {counted(total.unbounded, 'reply')}. Set --rageval-max-tokens, or "
-            "max_output in the file of --rageval-prices."
+            f"Nothing bounds the length of {counted(total.unbounded, 'reply')}. Set --rageval max_tokens=N, or "
+            "max_output in the file of --rageval prices=FILE."
         )
     if total.unpriced:
         notes.append(
-            f"The cost of {counted(total.unpriced, 'reply')} is not known: --rageval-prices names prices."
+            f"The cost of {counted(total.unpriced, 'reply')} is not known: --rageval prices=FILE names prices."
         )
     for tier in tiers:
         if unpriced := total.unpriced_at[tier] - total.unpriced:
-            price = f"{tier}_input and {tier}_output in the file of --rageval-prices"
+            price = f"{tier}_input and {tier}_output in the file of --rageval prices=FILE"
             notes.append(
                 f"The cost of {counted(unpriced, 'reply')} in the {tier} tier is not known: {price}."
             )

@@ -30,7 +30,7 @@ EMBEDDING_TOLERANCE: Final = 1e-6
 
 
 def read_baseline(settings: Settings) -> Baseline:
-    """Return the baseline to compare with: the file, or with `--rageval-baseline-ref` the file of that commit.
+    """Return the baseline to compare with: the file, or with `--rageval baseline_ref=REF` the file of that commit.
 
     Raises:
         InputError: the file is not a baseline; or it is missing, and an option names it.

@@ -40,7 +40,7 @@ def read_baseline_at(path: Path, ref: str) -> Baseline:
         raise InputError(f"The baseline {path.name} of {ref} cannot be read: {error}.") from None
     if content is None:
         raise InputError(
-            f"{ref} ({commit[:7]}) has no {path.name}, which --rageval-baseline-ref compares with.\n"
+            f"{ref} ({commit[:7]}) has no {path.name}, which --rageval baseline_ref=REF compares with.\n"
             "Write it there first, with --rageval-update-baseline."
         )
     return _parse(content, path, ref)

@@ -129,7 +129,7 @@ class ConfiguredModels:
             if configured.parameters:
                 raise InputError(
                     f"Parameters are set ({', '.join(configured.parameters)}), and the {EMBEDDED} model takes none.\n"
-                    "Name a model at a server with --rageval-model, or leave --rageval-parameters out."
+                    "Name a model at a server with --rageval-model, or leave --rageval parameters=JSON out."
                 )
             server = self._provide("generator", EMBEDDED)
             if server is None:

@@ -35,7 +35,7 @@ BYPASSED_GATEWAY: Final = (
     "answers of {}, your own function: no request came to the gateway, and they are cached within this run only "
     "(has its client a base URL of its own?)"
 )
-"""A remark on a function of the user, named by `{}`, in a run with `--rageval-gateway`."""
+"""A remark on a function of the user, named by `{}`, in a run with `--rageval gateway=true`."""
 
 CIRCULAR_JUDGE: Final = (
     "the retriever calls {}, which also judges: verdicts on what its own model found may be inflated (arXiv "

@@ -253,10 +253,10 @@ class ReportEntryBuilder:
                 if (then := before.get(model)) and not {*then} & {*now}
             ]
             if changed:
-                yield f"{'; '.join(changed)}: this may be the cause of a drop, which --rageval-canary 20 tests"
+                yield f"{'; '.join(changed)}: this may be the cause of a drop, which --rageval canary=20 tests"
         if any(result.early for result in results) and self._components.lacks_fingerprint:
             yield (
-                "--rageval-early-stop evaluates questions with unchanged passages too: a change of your own "
+                "--rageval early_stop=true evaluates questions with unchanged passages too: a change of your own "
                 f"{' and '.join(self._components.user_defined)} cannot be detected. Give it an attribute fingerprint, "
                 "a text that you change with its code"
             )

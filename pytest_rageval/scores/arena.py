@@ -1,11 +1,11 @@
 """Is the long answer better than the reference, or as good?
 
 A judge reads both answers and says which one serves the reader better: truthful first, then helpful and complete. The
-answer is read first for half of the questions, chosen by `--rageval-seed`. `--rageval-both-orders` judges both orders
-and counts a verdict that changes as a tie. An abstention loses without a request to the judge; two abstentions tie.
+answer is read first for half of the questions, chosen by `seed`. `--rageval both_orders=true` judges both orders and
+counts a verdict that changes as a tie. An abstention loses without a request to the judge; two abstentions tie.
 Failures and the JSON report show the judge's reasons, and whether it read the system's answer first or second. Below
 the score are the share of abstentions and the measured position bias. For a parametrized test the systems get
-Bradley–Terry ratings, and with `--rageval-arena-pairs` battle each other too; see [](../how-to/compare-systems.md).
+Bradley–Terry ratings, and with `--rageval arena_pairs=N` battle each other too; see [](../how-to/compare-systems.md).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -251,7 +251,7 @@ def _settings(pipeline: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:
 FAMILY: Final = Family(
     "Arena",
     __doc__,
-    requests="1 long answer, 1 verdict; 2 verdicts with `--rageval-both-orders`",
+    requests="1 long answer, 1 verdict; 2 verdicts with `--rageval both_orders=true`",
     source="Han et al. (2024), section 4.",
     example=WorkedExample(
         text="The judge prefers the reference.",

@@ -318,7 +318,7 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
         share = (
             f"More than the allowed {100 * max_unscored:g}% of {counted(defined, 'example')} have no score."
         )
-        remedy = "Fix it, or allow a larger share with --rageval-max-unscored SHARE."
+        remedy = "Fix it, or allow a larger share with --rageval max_unscored=SHARE."
         raise combine_errors(failed, f"{share} {remedy}")
 
 

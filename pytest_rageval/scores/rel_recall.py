@@ -27,12 +27,12 @@ only the passages of the prompt.
 Answers from the model's memory and citations of passages that do not exist are counted too. An item of the list counts
 for a wanted answer if it equals one of its aliases; case, punctuation and articles are ignored. Any other item counts
 if the comparison says that item and alias mean the same, in both directions. So "thirty minutes" counts for "half an
-hour", and "Rocky II" does not count for "Rocky". The comparison is canonical, or that of `--rageval-comparator` if it
+hour", and "Rocky II" does not count for "Rocky". The comparison is canonical, or that of the option `comparator` if it
 sends no requests. A threshold may set another: `comparator="em"` accepts only equal items, as in the paper;
 `comparator="judge"` sends a request for each item (a plan assumes as many items as wanted answers). At most 100 items
 of an answer are compared.
 
-`order="random"` shuffles the passages in the prompt, the same way for the same `--rageval-seed`. The coverages, and all
+`order="random"` shuffles the passages in the prompt, the same way for the same `seed`. The coverages, and all
 other scores for which no generator reads several passages at once, accept the keyword too and do not change; a note
 says so. So one grid of cut-offs and orders can be used for all of these scores.
 """

@@ -39,7 +39,7 @@ def uniform_judge_warning(pipeline: Pipeline, scores: Iterable[Score], moved: Co
     return (
         f"the judge said {word} {count} times and never anything else, although the rankings differ in what "
         "they find: it may not tell right from wrong. Compare it with human labels (rageval_calibration), or choose "
-        "another judge with --rageval-judge-model or --rageval-comparator"
+        "another judge with --rageval-judge-model or --rageval comparator=EXPRESSION"
     )
 
 

@@ -271,7 +271,7 @@ def test_a_test_missing_in_the_baseline_is_an_error(good, body, message):
     A renamed test is an error. So is a new score under CI; elsewhere it is a warning.
     """
     good.test(body + BOUND.replace("gate", "more").replace("recall", "hit"))
-    for arguments in (("--rageval-require-baseline",), ()):
+    for arguments in (("--rageval=require_baseline=true",), ()):
         result = good.run(*arguments)
         is_error = arguments or "renamed" in message
         result.assert_outcomes(failed=1, **{"errors" if is_error else "passed": 1})
@@ -296,7 +296,7 @@ def test_what_has_no_baseline_yet_is_a_warning_and_under_ci_an_error(project, na
     assert (
         sum(line.startswith("warning: ") and "has no baseline yet" in line for line in result.outlines) == 1
     )
-    result = project.run("-q", "--rageval-require-baseline", "--rageval-history=history.jsonl")
+    result = project.run("-q", "--rageval=require_baseline=true", "--rageval=history=history.jsonl")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "has no baseline yet" in " ".join(result.outlines)
     [line] = (project.path / "history.jsonl").read_text(encoding="utf-8").splitlines()
@@ -364,12 +364,12 @@ def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
     result = _run(project)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*has no baseline yet *(--rageval-require-baseline, the default under CI=true)"]
+        ["*has no baseline yet *(--rageval require_baseline=true, the default under CI=true)"]
     )
-    _run(project, "--rageval-require-baseline=false").assert_outcomes(passed=1)
+    _run(project, "--rageval=require_baseline=false").assert_outcomes(passed=1)
     project.ini(rageval_require_baseline="false")
     _run(project).assert_outcomes(passed=1)
-    _run(project, "--rageval-require-baseline").assert_outcomes(errors=1)
+    _run(project, "--rageval=require_baseline=true").assert_outcomes(errors=1)
 
 
 # Gates that were removed.

@@ -83,7 +83,7 @@ class Chaos:
     def start(self, cache, *arguments, shift=0.0):
         """Start a run in a separate process group."""
         self.runs += 1
-        options = (f"--rageval-cache-dir={cache}", f"--rageval-concurrency={CONCURRENCY}", *arguments)
+        options = (f"--rageval=cache_dir={cache}", f"--rageval=concurrency={CONCURRENCY}", *arguments)
         run = subprocess.Popen(
             [
                 sys.executable,

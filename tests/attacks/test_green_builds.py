@@ -54,7 +54,8 @@ def test_gate(): pass
 FAIL = "recall@1: 0.600: drop 0.400"
 CAUGHT_TEXT = "A threshold failed, and the test caught the failure"
 MISSING = (
-    "1 of 1 gated test was not compared with the baseline, which --rageval-require-baseline forbids*" + TEST
+    "1 of 1 gated test was not compared with the baseline, which --rageval require_baseline=true forbids*"
+    + TEST
 )
 NOT_RUN = "1 of 1 gated test was not run"
 
@@ -411,13 +412,13 @@ WAYS = {
         "--rageval-shard=1/2",
         "--rageval-report=s1.json",
     ),
-    "--rageval-early-stop": red(FAIL, "--rageval-early-stop"),
-    "--rageval-max-unscored": red(
+    "--rageval=early_stop=true": red(FAIL, "--rageval=early_stop=true"),
+    "--rageval max_unscored=SHARE": red(
         "8 without a score counted as lost",
-        "--rageval-max-unscored=1",
+        "--rageval=max_unscored=1",
         retriever("if n > 12: raise ConnectionError('no index')"),
     ),
-    "--rageval-inconclusive": red(FAIL, "--rageval-inconclusive=warn"),
+    "--rageval=inconclusive=fail": red(FAIL, "--rageval=inconclusive=warn"),
     "--rageval-update-baseline": red("is refused under CI=true", UPDATE),
     "--rageval-update-baseline in addopts": red("is refused under CI=true", ini(f"addopts = {UPDATE}")),
     "--rageval-update-baseline in PYTEST_ADDOPTS": red(
@@ -425,17 +426,17 @@ WAYS = {
     ),
     "--rageval-update-baseline=force": visible("1.000 → 0.600, 8 of 20 worse", f"{UPDATE}=force", "-q"),
     "rageval_update_baseline in the ini file": red(FAIL, ini("rageval_update_baseline = true")),
-    "--rageval-require-baseline=false": visible(
+    "--rageval=require_baseline=false": visible(
         "has no baseline yet to compare with",
-        "--rageval-require-baseline=false",
+        "--rageval=require_baseline=false",
         delete("rageval_baseline.json"),
     ),
     "CI=false": visible(
         "has no baseline yet to compare with", {"CI": "false"}, delete("rageval_baseline.json")
     ),
-    "--rageval-allow-missing": visible(
+    "--rageval allow_missing=NODEID": visible(
         f"1 gated test is missing, as rageval_allow_missing allows: {TEST} (skipped: no index)",
-        "--rageval-allow-missing=.",
+        "--rageval=allow_missing=.",
         "-q",
         marked("pytest.mark.skip(reason='no index')"),
     ),
@@ -476,7 +477,7 @@ WAYS = {
     "a baseline that the branch updated": visible(
         "1.000 → 0.600, 8 of 20 worse", branch, lambda project: project.run(f"{UPDATE}=force")
     ),
-    "--rageval-baseline-ref": red(FAIL, branch, scores(0.0), "--rageval-baseline-ref=main"),
+    "--rageval baseline_ref=REF": red(FAIL, branch, scores(0.0), "--rageval=baseline_ref=main"),
     "scores of None": visible("a drop among 8 of 20 examples would not be seen", scores(None)),
     "lost questions removed from the baseline": visible(
         "a drop among 8 of 20 examples would not be seen",
@@ -519,9 +520,9 @@ WAYS = {
         ),
         evals(lambda records: records[:18]),
     ),
-    "--rageval-max-removed": visible(
+    "--rageval max_removed=SHARE": visible(
         "questions since the baseline: 8 removed",
-        "--rageval-max-removed=1",
+        "--rageval=max_removed=1",
         evals(lambda records: records[:12]),
     ),
     "reworded questions": red("8 of 20 questions", lost(lambda n: {"question": f"The code of item-{n}?"})),
@@ -721,7 +722,7 @@ WAYS = {
     ),
     "no verdict, and many may be unscored": visible(
         "8 examples had a score in the baseline and have none now",
-        "--rageval-max-unscored=1",
+        "--rageval=max_unscored=1",
         judged("True if found.rstrip('!') in right else None"),
         before=JUDGED,
     ),

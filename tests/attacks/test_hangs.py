@@ -61,13 +61,13 @@ def test_one_patience_for_a_server_and_not_one_for_each_question(project, llm):
         + GATE.format("test_b").replace("@1", "@2")
         + '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_c(): pass\n'
     )
-    result = _ends(project, "--rageval-patience=3")
+    result = _ends(project, "--rageval=patience=3")
     result.assert_outcomes(errors=2, passed=1)
     result.stdout.fnmatch_lines(
         [
             "rageval: waiting for http://127.0.0.1:* (20 requests, * of at most 3 s): *429: too many requests",
             "The server at http://127.0.0.1:*/v1 answered nothing for 3 s, while 20 requests waited *429*",
-            "*--rageval-patience SECONDS*the next run requests the rest.",
+            "*--rageval patience=SECONDS*the next run requests the rest.",
         ]
     )
     # A retry-after of "inf" does not delay retries for ever, and the second test sends no request.
@@ -80,7 +80,7 @@ def test_received_replies_are_cached_and_the_next_run_requests_the_rest(project,
     project.evalset(12)
     project.test(GATE.format("test_a"))
     llm.model = _answers_first(5)
-    _ends(project, "--rageval-patience=2").assert_outcomes(errors=1)
+    _ends(project, "--rageval=patience=2").assert_outcomes(errors=1)
     assert len(llm.paid) == 5
     llm.model = clerk
     _ends(project).assert_outcomes(passed=1)
@@ -93,7 +93,7 @@ def test_workers_say_what_they_wait_for(project, llm):
     project.evalset(8)
     llm.model = lambda _: BUSY
     project.test(GATE.format("test_a") + GATE.format("test_b").replace("@1", "@2"))
-    result = _ends(project, "-n2", "--rageval-patience=8")
+    result = _ends(project, "-n2", "--rageval=patience=8")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["rageval: waiting for http://127.0.0.1:* requests, * of at most 8 s): *"])
 
@@ -104,7 +104,7 @@ def test_a_terminal_shows_what_is_waited_for(project, llm):
     _use(project, llm)
     llm.model = lambda _: BUSY
     project.test(GATE.format("test_a"))
-    shown = on_a_terminal(project, "--rageval-patience=8", status=1)
+    shown = on_a_terminal(project, "--rageval=patience=8", status=1)
     print(repr(shown))
     assert re.search(
         r"rageval: waiting for http://127\.0\.0\.1:\d+/v1 \(4 requests, \d of at most 8 s\)", shown
@@ -123,7 +123,7 @@ def test_the_users_own_requests_wait_no_longer(project, llm, call):
     _use(project, llm)
     llm.model = lambda _: BUSY
     project.test(f"import asyncio\ndef test_own(rageval_llm):\n    {call}\n")
-    result = _ends(project, "--rageval-patience=4", "-q")
+    result = _ends(project, "--rageval=patience=4", "-q")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["rageval: waiting for *", "E *ServerError: The server at * answered nothing for 4 s, *"]
@@ -137,7 +137,7 @@ def test_no_retry_after_delays_a_run_without_limit(project, llm, value):
     project.evalset(4)
     llm.model = lambda _: Fault(429, {"retry-after": value})
     project.test(GATE.format("test_a"))
-    result = _ends(project, "--rageval-patience=1")
+    result = _ends(project, "--rageval=patience=1")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["The server at * answered nothing for 1 s, *"])
 
@@ -188,7 +188,7 @@ def _blocking(project, code):
 def test_a_retriever_that_blocks_is_ended_by_a_signal(project, kind, threads):
     """pytest-timeout ends the test with a signal; the run continues with the next test and ends."""
     _blocking(project, BLOCKS[kind])
-    result = _ends(project, "--timeout=5", "--timeout-method=signal", f"--rageval-threads={threads}")
+    result = _ends(project, "--timeout=5", "--timeout-method=signal", f"--rageval=threads={threads}")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*Timeout (>5.0s) from pytest-timeout."])
     if kind in {"async def", "busy loop"}:

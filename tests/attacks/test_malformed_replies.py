@@ -180,7 +180,7 @@ HARMLESS: dict[str, bytes] = {
 def outcomes(project: Any, *arguments: str) -> dict[str, tuple[float | None, str | None]]:
     """Run with any share unscored allowed, and return the score and the reason of each example in the report."""
     result = project.run(
-        "--rageval-max-unscored=1", "--rageval-retries=0", "--rageval-report=out.json", *arguments
+        "--rageval=max_unscored=1", "--rageval=retries=0", "--rageval-report=out.json", *arguments
     )
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
     assert "RecursionError" not in result.stdout.str() + result.stderr.str()

@@ -14,7 +14,7 @@ from tests.integration.conftest import Project
 pytestmark = pytest.mark.slow
 
 UPDATE = "--rageval-update-baseline=force"
-HEAD = "? of ? gated test* not compared with the baseline, which --rageval-require-baseline forbids *"
+HEAD = "? of ? gated test* not compared with the baseline, which --rageval require_baseline=true forbids *"
 GATE = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'
 MORE = GATE.replace("test_gate", "test_more")
 RETRIEVER = "\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n    {}\n    return search\n"
@@ -66,7 +66,7 @@ def test_a_gated_test_that_was_not_compared_fails_the_run(gated, way):
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        [HEAD, f"  test_it.py::test_gate: {reason}", "Run them. *--rageval-allow-missing *"]
+        [HEAD, f"  test_it.py::test_gate: {reason}", "Run them. *--rageval allow_missing=NODEID *"]
     )
     document = check(gated.path / "report.json")
     [*_, test] = [test for test in document["gate"]["missing"] if test["nodeid"] == "test_it.py::test_gate"]
@@ -179,7 +179,7 @@ def test_a_test_that_may_be_missing_is_shown(gated, place, source):
     gated.test(f"@pytest.mark.skip(reason='nightly')\n{GATE}")
     if source == "ini":
         _ini(gated, f"rageval_allow_missing =\n    other.py\n    {place}")
-    option = [f"--rageval-allow-missing={place}"] if source == "option" else []
+    option = [f"--rageval=allow_missing={place}"] if source == "option" else []
     result = gated.run("-q", *option, "--rageval-report=report.json", "--rageval-report=report.md")
     assert result.ret == 0
     line = (
@@ -216,7 +216,7 @@ def test_a_run_that_fails_anyway_lists_no_failed_tests(gated):
 def test_a_shard_that_skips_fails_the_merge(gated):
     """Attack: the tests of shards are skipped. The merge lists them and fails; with the option it shows them."""
     gated.test(f"@pytest.mark.skip(reason='no index')\n{GATE}")
-    for option, status in (([], 1), (["--rageval-allow-missing=test_it.py"], 0)):
+    for option, status in (([], 1), (["--rageval=allow_missing=test_it.py"], 0)):
         for index in (1, 2):
             gated.run(f"--rageval-shard={index}/2", f"--rageval-report=s{index}.json", *option)
         result = gated.pytester.run("rageval", "merge", "s1.json", "s2.json", "--report=merged.json")

@@ -92,7 +92,7 @@ def test_a_server_that_reports_no_usage_does_not_open_the_purse(project, llm, us
     project.test(ONE_REPLY_EACH)
     (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
     llm.model = lambda prompt: Fault(200, body={**completion(clerk(prompt)), "usage": usage})
-    result = project.run("--rageval-max-cost=2", "--rageval-prices=prices.toml", "--rageval-max-tokens=10")
+    result = project.run("--rageval-max-cost=2", "--rageval=prices=prices.toml", "--rageval=max_tokens=10")
     result.stdout.fnmatch_lines(
         ["--rageval-max-cost=2 is reached: * USD are spent, and the next call may cost *"]
     )
@@ -107,7 +107,7 @@ def test_a_budget_is_not_exceeded_at_a_server_that_drops_connections(project, ll
     project.evalset(60)
     project.test(ONE_REPLY_EACH)
     llm.model = lambda _: (_ for _ in ()).throw(ConnectionError)
-    project.run("--rageval-max-calls=7", "--rageval-retries=1", "--rageval-max-unscored=1")
+    project.run("--rageval=max_calls=7", "--rageval=retries=1", "--rageval=max_unscored=1")
     assert len(llm.requests) == 7
 
 
@@ -124,7 +124,7 @@ def test_tokens_per_minute_are_not_exceeded_at_a_server_that_reports_none(projec
 
     llm.model = model
     # A prompt has about 80 tokens: after the first request, the limit allows one request a second.
-    project.run("--rageval-tpm=4800").assert_outcomes(passed=1)
+    project.run("--rageval=tpm=4800").assert_outcomes(passed=1)
     assert len(arrived) == 6
     assert arrived[-1] - arrived[0] > 3
 
@@ -135,7 +135,7 @@ def test_every_reply_is_cached_without_a_free_file_handle(project, llm):
     llm.latency_s, llm.together = 0.3, 40
     project.evalset(64)
     project.test(ONE_REPLY_EACH)
-    run = _start(project, "--rageval-concurrency=64", limits="ulimit -n 64;")
+    run = _start(project, "--rageval=concurrency=64", limits="ulimit -n 64;")
     output, _ = _ended(run)
     _wait_until(lambda: not llm.connected)
     cached = _kept(project.path / ".rageval_cache")
@@ -167,7 +167,7 @@ def test_every_reply_is_cached_if_the_budget_cannot_be_counted(project, llm):
         return clerk(prompt)
 
     llm.model, llm.together = sabotage, 16
-    result = project.run("--rageval-max-calls=100")
+    result = project.run("--rageval=max_calls=100")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*no such table: spending*"])
     assert len(llm.paid) == 16
@@ -186,7 +186,7 @@ def test_on_a_full_disk_only_the_calls_in_flight_are_lost(project, llm):
     project.test(ONE_REPLY_EACH)
     llm.model = lambda prompt: clerk(prompt) + " " * 20_000
     # `ulimit -f` is the maximum file size in blocks of 512 bytes.
-    run = _start(project, "--rageval-concurrency=16", limits="ulimit -f 1500;")
+    run = _start(project, "--rageval=concurrency=16", limits="ulimit -f 1500;")
     output, status = _ended(run)
     cached = _kept(project.path / ".rageval_cache")
     lost = len(llm.paid) - len(cached)
@@ -219,7 +219,7 @@ def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
         return clerk(prompt)
 
     llm.model = removing
-    run = _start(project, "-n", str(processes), "--rageval-concurrency=5")
+    run = _start(project, "-n", str(processes), "--rageval=concurrency=5")
     output, status = _ended(run)
     assert status == 0, output
     assert "the cache folder was removed during the run; it was created again with all" in output
@@ -263,7 +263,7 @@ def test_a_cache_that_cannot_be_made_again_ends_the_run(project, llm):
         return clerk(prompt)
 
     llm.model = replacing
-    result = project.run("--rageval-concurrency=5")
+    result = project.run("--rageval=concurrency=5")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         ["The reply cache in * cannot be used: *.rageval_cache is a file, not a folder.*"]
@@ -295,7 +295,7 @@ def test_two_processes_with_different_clocks_pay_once(project, llm, monkeypatch)
     runs = []
     for shift in ("0", "20", "-20"):
         monkeypatch.setenv("CLOCK_SHIFT", shift)
-        runs.append(_start(project, "--rageval-concurrency=4"))
+        runs.append(_start(project, "--rageval=concurrency=4"))
     for run in runs:
         output, status = _ended(run)
         assert status == 0, output
@@ -325,7 +325,7 @@ def test_a_process_that_was_stopped_asks_for_nothing_that_another_has_taken_over
     llm.latency_s = 0.3
     project.evalset(120)
     project.test(ONE_REPLY_EACH.replace("0.3", "0.1"))
-    runs = [_start(project, "--rageval-concurrency=8") for _ in range(2)]
+    runs = [_start(project, "--rageval=concurrency=8") for _ in range(2)]
     _wait_until(lambda: len(llm.paid) > 30 or any(run.poll() is not None for run in runs))
     os.kill(runs[0].pid, signal.SIGSTOP)
     time.sleep(8)
@@ -345,7 +345,7 @@ def test_processes_that_were_stopped_together_pay_once(project, llm):
     llm.latency_s = 0.2
     project.evalset(60)
     project.test("".join(ONE_REPLY_EACH.replace("test_gate", f"test_{n}") for n in range(2)))
-    run = _start(project, "-n", "2", "--rageval-concurrency=4")
+    run = _start(project, "-n", "2", "--rageval=concurrency=4")
     _wait_until(lambda: len(llm.paid) > 15 or run.poll() is not None)
     os.killpg(run.pid, signal.SIGSTOP)
     time.sleep(8)
@@ -362,7 +362,7 @@ def test_an_empty_reply_is_requested_once_per_run(project, llm, processes):
     project.evalset(6)
     project.test("".join(ONE_REPLY_EACH.replace("test_gate", f"test_{n}") for n in range(max(processes, 1))))
     llm.model = lambda prompt: " \n" if "item-3?" in prompt else clerk(prompt)
-    options = ("-n", str(processes), "--rageval-max-unscored=0.5")
+    options = ("-n", str(processes), "--rageval=max_unscored=0.5")
     run = project.run_process if processes else project.run
     result = run(*options)
     result.assert_outcomes(passed=max(processes, 1))
@@ -397,7 +397,7 @@ def test_a_repaired_server_is_asked_again(project, llm, body):
     llm.model = lambda prompt: (
         Fault(200, body=json.dumps(body).encode()) if "item-3?" in prompt else clerk(prompt)
     )
-    options = ("--rageval-max-unscored=0.5",)
+    options = ("--rageval=max_unscored=0.5",)
     for sent in (4, 5):
         project.run(*options).assert_outcomes(passed=1)
         assert len(llm.requests) == sent
@@ -423,7 +423,7 @@ def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     llm.model = lambda prompt: "" if "item-3?" in prompt else clerk(prompt)
-    options = ("--rageval-cassette=tape.jsonl", "--rageval-max-unscored=0.5")
+    options = ("--rageval-cassette=tape.jsonl", "--rageval=max_unscored=0.5")
     project.run(*options, "--rageval-record")
     shutil.rmtree(project.path / ".rageval_cache")
     result = project.run(*options, "--rageval-replay", "--rageval-report=report.json")

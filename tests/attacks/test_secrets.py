@@ -133,8 +133,8 @@ SHOW_ALL = (
     *("--showlocals", "--full-trace", "-vv", "-rA", "--debug=debug.txt", "--junitxml=junit.xml"),
     *("-o", "junit_logging=all", "--log-file=log.txt", "--log-file-level=DEBUG", "--log-level=DEBUG"),
     *("--rageval-report=report.md", "--rageval-report=report.html", "--rageval-report=report.json"),
-    *("--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-record-prompts"),
-    *("--rageval-update-baseline", "--rageval-retries=0"),
+    *("--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval=record_prompts=true"),
+    *("--rageval-update-baseline", "--rageval=retries=0"),
 )
 
 

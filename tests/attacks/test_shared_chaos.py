@@ -71,7 +71,7 @@ class Machine:
             old_file.unlink(missing_ok=True)
         options = (
             f"--rageval-cache={self.url}/{database}",
-            f"--rageval-concurrency={CONCURRENCY}",
+            f"--rageval=concurrency={CONCURRENCY}",
             "--rageval-report=report.json",
         )
         command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "-p", "no:cacheprovider"]

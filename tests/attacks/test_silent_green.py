@@ -126,7 +126,7 @@ def test_a_slice_counts_what_the_retriever_failed_at(hundred, arguments):
     hundred.test(GATE.format(bounds=f"min=0.97, {arguments}"))
     hundred.run().assert_outcomes(passed=1)
     _fail(hundred, 3)
-    result = hundred.run("--rageval-max-unscored=0.1")
+    result = hundred.run("--rageval=max_unscored=0.1")
     result.assert_outcomes(failed=1)
     assert "recall@1 where topic='odd': 1.000 is the mean without 2 examples" in " ".join(result.outlines)
 
@@ -145,7 +145,7 @@ def test_a_drop_counts_what_the_retriever_failed_at(hundred):
         ["warning: *: 0.980 (1.000 without those): drop 0.020 *2 have no score, since the*"]
     )
     _fail(hundred, 6)
-    result = hundred.run("--rageval-max-unscored=0.1")
+    result = hundred.run("--rageval=max_unscored=0.1")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["6 of 100 questions got worse, 0 better:", "  q21  1.00 → 0.00  What *", "      unscored *"]
@@ -258,7 +258,7 @@ def test_removed_questions_are_counted_and_more_than_a_tenth_is_an_error(hundred
     result = hundred.run("-q")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"{gone}--rageval-update-baseline", counts])
-    result = hundred.run("-q", "--rageval-max-removed=0.3")
+    result = hundred.run("-q", "--rageval=max_removed=0.3")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [counts, "warning: *: recall@1: a drop among 10 of 80 examples would not be seen; *"]
@@ -279,7 +279,7 @@ def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
         else previous_model(prompt)
     )
     result = hundred.run(
-        "-q", "--rageval-refresh", "--rageval-max-unscored=0.1", f"--rageval-inconclusive={inconclusive}"
+        "-q", "--rageval-refresh", "--rageval=max_unscored=0.1", f"--rageval=inconclusive={inconclusive}"
     )
     result.assert_outcomes(**{"failed" if inconclusive == "fail" else "passed": 1})
     text = " ".join(" ".join(result.outlines).split())
@@ -345,7 +345,7 @@ def test_a_judge_that_may_be_right_is_not(hundred, llm, reason):
         llm.model = lambda prompt: "yes" if "Answer to check" in prompt else model(prompt)
     if reason != "rankings":
         hundred.lose(*range(10, 20))
-    result = hundred.run("--rageval-max-unscored=1")
+    result = hundred.run("--rageval=max_unscored=1")
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*never anything else*")
 

@@ -196,9 +196,9 @@ def test_anything_but_a_regular_file_is_refused(project, llm, name, make, kind):
     options = {
         "tape.jsonl": ["--rageval-cassette=tape.jsonl"],
         "baseline.json": ["--rageval-baseline=baseline.json"],
-        "prompts.toml": ["--rageval-prompts=prompts.toml"],
-        "prices.toml": ["--rageval-prices=prices.toml"],
-        "cache": ["--rageval-cache-dir=cache"],
+        "prompts.toml": ["--rageval=prompts=prompts.toml"],
+        "prices.toml": ["--rageval=prices=prices.toml"],
+        "cache": ["--rageval=cache_dir=cache"],
     }.get(name, [])
     result = project.pytester.runpytest_subprocess(*project.arguments, *options, timeout=120)
     output = result.stdout.str() + result.stderr.str()
@@ -296,7 +296,7 @@ def test_a_folder_that_others_can_write_is_refused(project, llm, capsys, kind, p
         pytest.importorskip("diskcache")
     project.use(llm)
     project.test(ONE_REPLY_EACH)
-    option = "--rageval-cache-dir=cache" if place == "folder" else "--rageval-cache=diskcache:cache"
+    option = "--rageval=cache_dir=cache" if place == "folder" else "--rageval-cache=diskcache:cache"
     project.run(option).assert_outcomes(passed=1)
     asked, folder = len(llm.requests), project.path / "cache"
     change, why, remedy = UNTRUSTED[kind]
@@ -382,7 +382,7 @@ def test_a_cassette_of_a_later_version_is_refused(project, llm):
     """A cassette of a later version is an error; an entry without a version has version 1."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
-    options = ("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    options = ("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
     tape = project.path / "tape.jsonl"
     records = [json.loads(line) for line in tape.read_text(encoding="utf-8").splitlines()]

@@ -166,8 +166,8 @@ def _says(prompt: str) -> Said:
 @pytest.mark.parametrize(
     "options",
     [
-        ["-vv", "-rA", "--tb=long", "--rageval-max-unscored=1"],
-        ["-q", "--tb=short", "--rageval-max-unscored=1"],
+        ["-vv", "-rA", "--tb=long", "--rageval=max_unscored=1"],
+        ["-q", "--tb=short", "--rageval=max_unscored=1"],
         ["--tb=native", "--full-trace"],
         ["--tb=line"],
         ["--tb=no", "-rA", "--rageval-record", "--rageval-cassette=tape.jsonl", "--rageval-update-baseline"],
@@ -183,7 +183,7 @@ def test_a_run_prints_no_control_sequences_or_ci_commands(
     project.test(TESTS.format(hostile=HOSTILE))
     with LLMServer(_says) as llm:
         project.use(llm)
-        result = project.run(*options, "--rageval-retries=0")
+        result = project.run(*options, "--rageval=retries=0")
     printed = f"{result.stdout}\n{result.stderr}"
     assert not _obeyed(printed)
     assert printed.count("evil") >= {"--rageval-plan": 0, "--tb=no": 2}.get(options[0], 10)
@@ -202,7 +202,7 @@ def test_annotations_are_the_only_commands_and_quote_none(
     project.test(TESTS.format(hostile=HOSTILE))
     with LLMServer(_says) as llm:
         project.use(llm)
-        result = project.run("--rageval-retries=0", "--rageval-max-unscored=1")
+        result = project.run("--rageval=retries=0", "--rageval=max_unscored=1")
     obeyed = _obeyed(f"{result.stdout}\n{result.stderr}")
     assert len(obeyed) >= 10
     for line in obeyed:
@@ -218,8 +218,8 @@ def test_names_of_models_and_files_are_printed_without_control_sequences(project
     with LLMServer(_says) as llm:
         project.use(llm)
         result = project.run(f"--rageval-model=m {HOSTILE}", f"--rageval-report=x {SCREEN}/none/r.md")
-        bad = project.run(f"--rageval-concurrency={HOSTILE}")
-        missing = project.run(f"--rageval-prompts={HOSTILE}")
+        bad = project.run(f"--rageval=concurrency={HOSTILE}")
+        missing = project.run(f"--rageval=prompts={HOSTILE}")
     assert not _obeyed(
         f"{result.stdout}{result.stderr}{bad.stdout}{bad.stderr}{missing.stdout}{missing.stderr}"
     )

@@ -169,7 +169,7 @@ def test_more_than_the_share_is_the_error(project, part):
             "More than the allowed 5% of 40 examples have no score. *",
         ]
     )
-    project.run("--rageval-max-unscored=0.2").assert_outcomes(passed=1)
+    project.run("--rageval=max_unscored=0.2").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("kind", ["", "async "])
@@ -361,7 +361,7 @@ def test_hostile_passages_and_answers_reach_no_report(project):
     )
     project.test('@pytest.mark.rageval_threshold("answer.em@1", min=1.0)\ndef test_gate(): pass\n')
     result = project.run(
-        "--rageval-max-unscored=0.5", "--rageval-report=out.json", "--rageval-report=out.html"
+        "--rageval=max_unscored=0.5", "--rageval-report=out.json", "--rageval-report=out.html"
     )
     result.assert_outcomes(passed=1)
     (score,) = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"][0]["scores"]

@@ -150,7 +150,7 @@ class Rag:
 """
 
 PYTEST: Final = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
-OURS: Final = (*PYTEST, "test_gate.py", "--rageval-model=gpt-4o-mini", "--rageval-concurrency=20")
+OURS: Final = (*PYTEST, "test_gate.py", "--rageval-model=gpt-4o-mini", "--rageval=concurrency=20")
 RAG_CI_RUN: Final = ("-c", "from ragci.cli import app; app()", "run", "--concurrency=20")
 
 

@@ -390,7 +390,7 @@ def verdict(folder: Path) -> None:
 
 def cold(count: int, in_flight: int) -> Row:
     """Compare a run that requests new replies of 200 ms with a client library in a script and in a test."""
-    ours = (*OURS, f"--rageval-concurrency={in_flight}", "--rageval-cache-dir=cache{turn}")
+    ours = (*OURS, f"--rageval=concurrency={in_flight}", "--rageval=cache_dir=cache{turn}")
     numbers = f"{count} {in_flight}"
     title = f"{count:,} new replies of 200 ms, {in_flight} in flight, beside AsyncOpenAI"
     return Row(

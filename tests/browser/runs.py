@@ -93,10 +93,10 @@ def real_run(folder: Path) -> Path:
         rageval_model="m1",
     )
     with LLMServer() as server:
-        reports = ("--rageval-history=history.jsonl", "--rageval-report=before.json")
+        reports = ("--rageval=history=history.jsonl", "--rageval-report=before.json")
         _run(folder, server, "--rageval-update-baseline", *reports, LOST="40")
         reports = (
-            "--rageval-history=history.jsonl",
+            "--rageval=history=history.jsonl",
             "--rageval-report=after.json",
             "--rageval-report=report.html",
         )

@@ -19,7 +19,7 @@ SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", PAGE))
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_each_paper_has_a_table_with_four_filled_columns(preset: str) -> None:
-    (section,) = (text for text in SECTIONS.values() if f"`--rageval-preset {preset}`" in text)
+    (section,) = (text for text in SECTIONS.values() if f"`--rageval preset={preset}`" in text)
     head, _, *rows = (line for line in section.splitlines() if line.startswith("|"))
     assert head == "| item | what we do | why | as published |"
     assert rows
@@ -30,7 +30,7 @@ def test_each_paper_has_a_table_with_four_filled_columns(preset: str) -> None:
 
 
 def test_every_option_of_the_page_is_one() -> None:
-    assert set(re.findall(r"--rageval-[a-z-]+", PAGE)) <= {option.flag for option in all_options()}
+    assert set(re.findall(r"--rageval[- ][a-z_-]+", PAGE)) <= {option.typed for option in all_options()}
 
 
 def test_every_score_of_the_page_is_one() -> None:
@@ -49,6 +49,6 @@ def test_every_keyword_of_the_page_is_one() -> None:
 
 
 def test_every_prompt_that_may_be_replaced_is_one() -> None:
-    named = re.findall(r"`--rageval-prompts` replaces `(\w+)`", PAGE)
+    named = re.findall(r"`--rageval prompts=FILE` replaces `(\w+)`", PAGE)
     assert named
     assert set(named) <= set(TEMPLATES)

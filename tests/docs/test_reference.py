@@ -79,6 +79,29 @@ def test_every_option_is_on_the_page_of_options_once():
     assert sorted(" ".join(groups).split()) == sorted(option.name for option in all_options())
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in (
+            *PACKAGE.rglob("*"),
+            *DOCS.rglob("*"),
+            *(ROOT / ".github").rglob("*"),
+            ROOT / "README.md",
+        )
+        if path.suffix in {".py", ".toml", ".json", ".md", ".yml"}
+    ],
+    ids=lambda path: path.name,
+)
+def test_every_option_is_spelled_as_it_works(path):
+    """A flag in a text is one that exists, and `--rageval NAME=VALUE` names an option."""
+    text = path.read_text(encoding="utf-8")
+    flags = {option.typed for option in all_options() if option.is_flag}
+    named = set(re.findall(r"--rageval-[a-z-]*[a-z]", text))
+    assert named <= flags | ({"--rageval-canary"} if path.name == "command_line.py" else set())
+    assert set(re.findall(r"--rageval[ =]([a-z_]+)=", text)) <= {option.name for option in all_options()}
+
+
 def test_every_key_of_the_tables_of_models_is_on_the_page_of_options():
     """The page lists exactly the keys of the tables of models."""
     rows = page("reference/options").partition("| key | value |\n|---|---|\n")[2].partition("\n\n")[0]

@@ -183,17 +183,17 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     run = (
         *WITHOUT,
         "--rageval-model=m1",
-        "--rageval-max-unscored=0.5",
+        "--rageval=max_unscored=0.5",
         "--rageval-repeat=2",
-        "--rageval-judge-votes=3",
+        "--rageval=judge_votes=3",
     )
     pytester.runpytest_inprocess(
         *run, "--rageval-update-baseline", "--rageval-pin-baseline", "-k", "many and good"
     )
     baseline = pytester.path / "rageval_baseline.json"
     baseline.write_text(baseline.read_text(encoding="utf-8").replace("[good]", "[bad]"), encoding="utf-8")
-    added = ("--rageval-both-orders", "--rageval-history=history.jsonl", "--rageval-report=out.json")
-    pytester.runpytest_inprocess(*run, *added, "--rageval-arena-pairs=5")
+    added = ("--rageval=both_orders=true", "--rageval=history=history.jsonl", "--rageval-report=out.json")
+    pytester.runpytest_inprocess(*run, *added, "--rageval=arena_pairs=5")
     report = check(pytester.path / "out.json")
     scores = [score for test in report["tests"] for score in test["scores"]]
     missing = set(SCHEMA["$defs"]["score"]["properties"]) - {key for score in scores for key in score}
@@ -236,7 +236,7 @@ def test_the_report_of_a_run_that_stops_early(pytester, monkeypatch, llm):
         def test_many(rageval): pass
         """
     )
-    run = (*WITHOUT, "--rageval-model=m1", "--rageval-early-stop")
+    run = (*WITHOUT, "--rageval-model=m1", "--rageval=early_stop=true")
     pytester.runpytest_inprocess(*run, "--rageval-update-baseline", "-k", "good")
     baseline = pytester.path / "rageval_baseline.json"
     baseline.write_text(baseline.read_text(encoding="utf-8").replace("[good]", "[bad]"), encoding="utf-8")

@@ -141,7 +141,7 @@ def test_pinning_never_fails_because_of_git(hundred, monkeypatch, git):
 def test_without_an_anchor_a_run_says_how_to_pin_one(project):
     """If `max_total_drop` has no anchor, the run warns, also with `-q`.
 
-    With `--rageval-require-baseline` it is an error.
+    With `--rageval require_baseline=true` it is an error.
     """
     project.evalset(20)
     project.test(GATE.format(spec="recall@1", bounds="max_total_drop=0.05"))
@@ -155,11 +155,11 @@ def test_without_an_anchor_a_run_says_how_to_pin_one(project):
     result = project.run("-q")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"warning: *{none_yet}"])
-    result = project.run("--rageval-require-baseline")
+    result = project.run("--rageval=require_baseline=true")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*{none_yet} (--rageval-require-baseline, *"])
+    result.stdout.fnmatch_lines([f"*{none_yet} (--rageval require_baseline=true, *"])
     project.run(UPDATE, PIN)
-    result = project.run("--rageval-require-baseline")
+    result = project.run("--rageval=require_baseline=true")
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("warning: *anchor yet*")
 

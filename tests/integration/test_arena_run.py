@@ -76,7 +76,7 @@ def test_systems_are_scored_and_rated(arena):
     source = (arena.path / "conftest.py").read_text(encoding="utf-8")
     arena.pytester.makeconftest(source + SYSTEMS)
     arena.test(GATE)
-    result = arena.run("--rageval-both-orders", "--rageval-report=report.json")
+    result = arena.run("--rageval=both_orders=true", "--rageval-report=report.json")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [
@@ -113,25 +113,27 @@ def test_systems_are_scored_and_rated(arena):
 
 
 def test_battles_of_a_single_system_are_warned_of(arena):
-    """`--rageval-arena-pairs` warns if a test has one system.
+    """`--rageval arena_pairs=N` warns if a test has one system.
 
     With two systems, also two cut-offs of `score` calls, there is no warning.
     """
     arena.test(GATE)
-    result = arena.run("-q", "--rageval-arena-pairs=4")
-    warning = "warning: test_it.py::test_arena: --rageval-arena-pairs does nothing: this test has one system*"
+    result = arena.run("-q", "--rageval=arena_pairs=4")
+    warning = (
+        "warning: test_it.py::test_arena: --rageval arena_pairs=N does nothing: this test has one system*"
+    )
     result.stdout.fnmatch_lines([warning])
-    arena.run("--rageval-both-orders", "-q").stdout.no_fnmatch_line("*arena-pairs*")
+    arena.run("--rageval=both_orders=true", "-q").stdout.no_fnmatch_line("*arena-pairs*")
     calls = "    rageval.score('arena.win@1')\n    rageval.score('arena.win@2')\n"
     arena.test(f"def test_arena(rageval):\n{calls}")
-    arena.run("--rageval-arena-pairs=4").stdout.no_fnmatch_line("*does nothing*")
+    arena.run("--rageval=arena_pairs=4").stdout.no_fnmatch_line("*does nothing*")
 
 
 def test_each_answer_is_judged_once_in_one_order_or_in_both(arena, llm):
     """The second order costs one request per question; the first order's verdicts come from the cache."""
     arena.test(GATE)
     request_counts = []
-    for options in ((), ("--rageval-both-orders",), ("--rageval-both-orders", "--rageval-seed=3")):
+    for options in ((), ("--rageval=both_orders=true",), ("--rageval=both_orders=true", "--rageval=seed=3")):
         arena.run(*options).assert_outcomes(passed=1)
         request_counts.append(len(llm.requests))
         llm.requests.clear()
@@ -186,13 +188,13 @@ def test_votes_without_a_majority_are_a_tie(arena, llm):
     llm.model = lambda prompt: f"<rating>{next(votes)}</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.evalset(1, reference="That is a long story.")
     arena.test("def test_own(rageval): assert rageval.score('arena.win_tie@1') == 1\n")
-    result = arena.run("--rageval-judge-votes=3")
+    result = arena.run("--rageval=judge_votes=3")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdict), minority 66.7% (2 of 3 votes)"])
 
 
 def test_worked_examples_are_an_option(arena, llm):
-    """`--rageval-arena-examples` adds worked examples before the two answers.
+    """`--rageval arena_examples=true` adds worked examples before the two answers.
 
     A prompt of the user is sent unchanged.
     """
@@ -200,14 +202,14 @@ def test_worked_examples_are_an_option(arena, llm):
     arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
     arena.run().assert_outcomes(passed=1)
     llm.requests.clear()
-    arena.run("--rageval-arena-examples").assert_outcomes(passed=1)
+    arena.run("--rageval=arena_examples=true").assert_outcomes(passed=1)
     prompts = [body["messages"][0]["content"] for body in llm.requests]
     assert [prompt.count("Answer 1:\n") for prompt in prompts] == [4] * 4
     llm.requests.clear()
     (arena.path / "own.toml").write_text(
         'preference = "Answer 1:\\n{question} {first} {second}"\n', encoding="utf-8"
     )
-    arena.run("--rageval-arena-examples", "--rageval-prompts=own.toml").assert_outcomes(passed=1)
+    arena.run("--rageval=arena_examples=true", "--rageval=prompts=own.toml").assert_outcomes(passed=1)
     assert len(llm.requests) == 4
     assert all(body["messages"][0]["content"].startswith("Answer 1:\nWhat") for body in llm.requests)
 
@@ -227,7 +229,7 @@ def test_three_models_judge_together(arena, llm):
 
     llm.model = votes
     arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")
-    options = ("--rageval-judge-model=a,b,c", "--rageval-concurrency=1")
+    options = ("--rageval-judge-model=a,b,c", "--rageval=concurrency=1")
     arena.run("--rageval-plan", *options).stdout.fnmatch_lines(["in total", "* ≤ 16 *"])
     result = arena.run(*options)
     result.assert_outcomes(passed=1)
@@ -239,7 +241,7 @@ def test_three_models_judge_together(arena, llm):
     )
 
 
-@pytest.mark.parametrize(("options", "max_requests"), [((), 8), (("--rageval-both-orders",), 12)])
+@pytest.mark.parametrize(("options", "max_requests"), [((), 8), (("--rageval=both_orders=true",), 12)])
 def test_battles_are_planned(arena, llm, options, max_requests):
     """The plan counts one answer and one verdict per question, or two verdicts with both orders; no request is sent."""
     arena.test(GATE)
@@ -328,11 +330,11 @@ def test_systems_battle_each_other(three, llm):
 
     Equal answers tie without a request.
     """
-    options = ("--rageval-both-orders", "--rageval-report=report.json")
+    options = ("--rageval=both_orders=true", "--rageval-report=report.json")
     three.run(*options).assert_outcomes(passed=3)
     assert all("pairs" not in table for table in _scores(three)[1])
     requests_before = len(llm.requests)
-    result = three.run(*options, "--rageval-arena-pairs=18")
+    result = three.run(*options, "--rageval=arena_pairs=18")
     # Each question has one right and one wrong answer; the judge compares them once in each order.
     assert len(llm.requests) - requests_before == 2 * 6
     assert _pairs(three) == {
@@ -359,15 +361,15 @@ def test_systems_battle_each_other(three, llm):
 
 def test_systems_battle_by_answers_of_the_same_temperature(three, llm):
     """Battles use the answers that were scored: no answer is requested at another temperature."""
-    options = ("--rageval-temperature=0", "--rageval-report=report.json")
-    three.run(*options, "--rageval-arena-pairs=18").assert_outcomes(passed=3)
+    options = ("--rageval=temperature=0", "--rageval-report=report.json")
+    three.run(*options, "--rageval=arena_pairs=18").assert_outcomes(passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
     answering = [request for request in llm.requests if "Answer 1:" not in request["messages"][0]["content"]]
     assert {request["temperature"] for request in answering} == {0.0}
 
 
 def test_each_eval_set_has_all_battles(three):
-    """Systems battle only systems of the same eval set, and `--rageval-arena-pairs` holds for each eval set."""
+    """Systems battle only systems of the same eval set, and `--rageval arena_pairs=N` holds for each eval set."""
     three.evalset(3, "few.jsonl", reference="That is a long story.")
     mark = "pytest.mark.rageval_evalset('{}.jsonl')".format
     three.test(
@@ -375,7 +377,7 @@ def test_each_eval_set_has_all_battles(three):
         f"    pytest.param(1, marks={mark('evals')}), pytest.param(2, marks={mark('few')})])\n"
         "def test_arena(n): pass\n"
     )
-    three.run("--rageval-arena-pairs=9", "--rageval-report=report.json").assert_outcomes(passed=6)
+    three.run("--rageval=arena_pairs=9", "--rageval-report=report.json").assert_outcomes(passed=6)
     for table in _scores(three)[1]:
         between = [pair for pair in table["pairs"] if pair["opponent"] != "reference"]
         assert [pair["battles"] for pair in between] == [3, 3, 3]
@@ -383,21 +385,21 @@ def test_each_eval_set_has_all_battles(three):
 
 def test_battles_between_systems_are_planned(three, llm):
     """The plan counts no verdict for pairs of equal answers: the plan and the run have the same number of requests."""
-    three.run("--rageval-plan", "--rageval-arena-pairs=7").stdout.fnmatch_lines(["in total", "* ≤ 41 *"])
+    three.run("--rageval-plan", "--rageval=arena_pairs=7").stdout.fnmatch_lines(["in total", "* ≤ 41 *"])
     assert not llm.requests
-    three.run("--rageval-arena-pairs=7").stdout.fnmatch_lines(["41 replies: *"])
+    three.run("--rageval=arena_pairs=7").stdout.fnmatch_lines(["41 replies: *"])
 
 
 def test_a_score_in_the_body_lets_systems_battle(three):
     """If a test body calls `rageval.score`, the systems battle at the cut-off of this call."""
     three.test("def test_own(rageval): rageval.score('arena.win@1')\n")
-    three.run("--rageval-arena-pairs=18", "--rageval-report=report.json").assert_outcomes(passed=3)
+    three.run("--rageval=arena_pairs=18", "--rageval-report=report.json").assert_outcomes(passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
 
 
 def test_systems_of_different_processes_have_no_battles(three):
     """If xdist spreads the systems over processes, the report names the pairs without battles and `--dist loadfile`."""
-    options = ("--rageval-arena-pairs=18", "--rageval-report=report.json", "-n3")
+    options = ("--rageval=arena_pairs=18", "--rageval-report=report.json", "-n3")
     result = three.run_process(*options, "--dist=load")
     result.stdout.fnmatch_lines(
         ["    no battles of *@1 and *@1*, or no process had the answers of both (*--dist loadfile)"]
@@ -410,7 +412,7 @@ def test_systems_of_different_processes_have_no_battles(three):
 def test_battles_without_a_verdict_are_counted(three, llm):
     """If the judge's replies cannot be parsed, the run counts the unscored battles with the reason and passes."""
     llm.model = lambda prompt: "Both." if prompt.count("In short") == 2 else Arena()(prompt)
-    result = three.run("--rageval-arena-pairs=18", "--rageval-report=report.json")
+    result = three.run("--rageval=arena_pairs=18", "--rageval-report=report.json")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         ["    12 × unscored: the judge's reply is not one rating of 0, 1 or 2 in a tag: 'Both.'"]
@@ -420,16 +422,16 @@ def test_battles_without_a_verdict_are_counted(three, llm):
 def test_a_budget_that_ends_in_battles_is_an_error_beside_the_scores(three):
     """If the budget ends during the battles, the run is an error, and the scores are reported."""
     three.run()
-    result = three.run("--rageval-arena-pairs=18", "--rageval-max-calls=2", "--rageval-report=report.json")
+    result = three.run("--rageval=arena_pairs=18", "--rageval=max_calls=2", "--rageval-report=report.json")
     result.assert_outcomes(passed=1, errors=2)
     result.stdout.fnmatch_lines(["*The battles between systems: *"])
     assert all(scores[0]["mean"] is not None for scores in _scores(three)[0].values())
 
 
 def test_a_run_in_shards_has_no_battles(three):
-    """`--rageval-arena-pairs` with `--rageval-shard` is refused before any request is sent."""
-    result = three.run("--rageval-arena-pairs=18", "--rageval-shard=1/2", "--rageval-report=s.json")
-    result.stderr.fnmatch_lines(["*--rageval-arena-pairs needs the answers of all systems*leave one out.*"])
+    """`--rageval arena_pairs=N` with `--rageval-shard` is refused before any request is sent."""
+    result = three.run("--rageval=arena_pairs=18", "--rageval-shard=1/2", "--rageval-report=s.json")
+    result.stderr.fnmatch_lines(["*--rageval arena_pairs=N needs the answers of all systems*leave one out.*"])
 
 
 @pytest.mark.long
@@ -443,10 +445,10 @@ def test_battles_come_in_batches(project):
         project.evalset(6, reference="That is a long story.")
         project.test(GATE)
         options = (
-            *("--rageval-arena-pairs=18", "--rageval-judge-model=a,b,c", "--rageval-both-orders"),
+            *("--rageval=arena_pairs=18", "--rageval-judge-model=a,b,c", "--rageval=both_orders=true"),
             "--rageval-report=report.json",
         )
-        project.run_process(*options, "--rageval-cache-dir=live").assert_outcomes(passed=3)
+        project.run_process(*options, "--rageval=cache_dir=live").assert_outcomes(passed=3)
         expected, request_count = _scores(project), len(server.live)
         server.live.clear()
         project.run_process(*options, "--rageval-batch").assert_outcomes(passed=3)

@@ -148,7 +148,7 @@ def test_a_long_list_of_fields_is_cut(project):
         conftest.replace('"text": CORPUS[name]}', f'"text": CORPUS[name], {fields}}}')
     )
     project.test(GATE.format(spec="recall@2"))
-    result = project.run("--rageval-document-id=nothing")
+    result = project.run("--rageval=document_id=nothing")
     errors_with(result, "*it has id, field_0, field_1, *, field_10, ….")
     result.stdout.no_fnmatch_line("*field_11*")
 
@@ -252,9 +252,9 @@ def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project
         "rageval_retriever raised for 'What is the code of item-2?': IndexError: list index out of range",
         "  *conftest.py:* in search",
         "It affects 1 example: q2.",
-        "More than the allowed 5% of 4 examples have no score. Fix it, or * --rageval-max-unscored SHARE.",
+        "More than the allowed 5% of 4 examples have no score. Fix it, or * --rageval max_unscored=SHARE.",
     )
-    project.run("--rageval-max-unscored=0.25").assert_outcomes(passed=2)
+    project.run("--rageval=max_unscored=0.25").assert_outcomes(passed=2)
 
 
 def test_a_query_that_fails_is_an_error_where_it_is_asked_for_itself(project):
@@ -388,7 +388,7 @@ def test_a_wrong_key_is_an_error_that_names_the_variable_and_not_the_key(project
     project.use(llm)
     project.evalset(20)
     project.test(GATE.format(spec="llm_reteval@1"))
-    result = project.run("--rageval-concurrency=2")
+    result = project.run("--rageval=concurrency=2")
     errors_with(result, "The server at * refused the key in OPENAI_API_KEY (status 401).")
     result.stdout.no_fnmatch_line("*sk-secret*")
     assert len(llm.requests) <= 2
@@ -429,7 +429,7 @@ def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
 
     llm.model = dies
     project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(): pass\n')
-    project.run("--rageval-concurrency=1").assert_outcomes(errors=1)
+    project.run("--rageval=concurrency=1").assert_outcomes(errors=1)
     first = len(llm.requests)
     llm.model = clerk
     project.run().assert_outcomes(passed=1)

@@ -1,4 +1,4 @@
-"""A baseline that the branch under test changed, and `--rageval-baseline-ref`."""
+"""A baseline that the branch under test changed, and `--rageval baseline_ref=REF`."""
 
 import json
 import os
@@ -233,12 +233,12 @@ def test_a_git_that_hangs_does_not_delay_the_run(branch, monkeypatch):
 
 
 def test_a_run_compares_with_the_baseline_of_another_commit(branch):
-    """With `--rageval-baseline-ref`, an update of the baseline in the same branch hides nothing."""
+    """With `--rageval baseline_ref=REF`, an update of the baseline in the same branch hides nothing."""
     assert branch.run().ret == 0
     for ref in ("origin/main", "main", "HEAD~1", git("rev-parse", "main")):
-        result = branch.run("-q", f"--rageval-baseline-ref={ref}")
+        result = branch.run("-q", f"--rageval=baseline_ref={ref}")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        line = f"compared with the baseline of {ref} (--rageval-baseline-ref)"
+        line = f"compared with the baseline of {ref} (--rageval baseline_ref=REF)"
         result.stdout.fnmatch_lines([line, "FAILED test_it.py::test_gate - recall@1 drop 0.600 > 0.02"])
         result.stdout.no_fnmatch_line("*baseline differs*")
         # An update in this branch would change nothing.
@@ -258,19 +258,19 @@ def test_a_merge_compares_with_the_baseline_of_another_commit(branch):
     for ref, status in (("HEAD", 0), ("origin/main", 1)):
         for index in (1, 2):
             arguments = (f"--rageval-shard={index}/2", f"--rageval-report=report{index}.json")
-            branch.run(*arguments, f"--rageval-baseline-ref={ref}")
+            branch.run(*arguments, f"--rageval=baseline_ref={ref}")
         result = branch.pytester.run("rageval", "merge", "report1.json", "report2.json")
         assert result.ret == status
-        result.stderr.fnmatch_lines([f"compared with the baseline of {ref} (--rageval-baseline-ref)"])
+        result.stderr.fnmatch_lines([f"compared with the baseline of {ref} (--rageval baseline_ref=REF)"])
 
 
 @pytest.mark.parametrize("ref", ["--output=stolen", "-h", "a b", "main\x00x"])
 def test_a_name_that_git_would_read_as_an_option_is_refused(branch, ref):
     """Attack: the name of a commit contains an option of git."""
-    result = branch.run(f"--rageval-baseline-ref={ref}")
+    result = branch.run(f"--rageval=baseline_ref={ref}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*--rageval-baseline-ref is * expected a commit or a branch, such as origin/main."]
+        ["*--rageval baseline_ref=REF is * expected a commit or a branch, such as origin/main."]
     )
     assert not (branch.path / "stolen").exists()
 
@@ -284,7 +284,7 @@ def test_a_name_that_git_would_read_as_an_option_is_refused(branch, ref):
         ),
         (
             "before",
-            "before (???????) has no rageval_baseline.json, which --rageval-baseline-ref compares with.",
+            "before (???????) has no rageval_baseline.json, which --rageval baseline_ref=REF compares with.",
         ),
         ("broken", "The baseline *rageval_baseline.json of broken is not JSON: *"),
         ("HEAD:conftest.py", "The baseline * cannot be read: this checkout has no HEAD:conftest.py."),
@@ -295,7 +295,7 @@ def test_a_commit_without_a_baseline_is_an_error(branch, ref, message):
     git("branch", "broken", commit("broken"))
     git("rm", "rageval_baseline.json")
     git("branch", "before", commit("none"))
-    result = branch.run(f"--rageval-baseline-ref={ref}")
+    result = branch.run(f"--rageval=baseline_ref={ref}")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([message])
 

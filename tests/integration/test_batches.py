@@ -77,7 +77,7 @@ def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
 @pytest.mark.slow
 def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchServer) -> None:
     """Stage 1 requests the answers, stage 2 the verdicts; the tests then read all replies from the cache."""
-    live, expected = _scores(suite, "--rageval-cache-dir=live")
+    live, expected = _scores(suite, "--rageval=cache_dir=live")
     live_requests = len(server.live)
     server.live.clear()
     server.polls = 1
@@ -138,7 +138,7 @@ def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) 
     """
     prices = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
     (suite.path / "prices.toml").write_text(prices, encoding="utf-8")
-    options = ("--rageval-batch", "--rageval-prices=prices.toml")
+    options = ("--rageval-batch", "--rageval=prices=prices.toml")
     names = ["shard1.json", "shard2.json"]
     for index, name in enumerate(names, 1):
         suite.run_process(*options, f"--rageval-shard={index}/2", f"--rageval-report={name}")
@@ -181,7 +181,7 @@ def test_the_steps_of_a_shard(suite: Project, server: BatchServer) -> None:
 
     labelled, plans = [], []
     for shard in ("1/2", "2/2"):
-        here = (f"--rageval-shard={shard}", f"--rageval-cache-dir=cache-{shard[0]}")
+        here = (f"--rageval-shard={shard}", f"--rageval=cache_dir=cache-{shard[0]}")
         plans.append(planned(*here))
         requests_before = len(server.asked)
         for step in ("submit", "status", "collect", "submit", "collect", "submit"):
@@ -227,7 +227,7 @@ def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Pro
     """If generator and judge have different servers, each server receives only batches for its own model."""
     with BatchServer() as judges, BatchServer() as generators:
         suite.use(generators)  # type: ignore[arg-type]
-        judge = (f"--rageval-judge-base-url={judges.url}", "--rageval-judge-model=m2")
+        judge = (f"--rageval=judge_base_url={judges.url}", "--rageval-judge-model=m2")
         for _ in range(4):
             suite.run("--rageval-batch=submit", *judge)
             suite.run("--rageval-batch=collect", *judge)
@@ -275,13 +275,13 @@ def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
         if "code of item-3" in str(body) and body not in server.live and "Answer to check" not in str(body)
         else None
     )
-    option = f"--rageval-batch-errors={errors}"
+    option = f"--rageval=batch_errors={errors}"
     suite.test("@pytest.mark.rageval_threshold('answer.correct@1', min=0.5)\ndef test_gate(): pass\n")
     for _ in range(4):
         suite.run("--rageval-batch=submit", option)
         suite.run("--rageval-batch=collect", option)
     live_requests = len(server.live)
-    run = suite.run("--rageval-batch", option, "--rageval-max-unscored=0.5")
+    run = suite.run("--rageval-batch", option, "--rageval=max_unscored=0.5")
     run.assert_outcomes(passed=1)
     assert len(server.live) == live_requests == (1 if errors == "live" else 0)
     if errors == "unscored":
@@ -290,9 +290,9 @@ def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
 
 def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
     """If the batches would exceed the budget, nothing is submitted."""
-    run = suite.run("--rageval-batch=submit", "--rageval-max-calls=5")
+    run = suite.run("--rageval-batch=submit", "--rageval=max_calls=5")
     run.stdout.fnmatch_lines(
-        ["--rageval-max-calls=5 would be passed: 0 calls were made, and the batches have 17 *"]
+        ["--rageval max_calls=5 would be passed: 0 calls were made, and the batches have 17 *"]
     )
     assert not server.files
 
@@ -304,12 +304,12 @@ def test_all_stages_have_one_budget(
 ) -> None:
     """The second stage may spend only the part of the budget that the first stage left, also in a named run."""
     monkeypatch.setenv("RAGEVAL_RUN_ID", name)
-    run = suite.run_process("--rageval-batch", "--rageval-max-calls=19")
+    run = suite.run_process("--rageval-batch", "--rageval=max_calls=19")
     run.stderr.fnmatch_lines(
-        ["*--rageval-max-calls=19 would be passed: 17 calls were made, and the batches have 3 *"]
+        ["*--rageval max_calls=19 would be passed: 17 calls were made, and the batches have 3 *"]
     )
     assert len(server.batches) == 1
-    suite.run_process("--rageval-batch", "--rageval-max-calls=20").assert_outcomes(passed=1)
+    suite.run_process("--rageval-batch", "--rageval=max_calls=20").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("step", ["submit", "collect"])
@@ -317,26 +317,26 @@ def test_a_file_that_cannot_be_used_is_the_error_of_the_step(
     suite: Project, server: BatchServer, step: str
 ) -> None:
     """If the file of prices cannot be read, the step ends with a one-line error, as a run does."""
-    run = suite.run(f"--rageval-batch={step}", "--rageval-prices=none.toml")
+    run = suite.run(f"--rageval-batch={step}", "--rageval=prices=none.toml")
     assert run.ret == pytest.ExitCode.TESTS_FAILED
     assert "INTERNALERROR" not in str(run.stdout)
     run.stdout.fnmatch_lines(["*none.toml*"])
     assert not server.files
 
 
-@pytest.mark.parametrize("option", ["--rageval-refresh", "--rageval-replay", "--rageval-canary=2"])
+@pytest.mark.parametrize("option", ["--rageval-refresh", "--rageval-replay", "--rageval=canary=2"])
 def test_what_contradicts_batches_is_refused(suite: Project, option: str) -> None:
     """An option that cannot be combined with `--rageval-batch` is a usage error."""
     run = suite.run("--rageval-batch", option)
     assert run.ret == pytest.ExitCode.USAGE_ERROR
-    run.stderr.fnmatch_lines(["ERROR: --rageval-batch takes several runs, and --rageval-*: leave one out."])
+    run.stderr.fnmatch_lines(["ERROR: --rageval-batch takes several runs, and --rageval*: leave one out."])
 
 
 def test_a_plan_has_the_cost_in_batches(suite: Project, server: BatchServer) -> None:
     """A plan with `--rageval-batch` has a column with the batch cost, and sends no request."""
     text = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
     (suite.path / "prices.toml").write_text(text, encoding="utf-8")
-    options = ("--rageval-prices=prices.toml", "--rageval-max-tokens=20", "--rageval-batch")
+    options = ("--rageval=prices=prices.toml", "--rageval=max_tokens=20", "--rageval-batch")
     plan = suite.run("--rageval-plan", *options)
     plan.stdout.re_match_lines([r" *requests .* USD +USD batch$"])
     assert not server.events
@@ -384,7 +384,7 @@ KILLED_AT = ("upload", "create", "retrieve", "content", "create", "content")
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchServer) -> None:
     """A run that is killed with all its processes continues: no request is in two batches, and none is sent live."""
-    _, expected = _scores(suite, "--rageval-cache-dir=live")
+    _, expected = _scores(suite, "--rageval=cache_dir=live")
     server.live.clear()
     command = [
         sys.executable,
@@ -425,7 +425,7 @@ def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchSer
 def test_a_step_leaves_the_last_failures_as_they_are(suite: Project, server: BatchServer) -> None:
     """A batch step does not change the failures that `--lf` selects: a test that the step skips has not passed."""
     suite.arguments = [argument for argument in suite.arguments if "cacheprovider" not in argument]
-    suite.run("--rageval-max-calls=0").assert_outcomes(errors=1)
+    suite.run("--rageval=max_calls=0").assert_outcomes(errors=1)
     suite.run("--rageval-batch=submit", "--lf").assert_outcomes(skipped=1)
     suite.test("def test_other(): pass\n", "test_other")
     assert "test_other" not in str(suite.run("--lf", "--collect-only", "-q").stdout)

@@ -1,4 +1,4 @@
-"""`--rageval-max-calls` and `--rageval-max-cost`: a run stops before the limit, caches replies, and does not pass."""
+"""`--rageval max_calls=N` and `--rageval-max-cost`: a run stops before the limit, caches replies, and does not pass."""
 
 import pytest
 
@@ -12,21 +12,21 @@ PRICES = '["m1"]\ninput = 1000.0\noutput = 1000.0\nmax_output = 100\n'
 
 
 def test_a_run_stops_before_the_call_that_would_pass_the_limit(project, llm):
-    """At `--rageval-max-calls` the test is an error; a run with a higher limit requests only the missing replies."""
+    """At `--rageval max_calls=N` the test is an error; a run with a higher limit requests only the missing replies."""
     project.use(llm)
     project.evalset(20)
     project.test(GATE + "def test_free(rageval): assert rageval.score('recall@1') == 1\n")
-    result = project.run("--rageval-max-calls=7")
+    result = project.run("--rageval=max_calls=7")
     result.assert_outcomes(errors=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "--rageval-max-calls=7 is reached: 7 calls were made.",
+            "--rageval max_calls=7 is reached: 7 calls were made.",
             "What was paid is in the cache: a run with a higher limit goes on from there.",
             "It affects 13 examples: *",
         ]
     )
     assert len(llm.requests) == 7
-    project.run("--rageval-max-calls=13").assert_outcomes(passed=2)
+    project.run("--rageval=max_calls=13").assert_outcomes(passed=2)
     assert len(llm.requests) == 20
 
 
@@ -35,16 +35,16 @@ def test_what_is_cached_costs_nothing(project, llm):
     project.use(llm)
     project.test(GATE)
     project.run()
-    project.run("--rageval-max-calls=0").assert_outcomes(passed=1)
+    project.run("--rageval=max_calls=0").assert_outcomes(passed=1)
 
 
 def test_a_failed_call_is_not_counted(project, llm):
-    """Calls that fail do not count towards `--rageval-max-calls`."""
+    """Calls that fail do not count towards `--rageval max_calls=N`."""
     project.use(llm)
     count = iter(range(100))
     llm.model = lambda prompt: Fault(429, {"retry-after": "0"}) if next(count) % 2 else clerk(prompt)
     project.test(GATE)
-    project.run("--rageval-max-calls=4", "--rageval-concurrency=1").assert_outcomes(passed=1)
+    project.run("--rageval=max_calls=4", "--rageval=concurrency=1").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("processes", [0, 2])
@@ -59,8 +59,8 @@ def test_the_cost_stays_below_the_limit(project, llm, processes):
         "-n",
         str(processes),
         "--rageval-max-cost=2",
-        "--rageval-prices=prices.toml",
-        "--rageval-max-tokens=10",
+        "--rageval=prices=prices.toml",
+        "--rageval=max_tokens=10",
     )
     assert result.parseoutcomes()["errors"] >= 1
     result.stdout.fnmatch_lines(
@@ -85,7 +85,7 @@ def test_an_unknown_price_is_an_error_before_anything_is_asked(project, llm):
         ["No price is known for the model 'm1' at http://127.0.0.1:*, so --rageval-max-cost cannot be kept."]
     )
     (project.path / "prices.toml").write_text('["m1"]\ninput = 1\noutput = 1\n', encoding="utf-8")
-    result = project.run("--rageval-max-cost=1", "--rageval-prices=prices.toml")
+    result = project.run("--rageval-max-cost=1", "--rageval=prices=prices.toml")
     result.stdout.fnmatch_lines(["Nothing bounds the length of replies of the model 'm1', *"])
     assert not llm.requests
 
@@ -95,7 +95,7 @@ def test_a_broken_file_of_prices_is_an_error_that_names_it(project, llm):
     project.use(llm)
     project.test(GATE)
     (project.path / "prices.toml").write_text('["m1"]\ninput = "cheap"\n', encoding="utf-8")
-    result = project.run("--rageval-prices=prices.toml")
+    result = project.run("--rageval=prices=prices.toml")
     result.stdout.fnmatch_lines(["*prices.toml: model 'm1' has input = 'cheap'."])
     # No line of this package's source is shown.
     result.stdout.no_fnmatch_line("*raise InputError*")

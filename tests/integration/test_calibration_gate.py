@@ -131,13 +131,13 @@ def test_what_cannot_be_done_is_an_error(judged: Project, bounds: str, message: 
 
 
 def test_a_judge_without_verdicts_is_an_error(judged: Project, llm: LLMServer) -> None:
-    """If the judge gives no verdict on more labels than `--rageval-max-unscored` allows, the test is an error."""
+    """If the judge gives no verdict on more labels than `--rageval max_unscored=SHARE` allows, the test is an error."""
     llm.model = lambda prompt: "perhaps" if "thing 1" in prompt else mild(prompt)
     judged.test(TEST.format(bounds="min_kappa=0.5"))
     result = judged.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["judge against labels.jsonl: 11 of 20 examples have no score, *"])
-    result = judged.run("--rageval-max-unscored=0.6")
+    result = judged.run("--rageval=max_unscored=0.6")
     result.stdout.fnmatch_lines(["*(labels.jsonl, n = 9, 11 unscored)*"])
 
 
@@ -172,7 +172,7 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
 
 
 def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMServer) -> None:
-    """`--rageval-calibration` also corrects scores of `rageval.score`, but no slice and no score without a judge."""
+    """The option calibration also corrects scores of `rageval.score`, but no slice and no score without a judge."""
     judged.test(
         "def test_own(rageval):\n"
         "    rageval.score('answer.correct@1')\n"
@@ -180,9 +180,9 @@ def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMSer
         "    rageval.score('answer.correct@1', where={'topic': 'odd'})\n"
         "    rageval.score('recall@1')\n"
     )
-    planned = judged.run("--rageval-calibration=labels.jsonl", "--rageval-plan")
+    planned = judged.run("--rageval=calibration=labels.jsonl", "--rageval-plan")
     planned.stdout.fnmatch_lines(["in total"])
-    result = judged.run("--rageval-calibration=labels.jsonl", "--rageval-report=report.json")
+    result = judged.run("--rageval=calibration=labels.jsonl", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
     test = json.loads((judged.path / "report.json").read_text())["tests"][0]
     assert [("corrected" in entry) for entry in test["scores"]] == [True, True, False, False]
@@ -250,7 +250,7 @@ def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(
         "@pytest.mark.rageval_threshold('answer.correct@1', min=0)\n"
         "def test_gate(): pass\n"
     )
-    option = ["--rageval-calibration=labels.jsonl"] if way == "option" else []
+    option = ["--rageval=calibration=labels.jsonl"] if way == "option" else []
     result = judged.run("--rageval-report=report.json", *option)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -288,7 +288,7 @@ def test_shards_correct_as_one_run(judged: Project, llm: LLMServer, way: str) ->
         "@pytest.mark.rageval_threshold('relevance.p@1', min=0.5)\n"
         "def test_gate(): pass\n"
     )
-    option = ["--rageval-calibration=labels.jsonl"] if way == "option" else []
+    option = ["--rageval=calibration=labels.jsonl"] if way == "option" else []
     judged.run("--rageval-report=whole.json", *option)
     requests_before = len(llm.requests)
     names = shards(judged, 2, *option)

@@ -41,7 +41,7 @@ def test_a_retriever_bound_to_its_thread_works(project):
 
 
 def test_threads_are_used_where_they_are_allowed(project):
-    """With `--rageval-threads=4` a sync retriever is called from four threads at the same time."""
+    """With `--rageval threads=4` a sync retriever is called from four threads at the same time."""
     project.pytester.makeconftest(
         "import threading, pytest\n"
         "together = threading.Barrier(4)\n"
@@ -52,7 +52,7 @@ def test_threads_are_used_where_they_are_allowed(project):
         "def rageval_retriever(): return search\n"
     )
     project.test(GATE.format(spec="recall@1"))
-    project.run("--rageval-threads=4").assert_outcomes(passed=1)
+    project.run("--rageval=threads=4").assert_outcomes(passed=1)
 
 
 def test_a_retriever_of_plain_texts_is_matched_by_text(project):

@@ -1,4 +1,4 @@
-"""`--rageval-canary`: a change of the judge or the generator is not reported as a worse retriever."""
+"""`--rageval canary=N`: a change of the judge or the generator is not reported as a worse retriever."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
     _forgetful(llm, range(1, 16))
     project.lose(20)
     project.run().assert_outcomes(passed=1)
-    result = project.run("--rageval-canary=20", "--rageval-report=report.json")
+    result = project.run("--rageval=canary=20", "--rageval-report=report.json")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
@@ -61,7 +61,7 @@ def test_a_canary_that_is_well_changes_no_verdict(project, llm):
     for arguments in ((), ("-n2",)):
         before = len(llm.requests)
         run = project.run_process if arguments else project.run
-        result = run("--rageval-canary=5", "--rageval-report=report.json", *arguments)
+        result = run("--rageval=canary=5", "--rageval-report=report.json", *arguments)
         result.assert_outcomes(passed=1)
         assert len(llm.requests) - before == 5
         assert _report(project)["scores"][0]["canary"] == {
@@ -92,11 +92,11 @@ def test_a_plan_counts_the_canary(project, llm, body, requests):
     project.run()
     before = len(llm.requests)
     cached = _in_total(project.run("--rageval-plan"))[1]
-    plan = project.run("--rageval-plan", "--rageval-canary=5")
+    plan = project.run("--rageval-plan", "--rageval=canary=5")
     assert len(llm.requests) == before
     total, in_cache, live = _in_total(plan)
     assert (in_cache, total) == (cached, cached + live)
-    project.run("--rageval-canary=5").assert_outcomes(passed=1)
+    project.run("--rageval=canary=5").assert_outcomes(passed=1)
     assert len(llm.requests) - before == requests <= live
 
 
@@ -111,11 +111,11 @@ def test_a_plan_of_a_canary_reads_the_baseline(project, llm):
     project.use(llm)
     project.test(ASKING)
     path = project.path / "rageval_baseline.json"
-    plan = project.run("--rageval-plan", "--rageval-canary=5")
+    plan = project.run("--rageval-plan", "--rageval=canary=5")
     plan.assert_outcomes(skipped=1)
     assert _in_total(plan) == [4, 0, 4]
     path.write_text("[", encoding="utf-8")
-    plan = project.run("--rageval-plan", "--rageval-canary=5")
+    plan = project.run("--rageval-plan", "--rageval=canary=5")
     plan.assert_outcomes(errors=1)
     plan.stdout.fnmatch_lines(["The baseline * is not JSON*"])
 
@@ -125,7 +125,7 @@ def test_a_violated_minimum_fails_whatever_the_canary_says(project, llm):
     _forgetful(llm, range(1, 16))
     project.lose(*range(1, 9))
     project.test(ASKING.replace("max_drop", "min=0.9, max_drop"))
-    result = project.run("--rageval-canary=20")
+    result = project.run("--rageval=canary=20")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["answer.em@1: 0.600 is below the minimum 0.9", "warning: *the judge or the generator changed*"]
@@ -137,7 +137,7 @@ def test_ranking_measures_have_no_canary(project, llm):
     project.test(ASKING.replace("answer.em@1", "recall@1"))
     project.run(UPDATE)
     before = len(llm.requests)
-    project.run("--rageval-canary=5").assert_outcomes(passed=1)
+    project.run("--rageval=canary=5").assert_outcomes(passed=1)
     assert len(llm.requests) == before
 
 
@@ -145,7 +145,7 @@ def test_a_canary_is_not_recorded(project, llm):
     """Requests of a canary are not written to a cassette, which contains only the requests of every run."""
     _baseline(project, llm)
     record = ("--rageval-cassette=replies.jsonl", "--rageval-record")
-    project.run(*record, "--rageval-canary=5").assert_outcomes(passed=1)
+    project.run(*record, "--rageval=canary=5").assert_outcomes(passed=1)
     lines = (project.path / "replies.jsonl").read_text(encoding="utf-8").splitlines()
     project.run(*record).assert_outcomes(passed=1)
     assert (project.path / "replies.jsonl").read_text(encoding="utf-8").splitlines() == lines
@@ -184,7 +184,7 @@ def test_a_test_names_the_models_that_its_own_scores_ask(project, llm):
 
 
 def test_a_canary_and_a_replay_do_not_go_together(project):
-    result = project.run("--rageval-canary=5", "--rageval-replay")
+    result = project.run("--rageval=canary=5", "--rageval-replay")
     result.stderr.fnmatch_lines(
-        ["ERROR: --rageval-replay sends no requests and --rageval-canary needs new replies: leave one out."]
+        ["ERROR: --rageval-replay sends no requests and --rageval canary=N needs new replies: leave one out."]
     )

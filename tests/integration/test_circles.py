@@ -122,7 +122,7 @@ def test_two_names_of_one_served_model_are_one(project, llm):
 
 @pytest.mark.slow
 def test_a_run_that_stops_early_warns_too(project, llm):
-    """A run with `--rageval-early-stop` prints the remark too: it sends requests to the judge for changed rankings."""
+    """A run with early_stop prints the remark too: it sends requests to the judge for changed rankings."""
     project.use(llm)
     project.ini(rageval_model="m1")
     project.test("@pytest.mark.rageval_threshold('answer.correct@1', max_drop=0.5)\ndef test_gate(): pass\n")
@@ -130,7 +130,7 @@ def test_a_run_that_stops_early_warns_too(project, llm):
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     elsewhere = RETRIEVER.format(words="", ask=ASKS).replace("search(query, k)", "search('item-1?', k)")
     project.pytester.makeconftest(source + elsewhere)
-    result = project.run("--rageval-early-stop")
+    result = project.run("--rageval=early_stop=true")
     result.stdout.fnmatch_lines([f"*{CIRCLE.format('m1')}*"])
 
 

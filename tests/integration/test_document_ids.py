@@ -140,8 +140,8 @@ def test_the_line_works_as_it_is_shown(sources, file, text):
 
 def test_the_setting_of_one_run(sources):
     """The setting can be given for one run; a field that is missing is an error that lists the fields."""
-    sources.run("--rageval-document-id=metadata.source").assert_outcomes(passed=1)
-    result = sources.run("--rageval-document-id=metadata.url")
+    sources.run("--rageval=document_id=metadata.source").assert_outcomes(passed=1)
+    result = sources.run("--rageval=document_id=metadata.url")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         ["*at rank 1, a document that has no field metadata.url: it has id, metadata.source, metadata.page.*"]
@@ -166,7 +166,7 @@ def rageval_executor():
     result = sources.run_process()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"*{LINE}"])
-    sources.run_process("--rageval-document-id=metadata.source").assert_outcomes(passed=1)
+    sources.run_process("--rageval=document_id=metadata.source").assert_outcomes(passed=1)
 
 
 def test_what_the_retriever_was_recognised_as_is_said_with_v(project):

@@ -1,4 +1,4 @@
-"""`--rageval-early-stop`: models are called for few questions, and the report states for how many."""
+"""`--rageval early_stop=true`: models are called for few questions, and the report states for how many."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 UPDATE = "--rageval-update-baseline"
-STOP = "--rageval-early-stop"
+STOP = "--rageval=early_stop=true"
 ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test_gate(): pass\n'
 N = 200
 
@@ -54,7 +54,7 @@ def report(project):
 
 
 def fresh(project, *arguments):
-    """Run with `--rageval-early-stop` and without cached replies."""
+    """Run with `--rageval early_stop=true` and without cached replies."""
     return project.run(STOP, "--rageval-refresh", "--rageval-report=report.json", *arguments)
 
 
@@ -150,17 +150,19 @@ def test_a_plan_counts_all_questions_and_says_so(gated):
     """The plan counts all questions, and states that a run may send fewer requests."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     result = gated.run("--rageval-plan", STOP)
-    result.stdout.fnmatch_lines(["--rageval-early-stop may evaluate fewer questions: the plan counts all."])
+    result.stdout.fnmatch_lines(
+        ["--rageval=early_stop=true may evaluate fewer questions: the plan counts all."]
+    )
 
 
 def test_replies_that_were_not_used_stay_recorded(gated):
-    """A run with `--rageval-early-stop` is not a full run: it drops no unused replies of a cassette."""
+    """A run with `--rageval early_stop=true` is not a full run: it drops no unused replies of a cassette."""
     recorded = ("--rageval-cassette=replies.jsonl", "--rageval-record")
     gated.run(*recorded)
     before = (gated.path / "replies.jsonl").read_text(encoding="utf-8")
     result = gated.run(STOP, *recorded, "--rageval-drop-unused")
     result.stdout.fnmatch_lines(
-        ["unused replies are not dropped: this was not a full run (--rageval-early-stop)"]
+        ["unused replies are not dropped: this was not a full run (--rageval early_stop=true)"]
     )
     assert (gated.path / "replies.jsonl").read_text(encoding="utf-8") == before
 
@@ -168,9 +170,9 @@ def test_replies_that_were_not_used_stay_recorded(gated):
 def test_a_budget_ends_it_as_an_error(gated, llm):
     """If the budget ends before the verdict is clear, the test is an error."""
     change(gated, others=range(1, 151))
-    result = fresh(gated, "--rageval-max-calls=6")
+    result = fresh(gated, "--rageval=max_calls=6")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--rageval-max-calls=6 is reached*"])
+    result.stdout.fnmatch_lines(["*--rageval max_calls=6 is reached*"])
     assert len(llm.requests) == 6
 
 
@@ -179,7 +181,7 @@ def test_a_canary_asks_about_unchanged_questions(gated, llm):
     change(gated, wrong=range(1, 151))
     fresh(gated).assert_outcomes(passed=1)
     assert llm.requests == []
-    result = fresh(gated, "--rageval-canary=20")
+    result = fresh(gated, "--rageval=canary=20")
     result.assert_outcomes(errors=1)
     assert len(llm.requests) == 20
     assert report(gated)["canary"]["questions"] == 20
@@ -188,7 +190,7 @@ def test_a_canary_asks_about_unchanged_questions(gated, llm):
 def test_a_canary_that_fails_shows_no_mean_that_is_not_known(gated):
     """If the canary fails before all questions are evaluated, the report has no mean."""
     change(gated, others=range(151, 155), wrong=range(1, 151))
-    result = fresh(gated, "--rageval-canary=20")
+    result = fresh(gated, "--rageval=canary=20")
     result.assert_outcomes(errors=1)
     entry = report(gated)
     assert (entry["verdict"], entry["mean"], entry["early_stop"]["not_asked"]) == ("error", None, 4)

@@ -56,7 +56,7 @@ def test_own(rageval):
     assert rageval.score("mrr@1") > 0
 """
 
-RUN = ("--rageval-max-unscored=0.5", "--rageval-comparator=containment")
+RUN = ("--rageval=max_unscored=0.5", "--rageval=comparator=containment")
 
 
 @pytest.fixture

@@ -80,13 +80,13 @@ def test_a_bad_day_of_the_server_changes_no_score(project, llm):
     project.lose(3, 8)
     project.test(GATE)
     # With a shorter timeout, a busy machine would take slow replies for hanging ones, and pay for them twice.
-    options = ("--rageval-max-unscored=1", "--rageval-timeout=4")
-    project.run("--rageval-report=good.json", "--rageval-cache-dir=good", *options)
+    options = ("--rageval=max_unscored=1", "--rageval=timeout=4")
+    project.run("--rageval-report=good.json", "--rageval=cache_dir=good", *options)
     good, good_requests = _outcomes(project.path / "good.json"), Counter(map(_body, llm.requests))
     llm.requests.clear()
     llm.paid.clear()
     llm.model = bad = Misbehaving()
-    project.run("--rageval-report=bad.json", "--rageval-cache-dir=bad", *options)
+    project.run("--rageval-report=bad.json", "--rageval=cache_dir=bad", *options)
     assert bad.kinds.keys() >= {"429", "500", "over the limit"}, bad.kinds
     assert sum(bad.kinds.values()) > 15
     garbled = {f"q{number}" for number in bad.garbled}
@@ -160,7 +160,7 @@ def test_a_killed_run_continues_where_it_stopped(project, llm):
         folder = f"cache{caches}"
         cached_keys = _kept(project.path / folder)
         llm.requests.clear()
-        run = _start(project, f"--rageval-cache-dir={folder}", "--rageval-concurrency=4")
+        run = _start(project, f"--rageval=cache_dir={folder}", "--rageval=concurrency=4")
         # Kill the process at a random moment between its first request and shortly before its end.
         _wait_until(lambda run=run: llm.requests or run.poll() is not None)
         time.sleep(chance.uniform(0, 0.5))
@@ -177,7 +177,7 @@ def test_a_killed_run_continues_where_it_stopped(project, llm):
         caches += finished
     cached_keys = _kept(project.path / folder)
     llm.requests.clear()
-    project.run(f"--rageval-cache-dir={folder}").assert_outcomes(passed=1)
+    project.run(f"--rageval=cache_dir={folder}").assert_outcomes(passed=1)
     assert len(llm.requests) == 60 - len(cached_keys)
 
 

@@ -25,7 +25,7 @@ def _baseline(project):
 
 
 def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
-    """Without a baseline the test passes with a warning, also with -q; --rageval-require-baseline makes it an error.
+    """Without a baseline the test passes with a warning, also with -q; require_baseline makes it an error.
 
     After the baseline is written, there is no warning.
     """
@@ -36,9 +36,9 @@ def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
         result = project.run(*arguments)
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines([warning])
-    result = project.run("--rageval-require-baseline")
+    result = project.run("--rageval=require_baseline=true")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"{NONE_YET} (--rageval-require-baseline, the default under CI=true)"])
+    result.stdout.fnmatch_lines([f"{NONE_YET} (--rageval require_baseline=true, the default under CI=true)"])
     assert not (project.path / "rageval_baseline.json").exists()
 
     result = project.run(UPDATE)
@@ -46,7 +46,7 @@ def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
     result.stdout.fnmatch_lines(
         ["*= rageval baseline =*", "baseline: *rageval_baseline.json (1 test written)"]
     )
-    result = project.run("--rageval-require-baseline")
+    result = project.run("--rageval=require_baseline=true")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["  recall@1 * 5 * ↓ 0.02 * pass", "    recall@1: baseline 1.000, no change (p = 1)"]
@@ -255,9 +255,9 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
                 "judge: m1 at * in the baseline, m2 at * now",
             ],
         ),
-        (("--rageval-comparator=judge or em",), ["comparator: judge in the baseline, judge or em now"]),
+        (("--rageval=comparator=judge or em",), ["comparator: judge in the baseline, judge or em now"]),
         (
-            ("--rageval-comparator=em",),
+            ("--rageval=comparator=em",),
             [
                 "comparator: judge in the baseline, em now",
                 "judge: m1 at * in the baseline, nothing now",
@@ -266,13 +266,13 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
             ],
         ),
         (
-            ("--rageval-max-tokens=64",),
+            ("--rageval=max_tokens=64",),
             [
                 "generator max_tokens: nothing in the baseline, 64 now",
                 "judge max_tokens: nothing in the baseline, 64 now",
             ],
         ),
-        (("--rageval-judge-votes=3",), ["judge votes: 1 in the baseline, 3 now"]),
+        (("--rageval=judge_votes=3",), ["judge votes: 1 in the baseline, 3 now"]),
     ],
 )
 def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed):
@@ -322,7 +322,7 @@ def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch
     project.test(ASKING)
     project.run(UPDATE)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
-    result = project.run("--rageval-timeout=9", "--rageval-retries=1", "--rageval-cache-dir=elsewhere")
+    result = project.run("--rageval=timeout=9", "--rageval=retries=1", "--rageval=cache_dir=elsewhere")
     result.assert_outcomes(passed=1)
     text = (project.path / "rageval_baseline.json").read_text(encoding="utf-8")
     assert "sk-" not in text
@@ -387,7 +387,7 @@ def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, p
     assert path.read_text(encoding="utf-8") == text
     path.unlink()
     project.run(UPDATE).assert_outcomes(passed=2)
-    project.run("--rageval-require-baseline").assert_outcomes(passed=2)
+    project.run("--rageval=require_baseline=true").assert_outcomes(passed=2)
 
 
 def test_the_baseline_may_be_another_file(project):
@@ -529,10 +529,10 @@ def test_a_lost_question_needs_a_baseline(project):
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"warning: test_it.py::test_gate: {NONE_YET}"])
-    project.run("--rageval-require-baseline").assert_outcomes(errors=1)
+    project.run("--rageval=require_baseline=true").assert_outcomes(errors=1)
 
 
-@pytest.mark.parametrize("option", ["--rageval-inconclusive=fail", 'inconclusive="fail"'])
+@pytest.mark.parametrize("option", ["--rageval=inconclusive=fail", 'inconclusive="fail"'])
 def test_a_drop_that_is_not_significant_can_fail(project, option):
     project.evalset(5)
     project.test(RECALL)
@@ -543,7 +543,7 @@ def test_a_drop_that_is_not_significant_can_fail(project, option):
         result = project.run(option)
     else:
         project.test(RECALL.replace("0.02", f"0.02, {option}"))
-        result = project.run("--rageval-inconclusive=warn")
+        result = project.run("--rageval=inconclusive=warn")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*: a drop is not significant (p = 0.* >*", "*is set to fail"])
 

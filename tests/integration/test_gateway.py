@@ -166,7 +166,7 @@ def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, ups
     # On a build server neither the key nor the address is set.
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name)
-    result = run("--rageval-replay", "--rageval-cache-dir=empty", "--rageval-report=out.json")
+    result = run("--rageval-replay", "--rageval=cache_dir=empty", "--rageval-report=out.json")
     result.assert_outcomes(passed=1)
     assert _usage(project)["live"] == 0
 
@@ -188,7 +188,7 @@ def test_four_workers_pay_once(application, upstream, monkeypatch):
     upstream.stop()
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name)
-    result = project.run_process("-n", "2", "--rageval-replay", "--rageval-cache-dir=empty")
+    result = project.run_process("-n", "2", "--rageval-replay", "--rageval=cache_dir=empty")
     result.assert_outcomes(passed=4)
 
 
@@ -220,12 +220,12 @@ def test_a_client_that_is_not_led_to_the_gateway_is_remarked_on(application, ups
 
 
 def test_a_budget_holds_for_the_application(application, upstream):
-    """The application's calls end at --rageval-max-calls, and the error names the limit."""
+    """The application's calls end at --rageval max_calls=N, and the error names the limit."""
     project = application(rageval_gateway="true")
-    result = project.run("--rageval-max-calls=2")
+    result = project.run("--rageval=max_calls=2")
     result.assert_outcomes(errors=1)
     assert len(upstream.requests) == 2
-    result.stdout.fnmatch_lines(["*--rageval-max-calls=2 is reached*"])
+    result.stdout.fnmatch_lines(["*--rageval max_calls=2 is reached*"])
 
 
 def test_a_plan_counts_what_the_application_would_ask(application, upstream):
@@ -338,7 +338,7 @@ def rageval_generator():
     ("option", "message"),
     [
         ("--rageval-replay", "*--rageval-replay sends no requests*"),
-        ("--rageval-max-calls=0", "*max-calls=0 is reached*"),
+        ("--rageval=max_calls=0", "*max_calls=0 is reached*"),
     ],
 )
 def test_what_the_application_says_without_its_model_is_not_scored(application, upstream, option, message):

@@ -37,7 +37,7 @@ def test_grades_are_scored_from_0_to_1(project, llm):
     )
     # Four answers and a grade for each; the three ways to compare share them.
     assert len(llm.requests) == 8
-    result = project.run("--rageval-replay", "--rageval-max-unscored=0.2")
+    result = project.run("--rageval-replay", "--rageval=max_unscored=0.2")
     result.stdout.fnmatch_lines(["  1 × the judge's reply is not a grade from 1 to 5: 'good' (q4)"])
     assert len(llm.requests) == 8
 
@@ -70,7 +70,7 @@ def test_rules_do_not_grade(project, spec, message):
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
     )
     project.test(f"@pytest.mark.rageval_threshold('{spec}', min=0)\ndef test_gate(): pass\n")
-    result = project.run("--rageval-comparator=graded")
+    result = project.run("--rageval=comparator=graded")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([message, "Name one with --rageval-judge-model, or *"])
 

@@ -1,4 +1,4 @@
-"""`--rageval-history`: which runs append a line, and what the line contains."""
+"""`--rageval history=FILE`: which runs append a line, and what the line contains."""
 
 import json
 import subprocess

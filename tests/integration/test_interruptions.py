@@ -58,7 +58,7 @@ def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
 
 
 @pytest.mark.parametrize("error", ["asyncio.CancelledError()", "GeneratorExit()"])
-@pytest.mark.parametrize("options", [(), ("--rageval-threads=2",)])
+@pytest.mark.parametrize("options", [(), ("--rageval=threads=2",)])
 def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, error, options):
     """If a sync retriever raises CancelledError or GeneratorExit for a question, only that question is unscored."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -74,7 +74,7 @@ def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, erro
             for name in ("first", "second")
         )
     )
-    project.run("--rageval-max-unscored=0.2", "--rageval-report=report.json", *options).assert_outcomes(
+    project.run("--rageval=max_unscored=0.2", "--rageval-report=report.json", *options).assert_outcomes(
         passed=2
     )
     document = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
@@ -164,7 +164,7 @@ def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
     project.use(llm)
     (project.path / "taken").write_text("a file", encoding="utf-8")
     project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
-    project.run("--rageval-cache-dir=taken", "--rageval-refresh").assert_outcomes(errors=1)
+    project.run("--rageval=cache_dir=taken", "--rageval-refresh").assert_outcomes(errors=1)
     assert not llm.requests
 
 
@@ -175,7 +175,7 @@ def test_a_complete_cassette_needs_no_cache(project, llm):
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
     (project.path / "taken").write_text("a file", encoding="utf-8")
     requests_before = len(llm.requests)
-    project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=taken").assert_outcomes(passed=1)
+    project.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=taken").assert_outcomes(passed=1)
     assert len(llm.requests) == requests_before
 
 

@@ -184,7 +184,7 @@ def test_prompts_of_a_file(judge: Callable[..., Done], llm: LLMServer) -> None:
     refused = judge("--prompts=prompts.toml")
     assert (refused.status, refused.out) == (2, "")
     assert "prompts.toml: the prompt same_answer lacks {answer}." in refused.err
-    assert judge("--rageval-prompts=nowhere.toml").status == 2
+    assert judge("--rageval=prompts=nowhere.toml").status == 2
     assert not llm.requests
 
 
@@ -284,6 +284,6 @@ def test_the_judge_is_asked_as_in_a_run(judge: Callable[..., Done], llm: LLMServ
     assert {body["top_p"] for body in llm.requests} == {0.5}
     assert Path("other").is_dir()
     assert not Path(".rageval_cache").exists()
-    again = judge('--judge-parameters={"top_p": 0.25}', "--rageval-max-calls=3")
+    again = judge('--judge-parameters={"top_p": 0.25}', "--rageval=max_calls=3")
     assert again.status == 2
     assert "max-calls" in again.err

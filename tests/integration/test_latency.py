@@ -230,7 +230,7 @@ def test_too_few_questions_show_no_ratio(timed):
     result.stdout.fnmatch_lines(
         ["warning: *not significantly more, as 5 examples are too few to show it, at least 6 are needed"]
     )
-    project.run("--rageval-inconclusive=fail").assert_outcomes(failed=1)
+    project.run("--rageval=inconclusive=fail").assert_outcomes(failed=1)
 
 
 def test_a_missing_reference_says_what_to_write(timed):

@@ -78,7 +78,7 @@ def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)
     project.test("@pytest.mark.rageval_threshold('nuggets.coverage@1', min=0.5)\ndef test_gate(): pass\n")
-    result = project.run("--rageval-max-unscored=0.3")
+    result = project.run("--rageval=max_unscored=0.3")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [

@@ -1,9 +1,13 @@
 """Options: the command line overrides the ini file, which overrides the environment, which overrides the default."""
 
+import json
+import re
 from dataclasses import MISSING, fields
 
 import pytest
 
+from pytest_rageval.cli import main
+from pytest_rageval.core.extensions import all_options
 from tests.llm_server import LLMServer
 
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(): pass\n'
@@ -45,8 +49,8 @@ def test_a_judge_model_of_its_own_judges(project, llm):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--rageval-concurrency=0", "--rageval-concurrency is '0': expected a whole number, at least 1."),
-        ("--rageval-max-unscored=7", "--rageval-max-unscored is '7': expected a share between 0 and 1."),
+        ("--rageval=concurrency=0", "--rageval concurrency is '0': expected a whole number, at least 1."),
+        ("--rageval=max_unscored=7", "--rageval max_unscored is '7': expected a share between 0 and 1."),
         (
             "--rageval-report=out.txt",
             "--rageval-report is 'out.txt': expected a file name or an address of one of these kinds: *",
@@ -61,21 +65,145 @@ def test_a_value_that_is_not_allowed_ends_the_run_at_once(project, option, messa
     result.stderr.fnmatch_lines([f"ERROR: {message}".replace("[", "[[]")])
 
 
-def test_help_lists_every_option_with_its_default(project):
-    """`pytest --help` lists the options with their defaults, and the ini keys."""
-    project.run("--help").stdout.fnmatch_lines(
-        ["*--rageval-concurrency=N*", "*(default: 16)*", "*rageval_model (string)*"]
+def test_help_lists_the_flags_and_the_ini_keys(project):
+    """`pytest --help` lists at most 20 flags, with their defaults, and the ini keys."""
+    text = project.run("--help").stdout.str()
+    flags = re.findall(r"(?m)^  (--rageval\S*)", text)
+    assert len(flags) <= 20
+    assert {flag.partition("=")[0] for flag in flags} == {
+        "--rageval",
+        *(option.typed for option in all_options() if option.is_flag),
+    }
+    assert re.search(r"\(default:\s+rageval_baseline.json\)", text)
+    assert "rageval_model (string)" in text
+
+
+def test_any_option_is_set_for_one_run_by_name(project, llm):
+    """`--rageval NAME=VALUE` overrides files as a flag does, and the last one counts; a repeatable option is a list."""
+    project.use(llm, model="from-ini")
+    project.test(GATE)
+    project.run(
+        "--rageval=model=first",
+        "--rageval",
+        "model=typed",
+        "--rageval=report=a.json",
+        "--rageval=report=b.md",
     )
+    assert {body["model"] for body in llm.requests} == {"typed"}
+    assert all((project.pytester.path / name).exists() for name in ("a.json", "b.md"))
+
+
+def test_the_table_of_pyproject_is_below_the_ini_file(project, llm):
+    """`[tool.rageval]` has values of TOML's types; the ini file overrides them, and they the environment."""
+    project.use(llm)
+    project.ini()
+    project.test(GATE)
+    (project.pytester.path / "pyproject.toml").write_text(
+        '[tool.rageval]\nmodel = "from-pyproject"\nmax_tokens = 7\nparameters = {seed = 3}\nreport = ["a.json"]\n'
+    )
+    project.run("--rageval=llm_reteval_draws=1").assert_outcomes(passed=1)
+    assert {(body["model"], body.get("seed")) for body in llm.requests} >= {("from-pyproject", 3)}
+    assert (project.pytester.path / "a.json").exists()
+    project.ini(rageval_model="from-ini")
+    llm.requests.clear()
+    project.run().assert_outcomes(passed=1)
+    assert {body["model"] for body in llm.requests} == {"from-ini"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--rageval-canary", "20"],
+            "--rageval-canary is no flag, but a setting. Write --rageval canary=20.",
+        ),
+        (["--rageval-canary=20"], "--rageval-canary is no flag, but a setting. Write --rageval canary=20."),
+        (["--rageval-flex"], "--rageval-flex is no flag, but a setting. Write --rageval flex=true."),
+        (['--rageval-parameters={"key": 1}'], "*no flag, but a setting. Write --rageval parameters=JSON."),
+        (["--rageval-mdel=m"], "There is no flag --rageval-mdel. Did you mean --rageval-model NAME?"),
+        (["--rageval-canry=1"], "There is no flag --rageval-canry. Did you mean --rageval canary=N?"),
+        (["--rageval=canry=1"], "*there is no option 'canry'. Did you mean --rageval canary=N?"),
+        (["--rageval=max-cost=1"], "*there is no option 'max-cost'. Did you mean --rageval-max-cost USD?"),
+        (["--rageval=flex"], "*'flex' has no value: write --rageval flex=true."),
+    ],
+)
+def test_a_flag_or_a_name_that_does_not_exist_is_an_error_with_the_spelling_that_works(
+    project, arguments, message
+):
+    """A setting typed as a flag, a misspelt flag and a misspelt name name what works."""
+    result = project.run(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message if message[0] == "*" else f"ERROR: {message}"])
+
+
+def test_a_flag_of_another_plugin_may_begin_with_our_name(project):
+    """A flag that conftest.py adds is left to pytest."""
+    project.pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--rageval-corpus')")
+    project.test("def test_it(): pass")
+    project.run("--rageval-corpus=x").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("canry = 1", "*[[]tool.rageval] has the key 'canry', which is no option. Did you mean canary[?]"),
+        ("canary = true", "*canary in [[]tool.rageval] is 'true': expected a whole number, at least 0."),
+        (
+            "sample = 0.5",
+            "*has the key 'sample', an option of the command line alone: --rageval-sample SHARE.",
+        ),
+    ],
+)
+def test_what_the_table_must_not_have_is_an_error(project, table, message):
+    """An unknown key, a value that is not allowed and an option of the command line end the run."""
+    (project.pytester.path / "pyproject.toml").write_text(f"[tool.rageval]\n{table}\n")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
+def test_the_settings_say_where_they_come_from(project, monkeypatch, capsys):
+    """`rageval settings` prints each option with its value, the place of it and the default; no password."""
+    project.ini(rageval_seed="3", rageval_preset="salemi2024", rageval_model="m")
+    (project.pytester.path / "pyproject.toml").write_text(
+        "[tool.rageval]\nseed = 2\ncutoffs = [1, 5]\nflex = true\n"
+    )
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:planted@h/v1")
+    assert main(["settings", "--json", "--rageval", "canary=2"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows.keys() == {option.name for option in all_options()}
+    assert {
+        name: (row["value"], row["source"]) for name, row in rows.items() if row["source"] != "default"
+    } == {
+        "canary": ("2", "command line"),
+        "seed": ("3", "ini"),
+        "preset": ("salemi2024", "ini"),
+        "model": ("m", "ini"),
+        "cutoffs": ("1,5", "pyproject"),
+        "flex": ("true", "pyproject"),
+        "timeout": ("900.0", "default with flex"),
+        "patience": ("3600.0", "default with flex"),
+        "base_url": ("http://h/v1", "environment (OPENAI_BASE_URL)"),
+        "require_baseline": ("true", "environment (CI)"),
+        "temperature": ("0.0", "preset salemi2024"),
+        "comparator": ("em", "preset salemi2024"),
+    }
+    assert main(["settings", "-v"]) == 0
+    printed = capsys.readouterr().out
+    assert "planted" not in printed
+    assert re.search(r"(?m)^seed +3 +ini \(default: 0\)\n    --rageval seed=N: seed of bootstrap", printed)
+    assert main(["settings", "--rageval", "sed=1"]) == 2
 
 
 @pytest.mark.slow
 def test_requests_in_flight_are_limited(project, llm):
-    """With --rageval-concurrency=3 three requests are in flight, and never more."""
+    """With --rageval concurrency=3 three requests are in flight, and never more."""
     llm.latency_s, llm.together = 0.05, 3
     project.use(llm)
     project.evalset(20)
     project.test(GATE)
-    project.run("--rageval-concurrency=3").assert_outcomes(passed=1)
+    project.run("--rageval=concurrency=3").assert_outcomes(passed=1)
     assert llm.most_in_flight == 3
 
 

@@ -72,7 +72,7 @@ def test_generator_and_judge_ask_it(own):
     assert sorted(set(own.calls())) == ["j1 temperature", "m1 temperature"]
     assert len(own.calls()) == 8
     own.run().assert_outcomes(passed=1)
-    own.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=other", "--rageval-replay").assert_outcomes(
+    own.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=other", "--rageval-replay").assert_outcomes(
         passed=1
     )
     assert len(own.calls()) == 8
@@ -83,12 +83,12 @@ def test_generator_and_judge_ask_it(own):
 
 
 def test_a_budget_ends_it(own):
-    """The calls of the client count towards --rageval-max-calls."""
+    """The calls of the client count towards --rageval max_calls=N."""
     own.client()
     own.ini(rageval_model="m1")
-    result = own.run("--rageval-max-calls=3")
+    result = own.run("--rageval=max_calls=3")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--rageval-max-calls=3 is reached*"])
+    result.stdout.fnmatch_lines(["*--rageval max_calls=3 is reached*"])
     assert len(own.calls()) == 3
 
 

@@ -50,13 +50,13 @@ def _with(project, code):
 
 @pytest.mark.parametrize("generator", [SYNC, ASYNC])
 def test_a_generator_of_the_users_is_cached_through_the_client(project, llm, generator):
-    """The requests of the user's generator are cached and replayed, and count towards --rageval-max-calls."""
+    """The requests of the user's generator are cached and replayed, and count towards --rageval max_calls=N."""
     project.use(llm)
     _with(project, generator)
     project.test(GATE)
-    result = project.run("--rageval-max-calls=2")
+    result = project.run("--rageval=max_calls=2")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["--rageval-max-calls=2 is reached: 2 calls were made."])
+    result.stdout.fnmatch_lines(["--rageval max_calls=2 is reached: 2 calls were made."])
     project.run().assert_outcomes(passed=1)
     assert len(llm.requests) == 4
     project.run("--rageval-replay").assert_outcomes(passed=1)
@@ -145,7 +145,7 @@ def test_a_recorded_function_replays(project):
     _with(project, CACHED.replace("VERSION", "1"))
     project.test(GATE)
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record").assert_outcomes(passed=1)
-    replay = ("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty", "--rageval-replay")
+    replay = ("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty", "--rageval-replay")
     project.run(*replay).assert_outcomes(passed=1)
     _with(project, CACHED.replace("VERSION", "2"))
     result = project.run(*replay)
@@ -191,7 +191,7 @@ def test_what_is_asked_is_frozen(project, llm):
         "        return [reply.text for reply in await asyncio.gather(*asking)]\n"
         "    assert asyncio.run(main()) == ['c1x'] * 3\n"
     )
-    project.run("--rageval-concurrency=1").assert_outcomes(passed=1)
+    project.run("--rageval=concurrency=1").assert_outcomes(passed=1)
 
 
 def test_a_plan_needs_no_workers(project, llm):

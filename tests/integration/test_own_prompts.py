@@ -40,7 +40,7 @@ def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(f"{conftest}\n{FIXTURE}")
     project.test(GATE)
-    project.run("--rageval-prompts=prompts.toml")
+    project.run("--rageval=prompts=prompts.toml")
     beginnings = {prompt.partition(": ")[0] for prompt in llm.prompts}
     assert beginnings == {"Aus dem Fixture", "Answer to check"}
 
@@ -52,7 +52,7 @@ def test_another_wording_makes_a_baseline_stale(project, llm):
     project.test("@pytest.mark.rageval_threshold('answer.em@1', max_drop=0)\ndef test_gate(): pass\n")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
     (project.path / "prompts.toml").write_text(FRAGE, encoding="utf-8")
-    result = project.run("--rageval-prompts=prompts.toml")
+    result = project.run("--rageval=prompts=prompts.toml")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["  generator prompt to generate: * in the baseline, * now"])
 
@@ -79,7 +79,7 @@ def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
         FRAGE if fixture else FRAGE.replace(" {passages}", ""), encoding="utf-8"
     )
     project.test(GATE)
-    result = project.run("--rageval-prompts=prompts.toml")
+    result = project.run("--rageval=prompts=prompts.toml")
     result.assert_outcomes(errors=1)
     where = "rageval_prompts" if fixture else "*prompts.toml"
     result.stdout.fnmatch_lines(
@@ -92,4 +92,4 @@ def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
 def test_prompts_are_not_read_where_no_test_is_of_ours(project):
     """If no test uses the plugin, the prompts file is not read, and a missing file is not an error."""
     project.pytester.makepyfile(test_plain="def test_plain(): pass\n")
-    project.run("--rageval-prompts=nowhere.toml").assert_outcomes(passed=1)
+    project.run("--rageval=prompts=nowhere.toml").assert_outcomes(passed=1)

@@ -23,7 +23,7 @@ def test_a_plan_asks_nothing_and_bounds_what_a_run_asks(project, llm):
     project.test(GATE + "def test_own(rageval):\n    assert rageval.score('answer.correct@2') > 0.9\n")
     project.pytester.makepyfile(test_other="def test_nothing_of_ours(): assert False\n")
     (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
-    options = ("--rageval-prices=prices.toml", "--rageval-max-tokens=20")
+    options = ("--rageval=prices=prices.toml", "--rageval=max_tokens=20")
     plan = project.run("--rageval-plan", *options)
     plan.assert_outcomes(skipped=2, deselected=1)
     assert plan.ret == 0
@@ -97,8 +97,8 @@ def test_an_unknown_price_and_length_are_reported(project, llm):
     assert _row(plan, "in total")[4:] == ["unbounded", "unknown"]
     plan.stdout.fnmatch_lines(
         [
-            "Nothing bounds the length of 28 replies. Set --rageval-max-tokens, *",
-            "The cost of 28 replies is not known: --rageval-prices names prices.",
+            "Nothing bounds the length of 28 replies. Set --rageval max_tokens=N, *",
+            "The cost of 28 replies is not known: --rageval prices=FILE names prices.",
         ]
     )
 
@@ -165,7 +165,7 @@ def test_a_plan_bounds_what_mixed_comparators_ask(project, llm, comparator):
     project.use(llm)
     project.evalset(4, answers=["c1x or so" if " or " in comparator else "c1x"])
     project.test("def test_own(rageval): rageval.score('answer.correct@1')\n")
-    option = f"--rageval-comparator={comparator}"
+    option = f"--rageval=comparator={comparator}"
     plan = project.run("--rageval-plan", option)
     project.run(option)
     # For each question an answer, and a verdict from each judge prompt.
@@ -197,11 +197,11 @@ def rageval_judge(): return Judge()
 
 
 def test_a_plan_has_a_column_for_the_flex_tier(project, llm):
-    """With --rageval-flex the plan has a column for the flex tier's cost, which is unknown without flex prices."""
+    """With --rageval flex=true the plan has a column for the flex tier's cost, which is unknown without flex prices."""
     project.use(llm)
     project.test(GATE)
     prices = project.path / "prices.toml"
-    options = ("--rageval-prices=prices.toml", "--rageval-max-tokens=20", "--rageval-flex")
+    options = ("--rageval=prices=prices.toml", "--rageval=max_tokens=20", "--rageval=flex=true")
     prices.write_text("[m1]\ninput = 4\noutput = 8\nflex_input = 2\nflex_output = 4\n", encoding="utf-8")
     plan = project.run("--rageval-plan", *options)
     plan.stdout.re_match_lines([r" *requests .* USD +USD flex$"])

@@ -17,7 +17,7 @@ def test_a_preset_of_llm_reteval(project, llm):
     llm.model = lambda prompt: "Yes" if prompt.startswith(JUDGING) else clerk(prompt)
     project.use(llm)
     project.test(GATE.format(spec="llm_reteval"))
-    result = project.run("--rageval-preset=alinejad2024", "--rageval-report=report.json")
+    result = project.run("--rageval=preset=alinejad2024", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
@@ -40,13 +40,13 @@ def test_prompts_of_the_user_come_first(project, llm):
     (project.path / "prompts.toml").write_text('answer = "Mine: {question} {passages}"', encoding="utf-8")
     project.test(GATE.format(spec="answer.em"))
     result = project.run(
-        "--rageval-preset=alinejad2024", "--rageval-prompts=prompts.toml", "--rageval-cutoffs=1"
+        "--rageval=preset=alinejad2024", "--rageval=prompts=prompts.toml", "--rageval=cutoffs=1"
     )
     result.assert_outcomes(passed=1)
     assert all(prompt.startswith("Mine: ") for prompt in llm.prompts)
 
 
 def test_an_unknown_preset_ends_the_run(project):
-    result = project.run("--rageval-preset=han2023")
+    result = project.run("--rageval=preset=han2023")
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["ERROR: --rageval-preset is 'han2023': expected one of alinejad2024, *"])
+    result.stderr.fnmatch_lines(["ERROR: --rageval preset is 'han2023': expected one of alinejad2024, *"])

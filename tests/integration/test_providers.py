@@ -26,11 +26,11 @@ def test_all_examples_are_scored(project, provider, monkeypatch):
     with ProviderServer(dialect) as server:
         options = [
             f"--rageval-base-url={server.url.removesuffix('/v1')}{dialect.base}",
-            "--rageval-max-tokens=64",
+            "--rageval=max_tokens=64",
         ]
         if dialect.parameters:
             parameters = json.dumps(dialect.parameters)
-            options += [f"--rageval-parameters={parameters}", f"--rageval-judge-parameters={parameters}"]
+            options += [f"--rageval=parameters={parameters}", f"--rageval=judge_parameters={parameters}"]
         result = project.run(*options, "--rageval-report=out.json")
         result.assert_outcomes(passed=1)
     report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))

@@ -25,7 +25,7 @@ def test_a_refused_parameter_is_left_out_and_named(project, llm):
     project.evalset(20)
     llm.refuse = _refusing("temperature")
     project.test(GATE)
-    result = project.run("--rageval-concurrency=2", "--rageval-report=out.json")
+    result = project.run("--rageval=concurrency=2", "--rageval-report=out.json")
     result.assert_outcomes(passed=1)
     remark = "20 × m1 refuses temperature: sent without it"
     result.stdout.fnmatch_lines([remark])
@@ -43,7 +43,7 @@ def test_the_token_limit_is_sent_under_its_other_name(project, llm):
         "max_tokens", "Unsupported parameter: '{}' is not supported. Use 'max_completion_tokens' instead."
     )
     project.test(GATE)
-    result = project.run("--rageval-max-tokens=30")
+    result = project.run("--rageval=max_tokens=30")
     result.assert_outcomes(passed=1)
     assert {body["max_completion_tokens"] for body in llm.paid} == {30}
     result.stdout.no_fnmatch_line("*refuses*")
@@ -112,7 +112,7 @@ def test_an_empty_account_is_one_error(project, llm):
     body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
     llm.model = lambda _: Fault(429, body=body)
     project.test(JUDGED)
-    result = project.run("--rageval-concurrency=1")
+    result = project.run("--rageval=concurrency=1")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["The account at http://127.0.0.1:* has no quota left: *"])
     assert len(llm.requests) == 1
@@ -133,7 +133,7 @@ def test_a_key_that_the_server_repeats_is_written_nowhere(project, llm):
     result = project.run(
         "--rageval-cassette=tape.jsonl",
         "--rageval-record",
-        "--rageval-record-prompts",
+        "--rageval=record_prompts=true",
         "--rageval-report=out.json",
         "-vv",
     )

@@ -23,8 +23,8 @@ SPAN = {"source": "handbook.md", "start": 100, "end": 200}
     ("arguments", "status", "line"),
     [
         ((), "passed", "    recall@2: 4 matched by span, 4 by end of path"),
-        (("--rageval-match-share=0.7",), "failed", "*recall@2*0.000*4*"),
-        (("--rageval-match-share=0",), "error", "*--rageval-match-share is '0': expected a share above 0*"),
+        (("--rageval=match_share=0.7",), "failed", "*recall@2*0.000*4*"),
+        (("--rageval=match_share=0",), "error", "*--rageval match_share is '0': expected a share above 0*"),
     ],
 )
 def test_a_passage_is_found_by_the_offset_of_its_splitter(project, arguments, status, line) -> None:

@@ -127,7 +127,7 @@ def test_a_test_in_error_or_skipped_makes_a_run_partial(project, llm):
 
 
 def test_a_cassette_has_hashes_of_prompts_and_no_prompts_unless_asked(project, llm):
-    """A cassette has only hashes of prompts, since it is committed; --rageval-record-prompts adds the prompts."""
+    """A cassette has only hashes of prompts, since it is committed; --rageval record_prompts=true adds the prompts."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
@@ -139,7 +139,7 @@ def test_a_cassette_has_hashes_of_prompts_and_no_prompts_unless_asked(project, l
         == {"instructions of the generator", "question", "passage 1"}
         or {"passage 2"} <= _lines(project)[0]["request"]["parts"].keys()
     )
-    project.run(*RECORD, "--rageval-record-prompts")
+    project.run(*RECORD, "--rageval=record_prompts=true")
     assert all("What is the code" in line["request"]["messages"][0]["content"] for line in _lines(project))
 
 

@@ -11,7 +11,7 @@ from tests.llm_server import clerk
 pytestmark = pytest.mark.slow
 
 # With one request at a time the server's answers are in the order of the runs.
-REPEAT = ("--rageval-repeat=3", "--rageval-concurrency=1")
+REPEAT = ("--rageval-repeat=3", "--rageval=concurrency=1")
 GATE = '@pytest.mark.rageval_threshold("{spec}", {bounds})\ndef test_gate(): pass\n'
 
 COUNTED = """
@@ -98,9 +98,9 @@ def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
 
     llm.requests.clear()
     # A single run reuses the first of the three, and four runs reuse all three.
-    project.run("--rageval-concurrency=1").stdout.no_fnmatch_line("*run-to-run*")
+    project.run("--rageval=concurrency=1").stdout.no_fnmatch_line("*run-to-run*")
     assert not llm.requests
-    project.run("--rageval-repeat=4", "--rageval-concurrency=1").stdout.fnmatch_lines(
+    project.run("--rageval-repeat=4", "--rageval=concurrency=1").stdout.fnmatch_lines(
         ["*spread 0.144 over 4 runs"]
     )
     assert len(llm.requests) == 4
@@ -143,9 +143,9 @@ def test_slices_have_a_spread_of_their_own(project, llm):
         ("recall@1", (), 0),
         ("answer.em@1", (), 4),
         ("answer.correct@1", (), 4 + 4),
-        ("answer.correct@1", ("--rageval-judge-votes=3",), 4 + 12),
+        ("answer.correct@1", ("--rageval=judge_votes=3",), 4 + 12),
         ("llm_reteval@1", (), 12 + 4),
-        ("erag.p@2", ("--rageval-comparator=em",), 8),
+        ("erag.p@2", ("--rageval=comparator=em",), 8),
         ("relevance.p@2", (), 8),
         ("rel.answer@1", (), 4),
         # A judge labels the passages of the prompt, or, for scores over Rel, the passages of the pool.
@@ -219,10 +219,10 @@ def test_the_means_of_all_runs_are_compared_and_written(project, llm):
     assert "repeats" not in _kept(project)
 
     llm.model = Flipper(1, 2, 3, 4)
-    once = project.run("--rageval-refresh", "--rageval-concurrency=1")
+    once = project.run("--rageval-refresh", "--rageval=concurrency=1")
     once.assert_outcomes(failed=1)
     once.stdout.fnmatch_lines(["answer.em@1: 0.800: drop 0.200 *"])
-    result = project.run("--rageval-repeat=5", "--rageval-concurrency=1")
+    result = project.run("--rageval-repeat=5", "--rageval=concurrency=1")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
@@ -250,7 +250,7 @@ def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(proj
     llm.model = Waverer("c1x", " ", "c1x")
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))
-    result = project.run(*REPEAT, "--rageval-max-unscored=0.3", "--rageval-report=report.json")
+    result = project.run(*REPEAT, "--rageval=max_unscored=0.3", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*spread 0.000 over 3 runs; 1 has no score in some of them"])
     (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]

@@ -71,7 +71,7 @@ def test_a_missing_reply_names_the_question_and_the_parameter_that_changed(proje
     """If the question and a parameter changed, the error names both differences to the nearest recorded request."""
     _record(project, llm)
     project.evalset(4, question="Which code has item-2?")
-    project.run("--rageval-replay", "--rageval-max-tokens=50").stdout.fnmatch_lines(
+    project.run("--rageval-replay", "--rageval=max_tokens=50").stdout.fnmatch_lines(
         ["The nearest recorded request differs in: max_tokens: not given, now 50, question (other text)."]
     )
 
@@ -105,7 +105,7 @@ def test_a_replay_needs_no_key_and_no_server(project, llm, monkeypatch):
     _record(project, llm, "--rageval-cassette=tape.jsonl.gz", "--rageval-record")
     monkeypatch.delenv("OPENAI_API_KEY")
     project.run(
-        "--rageval-replay", "--rageval-cassette=tape.jsonl.gz", "--rageval-cache-dir=empty"
+        "--rageval-replay", "--rageval-cassette=tape.jsonl.gz", "--rageval=cache_dir=empty"
     ).assert_outcomes(passed=1)
     assert not llm.requests
 
@@ -134,7 +134,7 @@ def test_refresh_asks_once_for_every_test_and_worker(project, llm):
 def test_a_cassette_recorded_at_an_address_replays_without_it(project, llm, monkeypatch):
     """A cassette is replayed with another base URL or none, and the summary says where the replies were recorded."""
     _record(project, llm, "--rageval-cassette=tape.jsonl", "--rageval-record")
-    arguments = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    arguments = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
     monkeypatch.delenv("OPENAI_API_KEY")
     for other, shown in (
         ("http://other.test/v1", "http://other.test/v1"),
@@ -164,20 +164,20 @@ def test_a_baseline_is_compared_in_a_replay_at_another_address(project, llm, mon
         "--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-update-baseline"
     ).assert_outcomes(passed=1)
     baseline = (project.path / "rageval_baseline.json").read_bytes()
-    replay = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    replay = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
     monkeypatch.delenv("OPENAI_API_KEY")
     for other in ("http://other.test/v1", None, llm.url):
         if other:
             monkeypatch.setenv("OPENAI_BASE_URL", other)
         else:
             monkeypatch.delenv("OPENAI_BASE_URL")
-        for early_stop in ((), ("--rageval-early-stop",)):
+        for early_stop in ((), ("--rageval=early_stop=true",)):
             project.run(*replay, *early_stop).assert_outcomes(passed=1)
         project.run(*replay, "--rageval-update-baseline").assert_outcomes(passed=1)
         assert (project.path / "rageval_baseline.json").read_bytes() == baseline
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other.test/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    recorded = ("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    recorded = ("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
     project.run(*recorded).assert_outcomes(passed=1)
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url.replace("127.0.0.1", "localhost"))
     result = project.run(*recorded, "--rageval-refresh")

@@ -72,7 +72,7 @@ def test_a_cassette_replaces_the_server(project, llm):
     assert keys == sorted(keys)
     assert "sk-secret" not in tape.read_text(encoding="utf-8")
     requests_before = len(llm.requests)
-    result = project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    result = project.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
     result.assert_outcomes(passed=1)
     assert len(llm.requests) == requests_before
 
@@ -125,7 +125,7 @@ def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
     project.use(llm)
     project.evalset(20)
     project.test(GATE)
-    result = project.run("--rageval-retries=0")
+    result = project.run("--rageval=retries=0")
     result.assert_outcomes(passed=1)
     result.stdout.re_match_lines([r"  llm_reteval@1\s+1\.000\s.*\s19\s+1\s+≥ 0\.9\s+pass"])
 
@@ -134,7 +134,7 @@ def test_reasoning_before_answers_and_verdicts_is_kept_and_not_read(project, llm
     """Reasoning in a reply is cached with it and removed when it is parsed; it changes no request."""
     project.use(llm)
     project.test(GATE)
-    project.run("--rageval-cache-dir=plain").assert_outcomes(passed=1)
+    project.run("--rageval=cache_dir=plain").assert_outcomes(passed=1)
     plain = sorted(json.dumps(body) for body in llm.requests)
     llm.requests.clear()
     llm.model = lambda prompt: f"<think>\nno, or yes?\n</think>\n\n{clerk(prompt)}"
@@ -162,11 +162,11 @@ def test_too_many_unscored_are_an_error(project, llm):
 
 
 def test_a_server_that_is_too_slow_is_unscored(project, llm):
-    """A reply that does not arrive within --rageval-timeout leaves its question unscored, with the reason."""
+    """A reply that does not arrive within --rageval timeout=SECONDS leaves its question unscored, with the reason."""
     llm.latency_s = 5
     project.use(llm)
     project.test(GATE)
-    result = project.run("--rageval-timeout=0.1", "--rageval-retries=0")
+    result = project.run("--rageval=timeout=0.1", "--rageval=retries=0")
     result.stdout.fnmatch_lines(["*4 × no reply in 0.1 s, 1 time *"])
 
 
@@ -175,7 +175,7 @@ def test_an_unusable_cache_folder_is_an_error(project, llm):
     project.use(llm)
     project.test(GATE)
     (project.path / "taken").write_text("a file", encoding="utf-8")
-    result = project.run("--rageval-cache-dir=taken")
+    result = project.run("--rageval=cache_dir=taken")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["The reply cache in *taken cannot be used: *taken is a file, not a folder."])
     assert not llm.requests

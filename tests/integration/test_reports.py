@@ -187,10 +187,10 @@ def test_a_long_run_shows_progress_on_a_terminal_alone(project, llm):
     project.use(llm)
     project.evalset(12)
     project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
-    shown = on_a_terminal(project, "--rageval-concurrency=4", "--rageval-refresh")
+    shown = on_a_terminal(project, "--rageval=concurrency=4", "--rageval-refresh")
     assert " replies (" in shown
-    assert " replies (" not in on_a_terminal(project, "-q", "--rageval-concurrency=4", "--rageval-refresh")
-    piped = project.run_process("--rageval-concurrency=4", "--rageval-refresh")
+    assert " replies (" not in on_a_terminal(project, "-q", "--rageval=concurrency=4", "--rageval-refresh")
+    piped = project.run_process("--rageval=concurrency=4", "--rageval-refresh")
     # Without a terminal, progress lines are printed now and then, and never rewritten.
     assert "\r" not in piped.stdout.str()
 
@@ -248,7 +248,7 @@ class TestOwn(Own):
 def test_b(rageval): rageval.score("answer.correct@1")
 """
     )
-    result = project.run("--rageval-report=report.json", "--rageval-seed=7")
+    result = project.run("--rageval-report=report.json", "--rageval=seed=7")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["rageval: generator m1 at * (temperature 0.5), answers compared by f1>=0.5"])
     report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
@@ -449,5 +449,5 @@ def test_a_run_that_stops_at_the_first_failure_says_so(project, llm):
     project.use(llm)
     project.lose(1, 2, 3)
     project.test(GATE + "def test_after(rageval): rageval.score('mrr@2')\n")
-    project.run("-x", "-k", "gate or after", "--rageval-report=out.md", "--rageval-max-unscored=1")
+    project.run("-x", "-k", "gate or after", "--rageval-report=out.md", "--rageval=max_unscored=1")
     assert "; the run was stopped early\n" in (project.path / "out.md").read_text(encoding="utf-8")

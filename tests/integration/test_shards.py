@@ -202,7 +202,7 @@ KINDS = {
             "'arena.win_tie@1', min=0, by='topic'",
             "'answer.correct@1', min=0.9",
         ],
-        ["--rageval-both-orders", "--rageval-judge-model=a,b,c"],
+        ["--rageval=both_orders=true", "--rageval-judge-model=a,b,c"],
     ),
     "nuggets": (
         [
@@ -223,7 +223,7 @@ KINDS = {
     ),
     "repeats, votes": (
         ["'answer.correct@1', min=0.99, max_drop=0.02", "'answer.em@1', min=0.5, draws=2, temperature=0.8"],
-        ["--rageval-repeat=3", "--rageval-judge-votes=3"],
+        ["--rageval-repeat=3", "--rageval=judge_votes=3"],
     ),
     "ratings, drops": (
         [
@@ -253,12 +253,12 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     project.test(
         "".join(f"@pytest.mark.rageval_threshold({mark})\n" for mark in marks) + "def test_gate(): pass\n"
     )
-    options = [*options, "--rageval-max-unscored=0.5"]
+    options = [*options, "--rageval=max_unscored=0.5"]
     project.run("--rageval-update-baseline", *options)
     project.lose(2, 3, 5, 7, 11)
     kinds = (".json", ".html", ".md")
     reports = [f"--rageval-report=whole{kind}" for kind in kinds]
-    project.run(*reports, "--rageval-history=one.jsonl", *options)
+    project.run(*reports, "--rageval=history=one.jsonl", *options)
     names = shards(project, 2, *options)
     reports = [f"--report=merged{kind}" for kind in kinds]
     assert merge(project, *names, *reports, "--history=other.jsonl") == 1
@@ -442,7 +442,7 @@ def test_a_sample_is_compared_over_its_questions(project: Project) -> None:
     assert again.ret == pytest.ExitCode.USAGE_ERROR
     again.stderr.fnmatch_lines(["*--rageval-update-baseline writes the scores of all questions*"])
     assert (project.path / "rageval_baseline.json").read_bytes() == before
-    names = shards(project, 2, "--rageval-sample=0.3", "--rageval-history=history.jsonl")
+    names = shards(project, 2, "--rageval-sample=0.3", "--rageval=history=history.jsonl")
     assert not (project.path / "history.jsonl").exists()
     assert merge(project, *names, "--report", "merged.json") == 0
     assert document(project, "merged.json") == document(project, "some.json")

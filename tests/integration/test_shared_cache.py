@@ -46,7 +46,7 @@ def test_another_machine_finds_the_replies(project, llm, url):
     project.use(llm)
     project.test(SCORE)
     for folder in ("one", "other"):
-        project.run(f"--rageval-cache={url}", f"--rageval-cache-dir={folder}").assert_outcomes(passed=1)
+        project.run(f"--rageval-cache={url}", f"--rageval=cache_dir={folder}").assert_outcomes(passed=1)
         assert not (project.path / folder).exists()
     assert len(llm.requests) == 4
     _once(llm)
@@ -70,7 +70,7 @@ def test_a_cached_function_uses_the_store(project, llm, url, monkeypatch):
         """
     )
     for folder in ("one", "other"):
-        project.run(f"--rageval-cache-dir={folder}").assert_outcomes(passed=1)
+        project.run(f"--rageval=cache_dir={folder}").assert_outcomes(passed=1)
         assert not (project.path / folder).exists()
     assert (project.path / "calls").read_text().split() == ["slow"]
 
@@ -90,9 +90,9 @@ def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url)
     """Replies that an earlier run cached in the local folder are copied to the store, and not requested again."""
     project.use(llm)
     project.test(SCORE)
-    project.run("--rageval-cache-dir=one").assert_outcomes(passed=1)
+    project.run("--rageval=cache_dir=one").assert_outcomes(passed=1)
     for folder in ("one", "other"):
-        project.run(f"--rageval-cache={url}", f"--rageval-cache-dir={folder}").assert_outcomes(passed=1)
+        project.run(f"--rageval-cache={url}", f"--rageval=cache_dir={folder}").assert_outcomes(passed=1)
     assert len(llm.requests) == 4
 
 
@@ -103,16 +103,16 @@ def test_machines_of_one_run_share_its_budget(project, llm, redis, monkeypatch, 
     project.use(llm)
     project.evalset(6)
     project.test(SCORE)
-    options = [f"--rageval-cache={redis.url}/0", "--rageval-max-calls=4"]
+    options = [f"--rageval-cache={redis.url}/0", "--rageval=max_calls=4"]
     monkeypatch.setenv(variable, "17")
-    project.run(*options, "--rageval-cache-dir=one").assert_outcomes(errors=1)
+    project.run(*options, "--rageval=cache_dir=one").assert_outcomes(errors=1)
     assert len(llm.requests) == 4
-    result = project.run(*options, "--rageval-cache-dir=other")
+    result = project.run(*options, "--rageval=cache_dir=other")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--rageval-max-calls=4 is reached: 4 calls were made*"])
+    result.stdout.fnmatch_lines(["*--rageval max_calls=4 is reached: 4 calls were made*"])
     assert len(llm.requests) == 4
     monkeypatch.setenv(variable, "18")
-    project.run(*options, "--rageval-cache-dir=other").assert_outcomes(passed=1)
+    project.run(*options, "--rageval=cache_dir=other").assert_outcomes(passed=1)
     assert len(llm.requests) == 6
     _once(llm)
 
@@ -148,7 +148,7 @@ def test_a_server_that_stops_loses_no_reply(project, llm, redis):
     project.evalset(8)
     project.test(SCORE)
     llm.model = _stopping(redis, 3)
-    options = [f"--rageval-cache={redis.url}/0", "--rageval-concurrency=1"]
+    options = [f"--rageval-cache={redis.url}/0", "--rageval=concurrency=1"]
     result = project.run(*options)
     result.assert_outcomes(passed=1)
     name = f"redis://127.0.0.1:{redis.port}/0"
@@ -159,7 +159,7 @@ def test_a_server_that_stops_loses_no_reply(project, llm, redis):
     assert len(llm.requests) == 8
     redis.start()
     project.run(*options).assert_outcomes(passed=1)
-    project.run(*options, "--rageval-cache-dir=other").assert_outcomes(passed=1)
+    project.run(*options, "--rageval=cache_dir=other").assert_outcomes(passed=1)
     assert len(llm.requests) == 8
 
 
@@ -171,7 +171,7 @@ def test_a_limit_is_not_passed_while_the_count_is_away(project, llm, redis):
     project.evalset(8)
     project.test(SCORE)
     llm.model = _stopping(redis, 3)
-    options = [f"--rageval-cache={redis.url}/0", "--rageval-concurrency=1", "--rageval-max-calls=8"]
+    options = [f"--rageval-cache={redis.url}/0", "--rageval=concurrency=1", "--rageval=max_calls=8"]
     result = project.run(*options)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*The limit of calls or cost is for all machines of the run*"])
@@ -285,7 +285,7 @@ def test_a_suspended_server_blames_no_code_of_the_user(project, llm, redis, monk
         return clerk(prompt)
 
     llm.model = model
-    options = [f"--rageval-cache={redis.url}/0", "--rageval-concurrency=1"]
+    options = [f"--rageval-cache={redis.url}/0", "--rageval=concurrency=1"]
     try:
         result = project.run(*options)
     finally:
@@ -422,7 +422,7 @@ def pytest_rageval_register(registry):
     )
     for folder in ("one", "other"):
         project.run(
-            f"--rageval-cache=team://{project.path}/shared", f"--rageval-cache-dir={folder}"
+            f"--rageval-cache=team://{project.path}/shared", f"--rageval=cache_dir={folder}"
         ).assert_outcomes(passed=1)
     assert len(llm.requests) == 4
     monkeypatch.chdir(project.path)
@@ -465,7 +465,7 @@ def test_a_planted_pickle_is_not_executed(project, llm, tmp_path):
         cache.get("rageval:replies:owners")
         assert bomb.exists()
         bomb.unlink()
-    project.run(f"--rageval-cache=diskcache:{folder}", "--rageval-cache-dir=other").assert_outcomes(passed=1)
+    project.run(f"--rageval-cache=diskcache:{folder}", "--rageval=cache_dir=other").assert_outcomes(passed=1)
     assert main(["cache", "verify", "--cache", f"diskcache:{folder}"]) == 0
     assert not bomb.exists()
     assert len(llm.requests) == 6

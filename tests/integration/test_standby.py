@@ -65,7 +65,7 @@ def test_the_first_test_of_ours_starts_it(project, body):
 def test_an_option_a_variable_a_table_and_a_baseline_start_it(project, monkeypatch):
     """An option, variable, table or baseline starts the plugin, so that its errors are reported in each run."""
     project.pytester.makepyfile(PLAIN)
-    project.run("--rageval-seed=1").stdout.fnmatch_lines(["started"])
+    project.run("--rageval=seed=1").stdout.fnmatch_lines(["started"])
     project.run("-o", "rageval_seed=1").stdout.fnmatch_lines(["started"])
     with monkeypatch.context() as patch:
         patch.setenv("RAGEVAL_GGUF", "a.gguf")

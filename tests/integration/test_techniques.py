@@ -57,11 +57,11 @@ def _writer(prompt: str) -> str:
 
 
 def test_embeddings_are_cached_in_the_cache_folder(project, llm):
-    """Embeddings are cached in the folder of --rageval-cache-dir, and a second run encodes nothing."""
+    """Embeddings are cached in the folder of --rageval cache_dir=DIR, and a second run encodes nothing."""
     project.use(llm)
     _use(project, "dense")
     for _ in range(2):
-        project.run_process("--rageval-cache-dir=here").assert_outcomes(passed=1)
+        project.run_process("--rageval=cache_dir=here").assert_outcomes(passed=1)
         assert len((project.path / "encoded.txt").read_text().splitlines()) == 24
     connection = sqlite3.connect(project.path / "here" / "embeddings.sqlite")
     assert connection.execute("SELECT count(*) FROM embeddings").fetchone() == (24,)

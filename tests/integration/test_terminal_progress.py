@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 PRICES = '["m1"]\ninput = 1000\noutput = 1000\n'
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.1)\ndef test_gate(): pass\n'
-SLOW = ("--rageval-concurrency=2", "--rageval-prices=prices.toml")
+SLOW = ("--rageval=concurrency=2", "--rageval=prices=prices.toml")
 LINE = re.compile(
     r"rageval: (\d+) of (\d+) replies \((\d+)%\), \d+\.\d a second, about \d+ s left, (\d\.\d{4}) USD"
 )
@@ -84,11 +84,11 @@ def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest
 def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(
     slow: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the server keeps refusing, the progress line names it, and the run ends after --rageval-patience."""
+    """If the server keeps refusing, the progress line names it, and the run ends after --rageval patience=SECONDS."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     monkeypatch.setattr(progress, "STALL_S", 0.2)
     llm.model = lambda _: Fault(429, message="slow down")
-    result = slow.run(*SLOW, "--rageval-patience=2")
+    result = slow.run(*SLOW, "--rageval=patience=2")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["rageval: waiting for http://127.0.0.1* of at most 2 s): *429*"])
 

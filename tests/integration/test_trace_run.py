@@ -33,7 +33,7 @@ def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
     spans(project, 1, 2, 3)
     project.pytester.makeconftest(RECORDED)
     project.test(GATE.format(bounds="min=0.7"))
-    result = project.run("--rageval-max-unscored=0.3", "--rageval-report=report.json")
+    result = project.run("--rageval=max_unscored=0.3", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
     (test,) = json.loads((project.path / "report.json").read_text())["tests"]
     (score,) = test["scores"]

@@ -39,7 +39,7 @@ def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
     project.test(GATE)
     options = (
         "--rageval-judge-model=j1",
-        f"--rageval-judge-base-url={judge.url}",
+        f"--rageval=judge_base_url={judge.url}",
         "--rageval-report=report.json",
     )
     result = project.run(*options)
@@ -114,7 +114,7 @@ def test_parameters_are_part_of_the_request_and_of_the_baseline(project, llm):
     first = len(llm.requests)
     project.run().assert_outcomes(passed=1)
     assert len(llm.requests) == first
-    result = project.run('--rageval-parameters={"reasoning_effort": "low", "max_completion_tokens": 9}')
+    result = project.run('--rageval=parameters={"reasoning_effort": "low", "max_completion_tokens": 9}')
     assert len(llm.requests) == 2 * first
     assert {body["reasoning_effort"] for body in llm.requests[first:]} == {"low"}
     result.stdout.fnmatch_lines(["*generator reasoning_effort: nothing in the baseline, low now*"])
@@ -142,7 +142,7 @@ def test_without_parameters_nothing_of_them_is_written(project, llm):
 def test_the_embedded_model_takes_no_parameters(project):
     """Parameters for the embedded model are an error, since the model would ignore them."""
     project.test(EM)
-    result = project.run('--rageval-parameters={"seed": 1}')
+    result = project.run('--rageval=parameters={"seed": 1}')
     result.stdout.fnmatch_lines(["*Parameters are set (seed), and the embedded model takes none.*"])
 
 
@@ -188,7 +188,7 @@ def test_a_judges_server_without_a_model_is_an_error(project, judge):
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     generator = "def rageval_generator(): return lambda question, passages: passages[0].text"
     project.pytester.makeconftest(f"{source}\n@pytest.fixture(scope='session')\n{generator}\n")
-    result = project.run(f"--rageval-judge-base-url={judge.url}")
+    result = project.run(f"--rageval=judge_base_url={judge.url}")
     result.stdout.fnmatch_lines(
         ["*The judge has a server, a key or parameters of its own, but no model is named*"]
     )
@@ -199,7 +199,7 @@ def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge)
     llm.served, judge.served = "m1-left", "m1-right"
     project.use(llm)
     project.test(GATE)
-    project.run(f"--rageval-judge-base-url={judge.url}", "--rageval-report=report.json").assert_outcomes(
+    project.run(f"--rageval=judge_base_url={judge.url}", "--rageval-report=report.json").assert_outcomes(
         passed=1
     )
     (test,) = _report(project)["tests"]
@@ -210,7 +210,7 @@ def test_a_plan_says_what_each_server_is_asked(project, llm, judge):
     """The plan has a line with the requests of each server, and no request is sent."""
     project.use(llm)
     project.test(GATE)
-    result = project.run("--rageval-plan", "--rageval-judge-model=j", f"--rageval-judge-base-url={judge.url}")
+    result = project.run("--rageval-plan", "--rageval-judge-model=j", f"--rageval=judge_base_url={judge.url}")
     result.stdout.fnmatch_lines([f"{llm.url}: 12 live, *"])
     result.stdout.fnmatch_lines([f"{judge.url} (judge): ≤ 16 live, *"])
     assert not llm.requests

@@ -1,4 +1,4 @@
-"""`--rageval-judge-votes`: each verdict is the majority of several votes, and the flip rate is reported."""
+"""`--rageval judge_votes=N`: each verdict is the majority of several votes, and the flip rate is reported."""
 
 import json
 from collections import Counter
@@ -82,13 +82,13 @@ def test_each_vote_is_cached(project, llm):
     request_counts = []
     for votes in (3, 5, 3, 5):
         llm.requests.clear()
-        result = project.run("-s", f"--rageval-judge-votes={votes}")
+        result = project.run("-s", f"--rageval=judge_votes={votes}")
         result.stdout.fnmatch_lines([f"*score {float(votes == 3)}*"])
         request_counts.append(len(llm.requests))
     assert request_counts == [1 + 3, 2, 0, 0]
     llm.requests.clear()
     llm.model = clerk
-    project.run("--rageval-judge-votes=1").stdout.no_fnmatch_line("*flip rate*")
+    project.run("--rageval=judge_votes=1").stdout.no_fnmatch_line("*flip rate*")
     assert [body["temperature"] for body in llm.requests] == [0.0]
 
 
@@ -98,7 +98,7 @@ def test_the_median_of_the_grades_counts(project, llm):
     project.use(llm)
     project.evalset(1)
     project.test("def test_own(rageval): assert rageval.score('answer.correct@1') == 0.75\n")
-    result = project.run("--rageval-judge-votes=3", "--rageval-comparator=graded")
+    result = project.run("--rageval=judge_votes=3", "--rageval=comparator=graded")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdict), minority 66.7% (2 of 3 votes)"])
 
@@ -107,11 +107,11 @@ def test_votes_are_planned_and_within_the_budget(project, llm):
     """The plan counts an answer and three votes per question, and --max-calls also counts votes."""
     project.use(llm)
     project.test("def test_own(rageval): rageval.score('answer.correct@1')\n")
-    votes = "--rageval-judge-votes=3"
+    votes = "--rageval=judge_votes=3"
     project.run("--rageval-plan", votes).stdout.fnmatch_lines(["in total", "* ≤ 16 * 0 * ≤ 16 *"])
     assert not llm.requests
-    result = project.run(votes, "--rageval-max-calls=10")
-    result.stdout.fnmatch_lines(["*--rageval-max-calls=10 is reached: 10 calls were made.*"])
+    result = project.run(votes, "--rageval=max_calls=10")
+    result.stdout.fnmatch_lines(["*--rageval max_calls=10 is reached: 10 calls were made.*"])
     assert len(llm.requests) == 10
     project.run(votes).assert_outcomes(passed=1)
     assert len(llm.requests) == 16
@@ -120,11 +120,11 @@ def test_votes_are_planned_and_within_the_budget(project, llm):
 
 def test_an_even_number_of_votes_is_refused(project):
     """An even number of votes is a usage error that says which values are allowed and why."""
-    result = project.run("--rageval-judge-votes=2")
+    result = project.run("--rageval=judge_votes=2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: --rageval-judge-votes is '2': expected an odd whole number, at least 1: an even number *",
+            "ERROR: --rageval judge_votes is '2': expected an odd whole number, at least 1: an even number *",
         ]
     )
 
@@ -145,7 +145,7 @@ def test_a_judge_of_the_users_is_asked_once(project):
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
     )
     project.test("def test_own(rageval): assert rageval.score('answer.correct@1') == 1\n")
-    result = project.run("-s", "--rageval-judge-votes=3")
+    result = project.run("-s", "--rageval=judge_votes=3")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*asked 4 times*"])
     result.stdout.no_fnmatch_line("*flip rate*")

@@ -17,6 +17,8 @@ from pytest_rageval.core.command import Command, value
 from pytest_rageval.core.options import CoreOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
     from pytest_rageval.extensions.application_calls.server import GatewayServer
@@ -36,7 +38,7 @@ COMMANDS: Final = (
             "run a command, and cache, limit, count and replay its model calls",
             "Starts an OpenAI-compatible server on 127.0.0.1, and runs the command with OPENAI_BASE_URL and "
             "OPENAI_API_KEY set to it. The server replies from the cache, the cassette or the real server. Needs the "
-            "extra gateway. For tests, use pytest --rageval-gateway.",
+            "extra gateway. For tests, use pytest --rageval gateway=true.",
             (*GATEWAY_OPTIONS,
              value("command", "COMMAND", "the command with its arguments, after --", str, nargs=REMAINDER)),
             "The real server and its key are those of --base-url or OPENAI_BASE_URL, and OPENAI_API_KEY. "
@@ -58,7 +60,19 @@ FIXTURES: Final = (rageval_gateway,)
 @hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: "pytest.Config") -> None:
     """Start the gateway if an option requests it, before a conftest imports the application under test."""
-    if early_config.known_args_namespace.rageval_gateway or early_config.getini("rageval_gateway"):
+    is_typed = getattr(early_config.known_args_namespace, "rageval_gateway", None)
+    if (
+        is_typed
+        or early_config.getini("rageval_gateway")
+        or _may_be_in(early_config.rootpath / "pyproject.toml")
+    ):
         from pytest_rageval.extensions.application_calls.plugin import start_gateway  # noqa: PLC0415 - see the fixture
 
         start_gateway(early_config)
+
+
+def _may_be_in(file: "Path") -> bool:
+    try:
+        return "gateway" in file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False

@@ -1,4 +1,4 @@
-"""Arena battles: `--rageval-arena-pairs` lets the systems of a parametrized test battle each other."""
+"""Arena battles: `--rageval arena_pairs=N` lets the systems of a parametrized test battle each other."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +21,7 @@ hookimpl = pluggy.HookimplMarker("pytest")
 ARENA_PAIRS: Final = Option(
     "arena_pairs", "N", parse_count, 0,
     "also compare the systems of a parametrized test with each other, for its arena.* scores: N comparisons on "
-    "each eval set. Each pair of systems gets the same number; their questions are drawn by --rageval-seed, "
+    "each eval set. Each pair of systems gets the same number; their questions are drawn by --rageval seed=N, "
     "equally many from each domain",
 )
 # fmt: on
@@ -32,7 +32,7 @@ def contradictions(settings: "Settings") -> Iterator[str]:
     """Yield why battles cannot take place."""
     if settings[ARENA_PAIRS] and settings.shard is not None:
         yield (
-            "--rageval-arena-pairs needs the answers of all systems to all questions in one run, and --rageval-shard "
+            "--rageval arena_pairs=N needs the answers of all systems to all questions in one run, and --rageval-shard "
             "splits the questions: leave one out."
         )
 
@@ -61,7 +61,7 @@ def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
     entry: dict[str, Any] = {"battles": list(battles.values())}
     if len(systems) == 1:
         warning = (
-            "--rageval-arena-pairs does nothing: this test has one system in the arena. Parametrize "
+            "--rageval arena_pairs=N does nothing: this test has one system in the arena. Parametrize "
             "rageval_retriever or rageval_generator, or score it at several cut-offs"
         )
         entry["warnings"] = [warning]

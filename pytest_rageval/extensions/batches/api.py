@@ -282,7 +282,7 @@ class BatchAPI:
                 )
             raise ServerError(
                 f"The server at {self._server.base_url} has no batches: {path} is not there.\n"
-                "Run without --rageval-batch (--rageval-flex may be cheaper, too)."
+                "Run without --rageval-batch (--rageval flex=true may be cheaper, too)."
             )
 
         return await self._client.call(Request(self._server.base_url, "", ()), checked)

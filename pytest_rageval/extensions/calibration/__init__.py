@@ -1,4 +1,4 @@
-"""Calibration: how far the judge agrees with people, by the marker `rageval_calibration` and `--rageval-calibration`.
+"""Calibration: how far the judge agrees with people, by the marker `rageval_calibration` and the option `calibration`.
 
 - `calibration`: judges the items that people labelled, and computes the agreement. `human_labels`: reads the labels.
 - `gate`: evaluates the bounds of a test on its judge.

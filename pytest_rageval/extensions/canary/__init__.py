@@ -1,4 +1,4 @@
-"""Canary: were the generator and the judge those of the baseline? `--rageval-canary N` scores N questions again."""
+"""Canary: were the generator and the judge those of the baseline? `--rageval canary=N` scores N questions again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -32,12 +32,12 @@ def contradictions(settings: "Settings") -> Iterator[str]:
     if not settings[CANARY]:
         return
     if settings.batch:
-        yield "--rageval-batch takes several runs, and --rageval-canary sends all requests in each run: leave one out."
+        yield "--rageval-batch takes several runs, and --rageval canary=N sends all requests in each: leave one out."
     if settings.replay:
-        yield "--rageval-replay sends no requests and --rageval-canary needs new replies: leave one out."
+        yield "--rageval-replay sends no requests and --rageval canary=N needs new replies: leave one out."
     if settings.shard is not None:
         yield (
-            "--rageval-canary compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
+            "--rageval canary=N compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
             "and run the canary in a job of its own."
         )
 

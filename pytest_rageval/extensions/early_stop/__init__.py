@@ -1,4 +1,4 @@
-"""Early stop: `--rageval-early-stop` scores the questions in random order until the verdict on a drop is clear."""
+"""Early stop: `--rageval early_stop=true` scores the questions in random order until the verdict on a drop is clear."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -35,7 +35,7 @@ EARLY_STOP: Final[Option[bool]] = switch(
     "skip those whose passages are those of the baseline. No effect with an update of the baseline, a plan, a "
     "replay or --rageval-repeat",
     leaves_out=stops_early,
-    plan_note="--rageval-early-stop may evaluate fewer questions: the plan counts all.",
+    plan_note="--rageval early_stop=true may evaluate fewer questions: the plan counts all.",
 )
 # fmt: on
 OPTIONS: Final = (EARLY_STOP,)
@@ -45,8 +45,8 @@ def contradictions(settings: "Settings") -> Iterator[str]:
     """Yield why a run cannot stop early."""
     if settings[EARLY_STOP] and settings.shard is not None:
         yield (
-            "--rageval-early-stop asks until the verdict on all questions is clear, and --rageval-shard has only some "
-            "of them: leave one out (--rageval-early-stop=false)."
+            "The option early_stop asks until the verdict on all questions is clear, and --rageval-shard has only some "
+            "of them: leave one out (--rageval early_stop=false)."
         )
 
 

@@ -121,7 +121,7 @@ class EmbeddingStore:
             except UntrustedFolderError as error:
                 raise StoreError(
                     f"The embeddings in {self._directory} cannot be used: {error}.\n"
-                    f"Name another folder with --rageval-cache-dir; or {error.remedy}."
+                    f"Name another folder with --rageval-cache DIR; or {error.remedy}."
                 ) from None
             except (sqlite3.OperationalError, OSError):
                 # The file is read-only, the disk is full, or the file was locked for too long.
@@ -235,7 +235,7 @@ def _check_contents(connection: sqlite3.Connection, file: Path) -> None:
     foreign, version = foreign_objects(connection, ALL_TABLES), _version(connection)
     if version > FORMAT_VERSION:
         later = f"it has version {version}, written by a later version of pytest-rageval"
-        remedy = "Update pytest-rageval, or name another folder with --rageval-cache-dir."
+        remedy = "Update pytest-rageval, or name another folder with --rageval-cache DIR."
         raise _unusable(file, f"{later}; this one reads version {FORMAT_VERSION}", remedy)
     if foreign:
         remedy = "Delete the file: embeddings are computed again, which costs only time."

@@ -29,7 +29,7 @@ COMMANDS: Final = (
             "show how scores changed from run to run",
             "Prints for each score its lowest and highest mean, the last two means, the mean in the baseline, and a "
             "bar chart in a line. With --html it also writes a page of charts. Runs are sorted by time.",
-            (value("file", "FILE", "the history (pytest --rageval-history FILE)"),
+            (value("file", "FILE", "the history (pytest --rageval history=FILE)"),
              value("--html", "PAGE", "page to write"),
              value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
              value("--score", "NAME", "only this score, or scores whose names contain this text", str),

@@ -1,4 +1,4 @@
-"""Reads and writes the history of a project: a JSON Lines file to which `--rageval-history` appends each run.
+"""Reads and writes the history of a project: a JSON Lines file to which `--rageval history=FILE` appends each run.
 
 A line has the scores of a run by test. A merge of two branches may leave the lines in any order: `read_history` sorts
 the runs by time.
@@ -282,7 +282,7 @@ def read_history(path: Path, *, last: int = 0) -> list[Run]:
     Raises:
         InputError: the file cannot be read, or a line is not a run; the message names the first such line.
     """
-    remedy = f"A history is written by: pytest --rageval-history {path.name}"
+    remedy = f"A history is written by: pytest --rageval history={path.name}"
     try:
         refuse_special(path)
         content = path.read_bytes()

@@ -29,7 +29,7 @@ OPTIONS: Final = (CoreOptions.shard,)
 MERGE_OPTIONS: Final = with_plugin_names(
     value("--report", "FILE", "report to write: .md for a pull request, .html for a browser, .json for programs; "
           "may be repeated", action="append", default=[]),
-    value("--history", "FILE", "append the joined scores to this file (.jsonl), as --rageval-history does in "
+    value("--history", "FILE", "append the joined scores to this file (.jsonl), as --rageval history=FILE does in "
           "a run; scores of a sample are not appended"),
     value("--baseline", "FILE", "baseline to compare with (default: that of the shards)"),
     value("--update-baseline", "force", "write the joined scores to the baseline instead of comparing them "

@@ -320,7 +320,7 @@ class Database:
             )
         return kind(
             f"The reply cache in {self.directory} cannot be used: {why}.\n"
-            f"Name another folder with --rageval-cache-dir{remedy and '; or '}{remedy}."
+            f"Name another folder with --rageval-cache DIR{remedy and '; or '}{remedy}."
         )
 
     def _replaced(self) -> bool:

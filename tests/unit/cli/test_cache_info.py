@@ -116,7 +116,7 @@ def test_a_later_schema_is_left_alone(rageval: Run, cache: CacheFolder) -> None:
         assert (
             "has schema 99, written by a later version of pytest-rageval; this one knows schema 1" in done.err
         )
-        assert "--rageval-cache-dir" not in done.err
+        assert "--rageval cache_dir=DIR" not in done.err
 
 
 def test_the_folder_may_be_named_after_the_command(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def plant(options):
 def test_a_plugin_adds_a_command(plugin: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A command of another plugin, in a group of its own, with an option of the pytest plugin."""
     plugin.write_text(COMMAND_OF_A_PLUGIN.format(name="plant", grouped=True))
-    assert main(["trees", "plant", "3", "--rageval-seed", "5"]) == 7
+    assert main(["trees", "plant", "3", "--rageval", "seed=5"]) == 7
     assert capsys.readouterr().out == "3 5\n"
 
 

@@ -234,8 +234,8 @@ def test_no_secret_is_in_what_the_settings_show(resolved) -> None:
     ("table", "message"),
     [
         (
-            '[tool.rageval]\nmodel = "m"',
-            r"\[tool.rageval\] has the unknown key 'model'.*\n.*rageval_NAME in \[tool.pytest",
+            '[tool.rageval]\nmodle = "m"',
+            r"\[tool.rageval\] has the key 'modle', which is no option. Did you mean model\?\n.*rageval settings",
         ),
         ("[tool.rageval.models.juge]", r"unknown key 'juge'. Did you mean judge\?"),
         ("[tool.rageval]\nmodels = 1", r"\[tool.rageval.models\] is not a table"),
@@ -298,7 +298,10 @@ def test_a_file_that_does_not_mention_the_package_is_not_read(resolved) -> None:
         ('{"stream": true}', "without 'stream'"),
         ('{"model": "m"}', "without 'model': it is an option"),
         ('{"messages": []}', "without 'messages'"),
-        ('{"timeout": 5}', "without 'timeout': it is an option: --rageval-timeout, or the key timeout of"),
+        (
+            '{"timeout": 5}',
+            "without 'timeout': it is an option: --rageval timeout=SECONDS, or the key timeout of",
+        ),
         ('{"api_key": "planted"}', "without 'api_key'"),
         ('{"extra_headers": {}}', "without 'extra_headers'"),
         ('{"response_format": {}}', "without 'response_format'"),

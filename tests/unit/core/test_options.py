@@ -228,7 +228,7 @@ def test_absolute_paths_stay() -> None:
 )
 def test_a_bad_value_names_the_option_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
     """The message begins with the option as the user wrote it, and states the allowed values."""
-    for source, written in (("flag", f"--rageval-{name.replace('_', '-')}"), ("ini", f"rageval_{name}")):
+    for source, written in (("flag", vars(CoreOptions)[name].typed), ("ini", f"rageval_{name}")):
         given = ({name: value}, None) if source == "flag" else (None, {name: value})
         with pytest.raises(InputError) as caught:
             _resolve(*given)
@@ -261,9 +261,7 @@ def test_a_report_does_not_replace_the_baseline() -> None:
 @pytest.mark.parametrize("name", ["temperature", "llm_reteval_temperature"])
 def test_two_temperatures_are_one_too_many(name: str) -> None:
     """A temperature in both an option and the parameters raises InputError."""
-    with pytest.raises(
-        InputError, match=rf"--rageval-{name.replace('_', '-')} and the parameters .* leave one out"
-    ):
+    with pytest.raises(InputError, match=rf"--rageval {name}=T and the parameters .* leave one out"):
         _resolve({"model": "m", name: "0"}, {"parameters": '{"temperature": 0.3}'})
 
 
@@ -492,8 +490,8 @@ def test_a_shard_is_one_of_a_number(text: str) -> None:
         ({}, "--rageval-shard needs a JSON report"),
         ({"report": ["a.md"]}, "--rageval-shard needs a JSON report"),
         ({"report": ["a.json"], "update_baseline": "true"}, "rageval merge --update-baseline"),
-        ({"report": ["a.json"], "early_stop": "true"}, "--rageval-early-stop asks until"),
-        ({"report": ["a.json"], "canary": "20"}, "--rageval-canary compares with the baseline"),
+        ({"report": ["a.json"], "early_stop": "true"}, "The option early_stop asks until"),
+        ({"report": ["a.json"], "canary": "20"}, "--rageval canary=N compares with the baseline"),
     ],
 )
 def test_a_shard_refuses_what_needs_all_questions(more: dict[str, Any], message: str) -> None:

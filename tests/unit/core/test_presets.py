@@ -45,7 +45,7 @@ def test_an_unknown_preset_is_an_error() -> None:
     with pytest.raises(InputError) as caught:
         _resolve(preset="han2023")
     assert str(caught.value) == (
-        f"--rageval-preset is 'han2023': expected one of {', '.join(NAMES)} (Did you mean han2024?)."
+        f"--rageval preset is 'han2023': expected one of {', '.join(NAMES)} (Did you mean han2024?)."
     )
 
 

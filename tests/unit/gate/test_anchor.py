@@ -257,7 +257,7 @@ def test_without_an_anchor_the_run_says_how_to_pin_one() -> None:
     assert (verdict.status, verdict.reason, verdict.warnings) == ("pass", NO_ANCHOR, (NO_ANCHOR,))
     verdict = _ruling(ALL, anchor=None, lookup={"required": True}).verdict
     assert verdict.status == "error"
-    assert verdict.reason.startswith(f"recall@5: {NO_ANCHOR} (--rageval-require-baseline")
+    assert verdict.reason.startswith(f"recall@5: {NO_ANCHOR} (--rageval require_baseline=true")
     verdict = _ruling(
         numbered(96, 4), before=ALL, anchor=None, max_drop=0.02, alpha=0.01, lookup={"required": True}
     ).verdict

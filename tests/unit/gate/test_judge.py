@@ -158,7 +158,7 @@ def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
             "error",
             (
                 "recall@5: 1.000 has no baseline yet to compare with; --rageval-update-baseline writes one "
-                "(--rageval-require-baseline, the default under CI=true)"
+                "(--rageval require_baseline=true, the default under CI=true)"
             ),
             False,
         ),

@@ -148,14 +148,14 @@ def test_calls_are_counted_to_the_last(database: Database) -> None:
     errors = [outcome for outcome in outcomes if not isinstance(outcome, Spent)]
     assert len(errors) == 43
     assert {type(error) for error in errors} == {BudgetError}
-    assert str(errors[0]).startswith("--rageval-max-calls=7 is reached: 7 calls were made.\n")
+    assert str(errors[0]).startswith("--rageval max_calls=7 is reached: 7 calls were made.\n")
     assert max(outcome.open_calls for outcome in outcomes if isinstance(outcome, Spent)) == 7
     assert _spent(database) == pytest.approx(Spent(calls=7, cost=7 * COST))
 
 
 def test_no_calls_are_a_budget_too(database: Database) -> None:
     """A limit of zero calls or zero USD allows no call; it does not mean that there is no limit."""
-    with pytest.raises(BudgetError, match="--rageval-max-calls=0 is reached"):
+    with pytest.raises(BudgetError, match="--rageval max_calls=0 is reached"):
         _run(_buy(_budget(max_calls=0), database))
     with pytest.raises(BudgetError, match="--rageval-max-cost=0 is reached"):
         _run(_buy(_budget("other", max_cost=0.0), database))
@@ -253,7 +253,7 @@ def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
     for _ in range(3):
         with pytest.raises(TimeoutError):
             _run(slow())
-    with pytest.raises(BudgetError, match="--rageval-max-calls=3 is reached: 3 calls were made"):
+    with pytest.raises(BudgetError, match="--rageval max_calls=3 is reached: 3 calls were made"):
         _run(slow())
     assert _spent(database) == Spent(calls=3)
 
@@ -546,7 +546,7 @@ def test_an_unknown_price_is_an_error(database: Database) -> None:
 def test_a_reply_without_bound_is_an_error(database: Database, parameters: dict[str, Any]) -> None:
     """With a cost limit, a request without a length limit raises BudgetError; -1 means no limit at some servers."""
     unbounded = Request("http://u/v1", "m", ASKED.messages, parameters)
-    with pytest.raises(BudgetError, match=r"Nothing bounds the length .*\nSet --rageval-max-tokens"):
+    with pytest.raises(BudgetError, match=r"Nothing bounds the length .*\nSet --rageval max_tokens=N"):
         _run(_buy(_budget(max_cost=1.0), database, unbounded))
     assert _spent(database) == Spent()
 

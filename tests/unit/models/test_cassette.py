@@ -289,7 +289,7 @@ def test_a_reply_that_utf_8_cannot_encode_does_not_end_the_run(file: Path) -> No
 
 
 def test_a_prompt_that_utf_8_cannot_encode_is_recorded(file: Path) -> None:
-    """Half a surrogate pair in a prompt is recorded with --rageval-record-prompts, and the cassette can be read."""
+    """Half a surrogate pair in a prompt is recorded with record_prompts, and the cassette can be read."""
     request = Request("u", "m", ({"role": "user", "content": "cut \ud83d"},), {"stop": ["\ud83d"]})
     write_cassette(file, [Entry("k", Reply("fine"), request_summary(request, prompts=True)), *ENTRIES])
     assert read_cassette(file)["k"].reply == Reply("fine")

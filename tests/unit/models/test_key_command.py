@@ -99,7 +99,7 @@ def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -
             _ask(remote)
         assert command.runs() == 2
         assert len(server.requests) == 1 + ("n}" in code)
-    assert "Run that command in a terminal, or name another server with --rageval-judge-base-url" in str(
+    assert "Run that command in a terminal, or name another server with --rageval judge_base_url=URL" in str(
         caught.value
     )
     _assert_hidden(caught.value)

@@ -81,7 +81,7 @@ def test_a_server_that_refuses_for_ever_is_waited_for_once(
         f"The server at http://it/v1 answered nothing for 300 s, while {n} request{'s' if n > 1 else ''} waited "
         "(last: the server answered 429: busy).\n"
     )
-    assert "--rageval-patience" in outcome_text[1]
+    assert "--rageval patience=SECONDS" in outcome_text[1]
     assert server_sender.limiter.in_flight == 0
 
 

@@ -156,7 +156,7 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, expect
             *((free, _request(free, n)) for n in range(7)),
         )
     assert [type(outcome) for outcome in outcomes] == [BudgetError, *5 * [Reply], *2 * [BudgetError]]
-    assert "--rageval-max-calls=7 is reached" in str(outcomes[-1])
+    assert "--rageval max_calls=7 is reached" in str(outcomes[-1])
     assert (len(one.requests), len(other.requests)) == (5, 2)
 
 
@@ -183,7 +183,7 @@ def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
         (RemoteServer(role="judge", key_name="RAGEVAL_JUDGE_API_KEY"), "RAGEVAL_JUDGE_API_KEY is empty"),
         (
             RemoteServer("http://127.0.0.1:9/v1", role="judge", key_name="THEIRS", needs_key=True),
-            r"127.0.0.1:9/v1: THEIRS is empty.*\n.*--rageval-judge-base-url",
+            r"127.0.0.1:9/v1: THEIRS is empty.*\n.*--rageval judge_base_url=URL",
         ),
     ],
 )

@@ -165,9 +165,9 @@ def test_a_name_with_dots_needs_quotes(write: Callable[[str], Path]) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """A missing file, or a folder, raises InputError with the path and the option --rageval-prices."""
+    """A missing file, or a folder, raises InputError with the path and the option --rageval prices=FILE."""
     for file in (tmp_path / "missing.toml", tmp_path):
-        with pytest.raises(InputError, match=r"--rageval-prices names .*cannot be read: ") as caught:
+        with pytest.raises(InputError, match=r"--rageval prices=FILE names .*cannot be read: ") as caught:
             Prices.load(file)
         assert str(file) in str(caught.value)
 
@@ -177,7 +177,7 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None
     """A file that is not valid TOML raises InputError with the parser's message."""
     file = tmp_path / "prices.toml"
     file.write_bytes(content)
-    with pytest.raises(InputError, match=r"--rageval-prices names .*not TOML"):
+    with pytest.raises(InputError, match=r"--rageval prices=FILE names .*not TOML"):
         Prices.load(file)
 
 

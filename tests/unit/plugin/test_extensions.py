@@ -64,13 +64,13 @@ def test_an_unknown_name_is_an_error(pytester, value, message):
     result.stderr.fnmatch_lines([message, "`rageval extensions` lists them.*"])
 
 
-@pytest.mark.parametrize(("ini", "arguments"), [("", ["--rageval-canary=3"]), ("rageval_canary = 3", [])])
+@pytest.mark.parametrize(("ini", "arguments"), [("", ["--rageval=canary=3"]), ("rageval_canary = 3", [])])
 def test_its_option_is_an_error(pytester, ini, arguments):
     pytester.makeini(f"[pytest]\nrageval_extensions = -canary\n{ini}\n")
     result = pytester.runpytest_inprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*--rageval-canary needs the extension canary, which rageval_extensions switches off."]
+        ["*--rageval canary=N needs the extension canary, which rageval_extensions switches off."]
     )
 
 

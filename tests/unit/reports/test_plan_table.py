@@ -78,7 +78,7 @@ def test_a_plan_without_live_requests_has_no_notes() -> None:
         (
             Usage(requests=1, live=1, unbounded=1, cost_usd=0.5),
             "unbounded  ≤ 0.5000",
-            "--rageval-max-tokens, or max_output",
+            "--rageval max_tokens=N, or max_output",
         ),
     ],
 )

@@ -193,7 +193,7 @@ def test_battles_that_the_questions_do_not_allow_are_named() -> None:
     battles = {**_battles("a@5", "b@5", "wwwl"), "wanted": 500}
     (table,) = ratings_entries(_three(a=[], b=[battles], c=[_battles("a@5", "c@5", "wwtl")]), seed=0)
     assert [pair.get("wanted") for pair in table["pairs"]] == [None, None, None, 500, None, None]
-    asks = "--rageval-arena-pairs requests 500 battles a pair; no more questions have a reference"
+    asks = "--rageval arena_pairs=N requests 500 battles a pair; no more questions have a reference"
     assert asks in "\n".join(ratings_lines([table]))
 
 

@@ -309,7 +309,7 @@ def test_a_mock_takes_one_question_at_a_time(loop: BackgroundEventLoop) -> None:
 def test_threads_get_batches(
     loops: Callable[..., BackgroundEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `--rageval-threads`, batches run in threads, as single questions do."""
+    """With `--rageval threads=N`, batches run in threads, as single questions do."""
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     loop, search = loops(threads=2), _Many()
     questions = [f"q{n}" for n in range(8)]

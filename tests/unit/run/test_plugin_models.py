@@ -28,7 +28,7 @@ class _Echo(Source):
 
 
 class _Plugin:
-    """Replaces the source of runs without `--rageval-flex`."""
+    """Replaces the source of runs without `--rageval flex=true`."""
 
     @pluggy.HookimplMarker("pytest")
     def pytest_rageval_reply_source(self, settings: Settings) -> MakeSource | None:

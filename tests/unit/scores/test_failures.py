@@ -39,7 +39,7 @@ def test_more_than_the_share_is_the_error_that_it_was(failed: int, share: float)
     assert ended.startswith(f"It affects {failed} example")
     assert more == (
         f"More than the allowed {100 * share:g}% of 100 examples have no score. "
-        "Fix it, or allow a larger share with --rageval-max-unscored SHARE."
+        "Fix it, or allow a larger share with --rageval max_unscored=SHARE."
     )
 
 

@@ -174,7 +174,7 @@ def test_a_stream_that_breaks_off_is_an_error_and_is_not_kept(serve, upstream):
     assert served.streamed() == TEXT
     assert len(upstream.requests) == 2
     # Both requests count, since an interrupted stream may be charged.
-    with pytest.raises(openai.APIStatusError, match="--rageval-max-calls=2 is reached"):
+    with pytest.raises(openai.APIStatusError, match="--rageval max_calls=2 is reached"):
         served.chat(temperature=0.5)
 
 
@@ -305,7 +305,7 @@ def test_an_unknown_path_is_passed_on_and_reported(serve, upstream):
     remarks = served.session.usage.remarks
     assert remarks["POST /images/… is passed on to the server, and not cached"] == 1
     assert served.session.usage.live == 2
-    with pytest.raises(openai.APIStatusError, match=r"max-calls=0 is reached"):
+    with pytest.raises(openai.APIStatusError, match=r"max_calls=0 is reached"):
         serve(max_calls=0).client.post("/images/generations", cast_to=object, body={"model": "m1"})
     with pytest.raises(openai.NotFoundError, match=r"sends no requests"):
         serve(replay=True).client.post("/images/generations", cast_to=object, body={"model": "m1"})
@@ -499,7 +499,7 @@ def test_replies_are_sent_without_delay(serve):
     ("options", "status", "code", "message"),
     [
         ({"replay": True}, 404, "rageval_missing_reply", "--rageval-replay sends no requests"),
-        ({"max_calls": 0}, 402, "rageval_budget", "--rageval-max-calls=0 is reached"),
+        ({"max_calls": 0}, 402, "rageval_budget", "--rageval max_calls=0 is reached"),
         (
             {"base_url": BaseURL.parse("http://127.0.0.1:9/v1"), "retries": 0},
             424,

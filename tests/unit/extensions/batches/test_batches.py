@@ -432,7 +432,7 @@ def test_cached_replies_count_once_if_a_process_dies_while_collecting(
 @pytest.mark.parametrize(
     ("limits", "expected_message"),
     [
-        (Limits(max_calls=1), "--rageval-max-calls=1 would be passed"),
+        (Limits(max_calls=1), "--rageval max_calls=1 would be passed"),
         (Limits(max_cost=1e-9), "--rageval-max-cost=1e-09 could be passed"),
     ],
 )

@@ -200,7 +200,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, damaged: str, message: str) -> 
 def test_a_file_that_is_missing_or_a_folder_is_an_error(tmp_path: Path) -> None:
     """A missing file or a folder raises InputError, which names the option that writes a history."""
     for path in (tmp_path, tmp_path / "none.jsonl"):
-        with pytest.raises(InputError, match=r"cannot be read.*\n.*--rageval-history"):
+        with pytest.raises(InputError, match=r"cannot be read.*\n.*--rageval history="):
             read_history(path)
 
 

@@ -116,7 +116,7 @@ def test_options_may_be_named_as_in_tests(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`merge` accepts the pytest names of its options, which messages use."""
-    assert merge(*shards(0, 1, 2, 3), "--rageval-report=out.md", "--rageval-history=h.jsonl") == 1
+    assert merge(*shards(0, 1, 2, 3), "--rageval-report=out.md", "--history=h.jsonl") == 1
     assert Path("out.md").exists()
     assert Path("h.jsonl").exists()
     assert merge("1-2.json", "2-2.json", "--rageval-update-baseline=force") == 0

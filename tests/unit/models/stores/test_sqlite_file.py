@@ -134,7 +134,7 @@ def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
         Database(place)
     assert str(caught.value) == (
         f"The reply cache in {place} cannot be used: {place} is a file, not a folder.\n"
-        "Name another folder with --rageval-cache-dir; or remove this file."
+        "Name another folder with --rageval-cache DIR; or remove this file."
     )
 
 
@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_created_has_no_replies_to_save(tmp_path: Path) 
     """A folder that cannot be created raises StoreError; it has no replies, so no export is suggested."""
     with pytest.raises(StoreError, match=r"OSError: .*too long") as caught:
         Database(tmp_path / ("long" * 100))
-    assert str(caught.value).endswith("\nName another folder with --rageval-cache-dir.")
+    assert str(caught.value).endswith("\nName another folder with --rageval-cache DIR.")
 
 
 def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
