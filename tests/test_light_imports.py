@@ -10,6 +10,7 @@ import pytest
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports import KINDS
+from pytest_rageval.reports.notes import NOTE_TEXTS
 from pytest_rageval.retrievers.adapters import ADAPTERS
 from pytest_rageval.scores import MODULES, SCORES
 
@@ -88,6 +89,7 @@ def test_a_run_without_marked_tests_imports_the_plugin_alone(tmp_path):
         *(form.read for form in FORMATS.values()),
         *(adapt for _, adapt in ADAPTERS if isinstance(adapt, Lazy)),
         *(report for report in KINDS.values() if isinstance(report, Lazy)),
+        *(text for text in NOTE_TEXTS.values() if isinstance(text, Lazy)),
     ],
     ids=lambda late: f"{late.__module__}.{late.__name__}",
 )

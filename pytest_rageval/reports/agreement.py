@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_rageval.reports.layout import align_columns
-from pytest_rageval.reports.notes import format_rho
+from pytest_rageval.stats.agreement import format_rho
 
 
 def agreement_lines(entry: Mapping[str, Any]) -> list[str]:

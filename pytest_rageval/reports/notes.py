@@ -4,7 +4,8 @@
 - A text function (`…_text`) returns a note as a line of text from an entry that has the keys. The line is empty if
   there is no note. `NOTE_TEXTS` has the text functions of the notes below the rows of the table of scores.
 
-Notes without an entry function have keys that the definitions of some scores add.
+Notes without an entry function have keys that the definitions of some scores add (`ScoreDef.notes`); the texts of keys
+that one method of scoring adds are in its module.
 """
 
 from collections import Counter
@@ -21,6 +22,7 @@ from pytest_rageval.gate.comparison import AnchorPin, Comparison
 from pytest_rageval.gate.drop_types import DropTestResult
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.verdict import drop_interval_text
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN
@@ -34,16 +36,6 @@ NOTABLE_DESIGN_EFFECT: Final = 1.2
 """From this design effect on, a test that assumes independent questions raises more false alarms than alpha."""
 
 MAX_BETTER_IDS: Final = 8  # maximum number of ids of questions that got better in a note
-
-
-def format_rho(rho: float) -> str:
-    """Format a correlation with two decimals and without the leading zero; 1 and -1 keep their digit.
-
-    >>> format_rho(0.583), format_rho(-0.2), format_rho(1.0)
-    ('.58', '-.20', '1.00')
-    """
-    text = f"{rho:.2f}"
-    return text if text.endswith("1.00") else text.replace("0.", ".", 1)
 
 
 def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
@@ -307,21 +299,6 @@ def _companion_text(entry: ScoreEntry) -> str:
     return f"beside it {', '.join(f'{name} {mean:.3f}' for name, mean in entry['beside'].items())}"
 
 
-def _pooled_text(entry: ScoreEntry) -> str:
-    """Return the product of ratios: "pooled: coverage 4/8 × recall over Rel' 3/4 = recall over Rel 3/8 (0.375)"."""
-    pooled = entry["pooled"]
-    if not pooled["shown"]:
-        return ""
-    relevant, shown, found = (pooled[name] for name in ("relevant", "shown", "found"))
-    beyond = f" + beyond Rel' {pooled['beyond']}/{relevant}" if pooled.get("beyond") else ""
-    questions = entry["n"] + entry["unscored"] + entry["undefined"]
-    over = f" over {pooled['questions']} of {questions}" if pooled["questions"] < questions else ""
-    return (
-        f"pooled{over}: coverage {shown}/{relevant} × recall over Rel' {found}/{shown}{beyond} "
-        f"= recall over Rel {found + pooled.get('beyond', 0)}/{relevant} ({pooled['recall_over_rel']:.3f})"
-    )
-
-
 def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:
     """Return the key `common`: the means of two scores over the questions that have both scores.
 
@@ -358,17 +335,6 @@ def _ignored_text(entry: ScoreEntry) -> str:
     return f"{keywords} changes nothing here: the score has no answer from several passages"
 
 
-def _triage_text(entry: ScoreEntry) -> str:
-    """Return the questions by case, and rank correlations: "cases A 2, C 5; Spearman with recall .58, refined .87"."""
-    cases = ", ".join(f"{case} {count}" for case, count in entry["cases"].items())
-    rhos = ", ".join(
-        f"{name} {format_rho(rho)}"
-        for key, name in (("all", "with recall"), ("refined", "refined"))
-        if (rho := entry["spearman"][key]) is not None
-    )
-    return "; ".join(f"{name} {text}" for name, text in (("cases", cases), ("Spearman", rhos)) if text)
-
-
 def count_causes(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """Return the number of lost questions by cause, the largest number first; empty if no cause is known."""
     causes = (outcome.lost_by for outcome in outcomes if outcome.lost_by is not None)
@@ -392,31 +358,6 @@ def _votes_text(entry: ScoreEntry) -> str:
     )
 
 
-def _arena_text(entry: ScoreEntry) -> str:
-    """Return the share without an answer, and the position bias of the judge.
-
-    Such as "no answer 5.0% (1 of 20); the first place won 60.0% of 15 decided verdicts (…)".
-    """
-    arena = entry["arena"]
-    no_answer = f"no answer {arena['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
-    return f"{no_answer}; {_position_bias_text(arena['position_bias'])}"
-
-
-def _position_bias_text(bias: Mapping[str, Any] | None) -> str:
-    if bias is None:
-        return "the judge preferred no answer, so its position bias is not known"
-    if bias["orders"] == 1:
-        low, high = bias["first_place_ci95"]
-        return (
-            f"the first place won {bias['first_place']:.1%} of {bias['verdicts']} decided verdicts "
-            f"(95% interval {low:.1%} to {high:.1%})"
-        )
-    flipped = f"{bias['flip_rate']:.1%} of {bias['verdicts']} verdicts changed with the order"
-    if bias["first_place"] is None:
-        return flipped
-    return f"{flipped}, {bias['first_place']:.1%} of these for the first place (p = {bias['p_value']:.2g})"
-
-
 def _corrected_text(entry: ScoreEntry) -> str:
     """Return the mean corrected by human labels, with the assumption behind the correction."""
     corrected = entry["corrected"]
@@ -432,28 +373,6 @@ def _corrected_text(entry: ScoreEntry) -> str:
     return f"corrected for the judge's errors: {mean}, if the {labels} {sample}"
 
 
-def _strata_text(entry: ScoreEntry) -> str:
-    """Return the verdicts on answers by stratum of contexts.
-
-    Such as "answer.correct@5 by context: sufficient 10 of 12 correct, 1 wrong, 1 abstained; insufficient …".
-    """
-    return "; ".join(
-        f"{strata['score']} by context: {_stratum_counts_text(strata)}" for strata in entry["strata"]
-    )
-
-
-def _stratum_counts_text(strata: Mapping[str, Any]) -> str:
-    texts = []
-    for name, counts in strata.items():
-        if not isinstance(counts, Mapping):
-            continue
-        others = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("wrong", "abstained"))
-        n = sum(counts.values())
-        texts.append(f"{name} {counts['correct']} of {n} correct, {others}" if n else f"{name} 0")
-    left_out = strata["left_out"]
-    return "; ".join(texts) + (f"; {left_out} without one of the verdicts" if left_out else "")
-
-
 NOTE_TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
     "ignored": _ignored_text,
     "unscored": partial(_reasons_text, "unscored"),
@@ -466,13 +385,13 @@ NOTE_TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
     "by": _slices_text,
     "spread": _repeats_text,
     "beside": _companion_text,
-    "pooled": _pooled_text,
+    "pooled": Lazy("scores.rel_recall", "pooled_text"),
     "common": _common_text,
-    "cases": _triage_text,
+    "cases": Lazy("scores.llm_reteval", "triage_text"),
     "judge_votes": _votes_text,
-    "arena": _arena_text,
+    "arena": Lazy("scores.arena", "arena_text"),
     "corrected": _corrected_text,
-    "strata": _strata_text,
+    "strata": Lazy("scores.sufficiency", "strata_text"),
 }
 """The text functions of the notes below the row of a score, in the order of the notes.
 

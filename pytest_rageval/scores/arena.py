@@ -8,7 +8,7 @@ the score are the share of abstentions and the measured position bias. For a par
 Bradley–Terry ratings, and with `--rageval arena_pairs=N` battle each other too; see [](../how-to/compare-systems.md).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge.protocol import Preference
 from pytest_rageval.core.concurrency.gathering import gather_two
 from pytest_rageval.core.data import Example, ExampleSubset
+from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Unscored
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.lib.digests import digest
@@ -241,6 +242,31 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
     if estimate is None:
         return {name: None, f"{name}_ci95": None}
     return {name: estimate.value, f"{name}_ci95": [estimate.low, estimate.high]}
+
+
+def arena_text(entry: ScoreEntry) -> str:
+    """Return the share without an answer, and the position bias of the judge.
+
+    Such as "no answer 5.0% (1 of 20); the first place won 60.0% of 15 decided verdicts (…)".
+    """
+    arena = entry["arena"]
+    no_answer = f"no answer {arena['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
+    return f"{no_answer}; {_position_bias_text(arena['position_bias'])}"
+
+
+def _position_bias_text(bias: Mapping[str, Any] | None) -> str:
+    if bias is None:
+        return "the judge preferred no answer, so its position bias is not known"
+    if bias["orders"] == 1:
+        low, high = bias["first_place_ci95"]
+        return (
+            f"the first place won {bias['first_place']:.1%} of {bias['verdicts']} decided verdicts "
+            f"(95% interval {low:.1%} to {high:.1%})"
+        )
+    flipped = f"{bias['flip_rate']:.1%} of {bias['verdicts']} verdicts changed with the order"
+    if bias["first_place"] is None:
+        return flipped
+    return f"{flipped}, {bias['first_place']:.1%} of these for the first place (p = {bias['p_value']:.2g})"
 
 
 def _settings(pipeline: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:

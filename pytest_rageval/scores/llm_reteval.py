@@ -15,6 +15,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.core.concurrency.gathering import gather_all, gather_two
 from pytest_rageval.core.data import Example, Ranking
+from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.scores.definition import GOLD_TEXTS, Family, ScoreDef, WorkedExample, score_with_progress
@@ -23,7 +24,7 @@ from pytest_rageval.scores.measures.gold_measures import GOLD_MEASURES, GoldRank
 from pytest_rageval.scores.measures.near_duplicates import near_duplicate
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, gold_passages, references_of
 from pytest_rageval.scores.ranking import gold_ranks
-from pytest_rageval.stats.agreement import spearman_rho
+from pytest_rageval.stats.agreement import format_rho, spearman_rho
 
 COMPANIONS: Final = ("recall", "precision", "f1")
 """The ranking measures that are reported with the score."""
@@ -299,6 +300,17 @@ def _spearman(outcomes: Sequence[Outcome]) -> float | None:
         if outcome.value is not None and outcome.evidence.recall is not None
     ]
     return spearman_rho([value for value, _ in pairs], [recall for _, recall in pairs])
+
+
+def triage_text(entry: ScoreEntry) -> str:
+    """Return the questions by case, and rank correlations: "cases A 2, C 5; Spearman with recall .58, refined .87"."""
+    cases = ", ".join(f"{case} {count}" for case, count in entry["cases"].items())
+    rhos = ", ".join(
+        f"{name} {format_rho(rho)}"
+        for key, name in (("all", "with recall"), ("refined", "refined"))
+        if (rho := entry["spearman"][key]) is not None
+    )
+    return "; ".join(f"{name} {text}" for name, text in (("cases", cases), ("Spearman", rhos)) if text)
 
 
 FAMILY: Final = Family(

@@ -49,6 +49,7 @@ from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_placeholder
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.lib.plural import join_first
@@ -596,6 +597,21 @@ def pooled_notes(score: Score | None) -> dict[str, Any]:
         "recall_over_rel": recall.over_rel,
     }
     return {"pooled": {"questions": len(known), **sizes, **shares}}
+
+
+def pooled_text(entry: ScoreEntry) -> str:
+    """Return the product of ratios: "pooled: coverage 4/8 × recall over Rel' 3/4 = recall over Rel 3/8 (0.375)"."""
+    pooled = entry["pooled"]
+    if not pooled["shown"]:
+        return ""
+    relevant, shown, found = (pooled[name] for name in ("relevant", "shown", "found"))
+    beyond = f" + beyond Rel' {pooled['beyond']}/{relevant}" if pooled.get("beyond") else ""
+    questions = entry["n"] + entry["unscored"] + entry["undefined"]
+    over = f" over {pooled['questions']} of {questions}" if pooled["questions"] < questions else ""
+    return (
+        f"pooled{over}: coverage {shown}/{relevant} × recall over Rel' {found}/{shown}{beyond} "
+        f"= recall over Rel {found + pooled.get('beyond', 0)}/{relevant} ({pooled['recall_over_rel']:.3f})"
+    )
 
 
 FAMILY: Final = Family(

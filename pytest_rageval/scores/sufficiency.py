@@ -12,13 +12,14 @@ generator if the context was sufficient, and by the retriever if it was not. See
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge.protocol import JudgeVerdict
 from pytest_rageval.core.data import Example
+from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
 from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
@@ -113,6 +114,28 @@ def _all_found(context: Outcome, match_share: float) -> bool:
     """Return True if the example has gold passages and all of them are in the ranking that was judged."""
     gold, ranking = context.example.relevant, context.evidence.ranking
     return bool(gold) and ranking is not None and all(GoldMatch(ranking, gold, match_share).found)
+
+
+def strata_text(entry: ScoreEntry) -> str:
+    """Return the verdicts on answers by stratum of contexts.
+
+    Such as "answer.correct@5 by context: sufficient 10 of 12 correct, 1 wrong, 1 abstained; insufficient …".
+    """
+    return "; ".join(
+        f"{strata['score']} by context: {_stratum_counts_text(strata)}" for strata in entry["strata"]
+    )
+
+
+def _stratum_counts_text(strata: Mapping[str, Any]) -> str:
+    texts = []
+    for name, counts in strata.items():
+        if not isinstance(counts, Mapping):
+            continue
+        others = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("wrong", "abstained"))
+        n = sum(counts.values())
+        texts.append(f"{name} {counts['correct']} of {n} correct, {others}" if n else f"{name} 0")
+    left_out = strata["left_out"]
+    return "; ".join(texts) + (f"; {left_out} without one of the verdicts" if left_out else "")
 
 
 FAMILY: Final = Family(

@@ -184,3 +184,13 @@ class Tally:
     def minority_rate(self) -> float:
         """The share of votes that differ from their verdict, in [0, 1]; 0 without votes."""
         return self.minority / self.votes if self.votes else 0.0
+
+
+def format_rho(rho: float) -> str:
+    """Format a correlation with two decimals and without the leading zero; 1 and -1 keep their digit.
+
+    >>> format_rho(0.583), format_rho(-0.2), format_rho(1.0)
+    ('.58', '-.20', '1.00')
+    """
+    text = f"{rho:.2f}"
+    return text if text.endswith("1.00") else text.replace("0.", ".", 1)
