@@ -176,7 +176,7 @@ class Settings(CoreOptions):
         return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))
 
     def header_line(self) -> str:
-        """Return generator, judge and comparator in one line, for pytest's header."""
+        """Return generator, judge and comparator in one line, for the end of a run."""
         votes = " together" if len(self.judge_models) > 1 else ""
         votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
         judge = f"judged by {self._judge_text}{votes}" if self.llm_judge else "compared in canonical form"
@@ -189,7 +189,7 @@ class Settings(CoreOptions):
             return (
                 unnamed if self.comparator == Settings.comparator.default else f"{unnamed}, answers {judge}"
             )
-        quality = " [smoke-test quality; only for scores that need a model]" if self.embedded else ""
+        quality = " [smoke-test quality]" if self.embedded else ""
         return (
             f"generator {self._generator_text}{sampling_text(self.report_entry())}, answers {judge}{quality}"
         )

@@ -24,9 +24,9 @@ from pytest_rageval.gate.verdict import (
     WORST_FIRST,
     Verdict,
     blind_text,
-    drop_text,
+    chance_text,
+    change_text,
     early_pass,
-    p_value_text,
     removal_text,
     verdict_on,
 )
@@ -581,12 +581,9 @@ def _anchor_warnings(score: Score, part: _Slice) -> Iterator[str]:
     if drop > SCORE_TOLERANCE and (
         test.significant or (allowed is not None and drop > allowed + SCORE_TOLERANCE)
     ):
-        bound = "" if allowed is None else f", allowed {allowed:g}"
-        significant = "significant" if test.significant else "not significant"
         anchor = "it is replaced" if pinning else "it is kept, and --rageval-pin-baseline would replace it"
         yield (
-            f"the new baseline is below the anchor: {drop_text(score, test, allowed or 0.0)}"
-            f"{bound}: {'a larger drop' if test.beyond else 'a drop'} is {significant} ({p_value_text(test)}); {anchor}"
+            f"the new baseline is below the anchor: {change_text(score, test, allowed)}. {chance_text(test)}; {anchor}"
         )
 
 

@@ -25,6 +25,14 @@ MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists
 MIN_CLUSTERS: Final = 20
 """With fewer clusters the test of a drop has little power, and its level is only approximate."""
 
+LIKELY: Final = 0.2
+"""A larger p-value is no evidence of a drop; its frequency is not printed."""
+
+RARE: Final = 0.001
+"""A smaller p-value is not printed more precisely."""
+
+MIN_CHANGED: Final = 5  # with fewer changed questions the number of needed questions is a guess
+
 MAX_LISTED_REASONS: Final = 3  # number of different reasons for a missing score that a text lists
 
 
@@ -120,6 +128,8 @@ def _verdict_without_test_warnings(  # noqa: PLR0913, PLR0917 - as verdict_on
     if compared.status == "fail":
         violated["compared"] = compared.reason, compared.brief
     reasons, briefs = zip(*violated.values(), strict=True)
+    if compared.status == "fail" and _names_minimum(score, threshold, drop):
+        reasons = tuple(reason for keyword, (reason, _) in violated.items() if keyword != "min")
     return Verdict("fail", "; ".join(reasons), compared.warnings, "; ".join(briefs))
 
 
@@ -377,29 +387,32 @@ def _lost_text(comparison: Comparison) -> str:
 
 def _known_drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult) -> Verdict:
     max_drop = threshold.max_drop or 0.0
-    text = f"{drop_text(score, drop, max_drop)}, allowed {max_drop:g}"
-    larger = f"a drop of more than {max_drop:g}"
+    minimum = threshold.min if _names_minimum(score, threshold, drop) else None
+    text = change_text(score, drop, max_drop, minimum=minimum)
     if threshold.strict:
-        excluded = "excluded" if drop.significant else "not excluded"
-        text += f": a drop of {max_drop:g} is {excluded} ({p_value_text(drop)})"
         if drop.significant:
-            return Verdict("pass", text)
-        return Verdict(
-            "fail", f"{text}{_power_text(score, drop)}", brief=f"drop of {max_drop:g} not excluded"
-        )
+            return Verdict("pass", f"{text}. A drop of {max_drop:g} is excluded")
+        reason = f"{text}. A drop of {max_drop:g} is not excluded{_power_text(score, drop, strict=True)}"
+        return Verdict("fail", reason, brief=f"drop of {max_drop:g} not excluded")
     if drop.comparison.drop <= max_drop + SCORE_TOLERANCE:
         return Verdict("pass", text)
     brief = f"drop {_format_against(drop.comparison.drop, max_drop)} > {max_drop:g}"
-    # If the whole interval, which agrees with the test, is above `max_drop`, a drop of more than that is significant.
-    if drop.significant and (drop.beyond or drop.interval[0] >= max_drop):
-        text += f": {larger} is significant ({p_value_text(drop)})"
-    elif drop.significant:
-        text += f": a drop is significant ({p_value_text(drop)}), one of more than {max_drop:g} is not"
     if drop.significant:
-        return Verdict("fail", text, brief=brief)
-    tested = larger if drop.beyond else "a drop"
-    text += f": {tested} is not significant ({p_value_text(drop)}){_power_text(score, drop)}"
-    return _inconclusive(threshold, text, brief)
+        return Verdict("fail", f"{text}. {chance_text(drop)}", brief=brief)
+    worse = _ids_text([pair.outcome.example.id for pair in drop.comparison.worse])
+    text = change_text(score, drop, max_drop, minimum=minimum, worse=worse)
+    reason = f"unsure: {text}. {chance_text(drop)}{_power_text(score, drop)}"
+    return _inconclusive(threshold, reason, brief)
+
+
+def _names_minimum(score: Score, threshold: Threshold, drop: DropTestResult | None) -> bool:
+    """Whether the sentence on a drop also says that the mean is below `min`."""
+    return (
+        drop is not None
+        and threshold.min is not None
+        and drop.comparison.before.pin is None
+        and _is_violated(float(score), "min", threshold.min)
+    )
 
 
 def _spread_warnings(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
@@ -546,23 +559,76 @@ def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
         yield "the p-value is too close to alpha for 1,000,000 random draws, and counts as not significant"
 
 
-def drop_text(score: Score, drop: DropTestResult, max_drop: float) -> str:
-    """Return the drop with its interval and the baseline's mean, as text.
+def change_text(
+    score: Score,
+    drop: DropTestResult,
+    max_drop: float | None = None,
+    *,
+    minimum: float | None = None,
+    worse: str = "",
+) -> str:
+    """Return a change as text: "fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0 better".
 
-    It is such as "0.593: drop 0.346 (95% interval 0.252 to 0.437) from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates
-    ago)". If the comparison excludes examples, or counts some with the worst value, their numbers follow.
+    If the comparison excludes examples, or counts some with the worst value, their numbers follow.
+
+    Args:
+        score: the score.
+        drop: the test of its change.
+        max_drop: the allowed drop; None if nothing is allowed or forbidden.
+        minimum: the minimum that the score violates; None if it violates none.
+        worse: the ids of the questions that got worse; empty to leave them out.
     """
     comparison = drop.comparison
-    old_mean, mean_drop = comparison.mean, comparison.drop
-    mean = old_mean - mean_drop
-    over = "without those" if comparison.failed else "over all"
-    whole = "" if abs(mean - score) <= SCORE_TOLERANCE else f" ({score:.3f} {over})"
-    is_larger = mean_drop > max_drop + SCORE_TOLERANCE
-    by = _format_against(mean_drop, max_drop) if is_larger else _format(mean_drop)
+    old, change = comparison.mean, comparison.drop
+    bound = max_drop if max_drop is not None and change > max_drop + SCORE_TOLERANCE else 0.0
+    # As many digits as are needed to show the change, and that it is larger than allowed.
+    for digits in range(3, 12):
+        then, now = f"{old:.{digits}f}", f"{old - change:.{digits}f}"
+        if not change or abs(round(float(then) - float(now), digits)) > bound:
+            break
     pin = comparison.before.pin
-    old = f"the {comparison.before.kind}'s {old_mean:.3f}{'' if pin is None else f' ({pin})'}"
-    interval = drop_interval_text(*drop.interval, drop.alpha)
-    return f"{mean:.3f}{whole}: drop {by} ({interval}) from {old}{_examples_text(comparison)}"
+    then = then if pin is None else f"the anchor's {then} ({pin})"
+    text = f"{'fell' if change > 0 else 'rose'} from {then} to {now}" if change else f"is {now} as before"
+    if change == 0 and pin is not None:
+        text = f"is {then}, as {comparison.before.kind}ed"
+    if abs(old - change - score) > SCORE_TOLERANCE:
+        text += f", {score:.3f} {'without those' if comparison.failed else 'over all'}"
+    limits = [] if max_drop is None else [f"allowed {max_drop:g}"]
+    limits += [] if minimum is None else [f"minimum {minimum:g}"]
+    text += f" ({'; '.join(limits)})" if limits else ""
+    n_worse, n_better = len(comparison.worse), len(comparison.better)
+    counts = f"{n_worse} of {counted(comparison.n, 'question')} worse, {n_better} better"
+    return f"{text}: {counts}{worse and f': {worse}'}{_examples_text(comparison)}"
+
+
+def chance_text(drop: DropTestResult) -> str:
+    """Return how often chance alone gives such a drop: "Chance alone: about 1 in 60 comparisons".
+
+    A drop beyond `max_drop` is compared with chance at a true drop of `max_drop`. If the drop is not significant, the
+    text also says how rare it would have to be.
+    """
+    given = f"With a true drop of {drop.beyond:g}, chance alone" if drop.beyond else "Chance alone"
+    if drop.p_value > LIKELY:
+        return f"{given} often does that"
+    if drop.significant and drop.p_value < RARE:
+        return f"{given}: fewer than 1 in {round(1 / RARE):,} comparisons"
+    # As many digits as are needed to distinguish the p-value from the level.
+    for digits in range(2, 9):
+        often, limit = (_round_digits(1 / p, digits) for p in (drop.p_value, drop.alpha))
+        if often != limit:
+            break
+    fails = "" if drop.significant else f"; from 1 in {limit:,} on it would be a failure"
+    return f"{given}: about 1 in {often:,} comparisons{fails}"
+
+
+def _round_digits(number: float, digits: int) -> float:
+    """Round to significant digits; a whole number is an int.
+
+    >>> _round_digits(16.2, 2), _round_digits(1420, 2), _round_digits(1.25, 2)
+    (16, 1400, 1.2)
+    """
+    rounded = float(f"{number:.{digits}g}")
+    return int(rounded) if rounded.is_integer() else rounded
 
 
 def drop_interval_text(low: float, high: float, alpha: float) -> str:
@@ -590,25 +656,24 @@ def _examples_text(comparison: Comparison) -> str:
         parts.append(f"{comparison.changes} since the {comparison.before.kind}")
     if comparison.unscored:
         parts.append(f"{comparison.unscored} unscored now or before")
-    n = comparison.n
-    return f" over {counted(n, 'example')} ({', '.join(parts)})" if parts else ""
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _power_text(score: Score, drop: DropTestResult) -> str:
-    """Return which drop this number of examples can detect, and how many are needed, as text; empty if unknown."""
-    n, detectable, needed = drop.comparison.n, drop.detectable_drop, drop.examples_needed
+def _power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> str:
+    """Return which drop this number of questions can show, and how many are needed, as text; empty if unknown."""
+    comparison, detectable, needed = drop.comparison, drop.detectable_drop, drop.examples_needed
     parts = []
-    if detectable is not None and detectable <= drop.comparison.mean - score.reach[0]:
-        parts.append(
-            f"{n} {'example shows' if n == 1 else 'examples show'} a drop of {detectable:.2g} at 80% power"
-        )
+    if detectable is not None and detectable <= comparison.mean - score.reach[0]:
+        questions = counted(comparison.n, "question")
+        parts.append(f"With {questions} only drops above about {detectable:.2g} are found reliably")
     elif detectable is not None:
-        parts.append(
-            f"{n} {'example is' if n == 1 else 'examples are'} too few to show any drop at 80% power"
-        )
-    if needed is not None and needed > n:
-        parts.append(f"about {needed:,} are needed")
-    return "".join(f"; {part}" for part in parts)
+        parts.append(f"{counted(comparison.n, 'question')} cannot show any drop reliably")
+    changed = sum(1 for _ in comparison.changed_pairs)
+    # From a few changed questions their number would be a false precision.
+    if needed is not None and needed > comparison.n and (strict or changed >= MIN_CHANGED):
+        what = "exclude it" if strict else "show a drop of this size"
+        parts.append(f"About {_round_digits(needed, 1):,} questions would {what}")
+    return "".join(f". {part}" for part in parts)
 
 
 def p_value_text(drop: DropTestResult) -> str:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -40,13 +40,6 @@ PARSER: "pytest.StashKey[pytest.Parser]" = pytest.StashKey()
 
 LAZY_START: "pytest.StashKey[LazyStart]" = pytest.StashKey()
 """The object with the hooks of every run."""
-
-HEADERS: Final = {
-    False: "generator embedded model, answers compared in canonical form "
-    "[smoke-test quality; only for scores that need a model]",
-    True: "no model is named (--rageval-model), only ranking measures can be scored",
-}
-"""The text of `Settings.in_force` with default settings, by whether the environment has an API key."""
 
 
 def get_evaluation_plugin(config: pytest.Config) -> "EvaluationPlugin":
@@ -89,14 +82,9 @@ class LazyStart:
         return self._plugin
 
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
-        """Warn of a timeout that counts the evaluation; without any settings, print which model is used."""
-        lines = timeout_warnings(config)
-        if self._off:
-            lines.append(f"rageval: switched off: {', '.join(self._off)}")
-        if self._plugin is None:
-            has_key = bool(config.stash[ENVIRONMENT].get("OPENAI_API_KEY", "").strip())
-            lines.append(f"rageval: {HEADERS[has_key]}")
-        return lines
+        """Warn of a timeout that counts the evaluation, and name what is switched off."""
+        off = [f"rageval: switched off: {', '.join(self._off)}"] if self._off else []
+        return [*timeout_warnings(config), *off]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pytest_rageval.models.prompt_rendering import Prompts
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.rageval_fixture import Rageval
+    from pytest_rageval.reports.failures import Room
     from pytest_rageval.run.default_components import ConfiguredModels, DefaultGenerator, DefaultJudge
     from pytest_rageval.run.registry import Registry, Report
     from pytest_rageval.run.session import Session
@@ -74,8 +75,13 @@ FIXTURE_EXCEPTIONS: Final = (
 XPASS_PREFIX: Final = "[XPASS(strict)] "
 """The beginning of pytest's message about a test that passed and should have failed."""
 
-LOST_QUESTIONS_SHOWN: Final = {0: 10, 1: 25}
-"""Number of lost questions that a failure shows, by verbosity. With a lower verbosity it is 3, with a higher all."""
+MAX_LINES: Final = {-1: 9, 0: 22}
+"""Number of lines of a test's failure, by verbosity. pytest adds its title, its place and an empty line."""
+
+MIN_LINES: Final = 8
+"""Number of lines of a test's failure after many others; each of them takes `STEP` lines away."""
+
+STEP: Final = 4
 
 
 class EvaluationPlugin:
@@ -105,6 +111,7 @@ class EvaluationPlugin:
         self._usage_before: dict[str, Usage] = {}
         # True if pytest's message about the failed assertion has been replaced by an explanation of this package.
         self._explained = False
+        self._failures = 0
         self._running_nodeid = running_nodeid
         self.batch_usage: Counter[str] = Counter()
         worker_input = getattr(config, "workerinput", {})
@@ -244,7 +251,7 @@ class EvaluationPlugin:
             Components(retriever, generator, judge, added=components),
             marked_test(item, reference),
             sharing_alpha=self._tests_sharing_alpha(item.session),
-            limit=self._lost_questions_shown,
+            room=self._room,
         )
         self._tests[item.nodeid] = test
         item.stash[RECEIVED_FIXTURE] = True
@@ -349,10 +356,19 @@ class EvaluationPlugin:
                 call.excinfo = pytest.ExceptionInfo.from_exception(error)
         cut_traceback(call.excinfo)
         report = yield
+        if (
+            self._explained
+            and report.failed
+            and call.excinfo is not None
+            and item.config.getoption("tbstyle", "auto") == "auto"
+        ):
+            # The explanation says what the test's source and its arguments would.
+            report.longrepr = pytest.Item.repr_failure(item, call.excinfo, style="short")
         if item.nodeid in self._tests and self._tests[item.nodeid].is_recorded:
             _note_xfail(item, report)
         if report.failed and call.excinfo is not None and self.is_own_message(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)
+            self._failures += not self._explained
         if report.when == "teardown":
             self._running_nodeid = None
         if report.when == "teardown" and (results := self._results(item)):
@@ -363,9 +379,9 @@ class EvaluationPlugin:
         """Explain a failed assertion on a score or a ranking by the questions that caused it."""
         if self._session is None:
             return None
-        from pytest_rageval.reports.questions import explain_assertion  # noqa: PLC0415 - loaded by now
+        from pytest_rageval.reports.failures import explain_assertion  # noqa: PLC0415 - loaded by now
 
-        lines = explain_assertion(op, left, right, limit=self._lost_questions_shown)
+        lines = explain_assertion(op, left, right, self._room())
         self._explained = bool(lines)
         return lines and list(map(printable, lines))
 
@@ -440,10 +456,15 @@ class EvaluationPlugin:
             explain=any(kind not in BRIEF_REPORTS or kind in self.registry.reports for kind in reports),
         )
 
-    @property
-    def _lost_questions_shown(self) -> int | None:
+    def _room(self) -> "Room":
+        """Return how much a failure shows; less after several failures, so that the run fits a screen or two."""
+        from pytest_rageval.reports.failures import Room  # noqa: PLC0415 - loaded by now
+
         verbosity = self.config.get_verbosity()
-        return LOST_QUESTIONS_SHOWN.get(verbosity, 3 if verbosity < 0 else None)
+        if verbosity > 0:
+            return Room(None, full=verbosity > 1)
+        lines = MAX_LINES[max(verbosity, -1)]
+        return Room(max(min(MIN_LINES, lines), lines - STEP * self._failures))
 
     def _work(self) -> Work:
         """Return the work of this process so far, for the display of progress."""

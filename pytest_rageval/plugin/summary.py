@@ -28,6 +28,7 @@ from pytest_rageval.plugin.terminal import (
     print_command,
     print_lines,
     report_outcome,
+    terminal_width,
 )
 
 if TYPE_CHECKING:
@@ -84,12 +85,8 @@ class SummaryPlugin:
         self._problems: list[str] = []
 
     def pytest_report_header(self) -> list[str]:
-        """Print the generator, the way to compare answers, the cassette, and the settings of the preset."""
-        cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
-        preset = [self._settings.preset.describe()] if self._settings.preset else []
-        return [
-            one_line(f"rageval: {line}") for line in (f"{self._settings.header_line()}{cassette}", *preset)
-        ]
+        """Print the settings of the preset. Which models a run uses is known at its end."""
+        return [one_line(f"rageval: {self._settings.preset.describe()}")] if self._settings.preset else []
 
     def pytest_sessionstart(self) -> None:
         """Raise UsageError for a report of an unknown kind."""
@@ -308,13 +305,21 @@ class SummaryPlugin:
         # pytest itself reports the tests without a score.
         tests = [test for test in self._sorted if has_table(test)]
         return [
-            *(table_lines(tests) if tests else ()),
+            *(table_lines(tests, terminal_width()) if tests else ()),
             *self._retrieval_lines(tests),
             *self._systems_lines(),
             *gain_lines(self._sorted, partial(argument_of, self._config)),
+            *self._models_lines(),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),
         ]
+
+    def _models_lines(self) -> list[str]:
+        """Return the models that generate and judge, and the cassette; empty if no test needed a reply."""
+        if not self._usage.requests:
+            return []
+        cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
+        return [one_line(f"{self._settings.header_line()}{cassette}")]
 
     def _systems_lines(self) -> list[str]:
         matrix, ratings = self._systems

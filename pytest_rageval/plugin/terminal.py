@@ -134,8 +134,8 @@ def terminal_width(columns: int | None = None) -> int:
 def print_lines(reporter: "pytest.TerminalReporter", lines: Iterable[str], **markup: bool) -> None:
     """Print lines to the terminal.
 
-    A verdict at the end of a table row gets its colour. On a terminal, long lines are wrapped. In a file and in the log
-    of a CI job they are not wrapped, so that they can be searched.
+    The verdict and the value in a row of the table have the verdict's colour. On a terminal, long lines are wrapped. In
+    a file and in the log of a CI job they are not wrapped, so that they can be searched.
 
     Args:
         reporter: pytest's reporter.
@@ -143,13 +143,20 @@ def print_lines(reporter: "pytest.TerminalReporter", lines: Iterable[str], **mar
         markup: pytest's markup, such as `yellow=True`.
     """
     for line in lines:
-        for part in map(printable, _wrap(line) if reporter.isatty else [line]):
-            head, gap, verdict = part.rpartition("  ")
-            if gap and head.startswith("  ") and verdict in COLOURS:
-                reporter.write(head + gap)
-                reporter.line(verdict, **{COLOURS[verdict]: True})
-            else:
+        coloured = COLOURS.get(getattr(line, "verdict", ""))
+        parts = [printable(part) for part in (_wrap(line) if reporter.isatty else [line])]
+        if coloured is None or len(parts) > 1:
+            for part in parts:
                 reporter.line(part, **markup)
+            continue
+        rest = parts[0]
+        for text in line.coloured:  # type: ignore[attr-defined]
+            before, found, after = rest.partition(f" {text}")
+            if found:
+                reporter.write(before)
+                reporter.write(found, **{coloured: True})
+                rest = after
+        reporter.line(rest)
 
 
 def print_command(

@@ -36,16 +36,27 @@ class _Wrapper(textwrap.TextWrapper):
     wordsep_simple_re = re.compile(rf"([\t\n\x0b\x0c\r ]+|.{PAD})")
 
 
+def _pad(text: str) -> str:
+    return "".join(f"{char}{PAD}" if east_asian_width(char) in "WF" else char for char in text)
+
+
 def wrap_text(text: str, indent: int) -> list[str]:
     """Break a text into lines of at most `width` columns; longer words stay whole.
 
     All lines but the first are indented by `indent` spaces.
     """
-    padded = "".join(f"{char}{PAD}" if east_asian_width(char) in "WF" else char for char in printable(text))
+    padded = _pad(printable(text))
     wrapper = _Wrapper(
         width.get(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
     return [line.replace(PAD, "") for line in wrapper.wrap(padded)]
+
+
+def cut_line(text: str) -> str:
+    """Cut a line to `width` columns, with an ellipsis in place of its end."""
+    columns = width.get()
+    padded = _pad(printable(text))
+    return (padded if len(padded) <= columns else f"{padded[: columns - 1]}…").replace(PAD, "")
 
 
 def field_lines(label: str, values: Sequence[str], separator: str = ", ") -> Iterator[str]:

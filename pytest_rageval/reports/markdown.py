@@ -18,6 +18,7 @@ from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
 from pytest_rageval.reports.next_steps import gains_text, update_command
+from pytest_rageval.reports.notes import change_text
 from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
 from pytest_rageval.reports.systems import matrix_lines, ratings_lines
 from pytest_rageval.reports.terminal import (
@@ -25,10 +26,12 @@ from pytest_rageval.reports.terminal import (
     MARKS,
     by_urgency,
     headline,
+    interval_text,
     note_lines,
+    number_text,
     test_name,
+    threshold_text,
     warning_lines,
-    wide_cells,
 )
 
 MAX_LINES: Final = 60
@@ -278,12 +281,15 @@ def _rows(scores: Iterable[tuple[Mapping[str, Any], ScoreEntry | None]]) -> Iter
         if entry is None:
             yield _row([*first_cells, *["-"] * (len(HEAD) - len(first_cells))])
             continue
-        score, mean, interval, n, unscored, change, threshold, _ = wide_cells(entry)
-        if interval != "-":
-            mean = f"{mean} ({interval})"
-        if unscored not in {"0", "-"}:
-            n = f"{n}, {unscored} unscored"
-        yield _row([*first_cells, _score_cell(score), *map(_keep_together, (mean, n, change, threshold))])
+        mean, n = "-", "-"
+        if entry["mean"] is not None:
+            interval = f" ({interval_text(entry)})" if entry["ci95"] else ""
+            mean = f"{number_text(entry['mean'])}{interval}"
+            n = f"{entry['n']}, {entry['unscored']} unscored" if entry["unscored"] else str(entry["n"])
+        elif "early_stop" in entry:
+            mean = "- (stopped early)"
+        texts = mean, n, change_text(entry, p_value=True) or "-", threshold_text(entry["threshold"] or {})
+        yield _row([*first_cells, _score_cell(sliced_name(entry)), *map(_keep_together, texts)])
 
 
 def _test_cell(nodeid: str) -> str:

@@ -173,16 +173,19 @@ def _interval_parts(baseline: ComparisonEntry) -> list[str]:
     return [drop_interval_text(low, high, baseline["alpha"])]
 
 
-def change_text(entry: ScoreEntry) -> str:
-    """Return the change of a score from its baseline: "−0.029 (p = 0.21)", or "±0"; empty without a baseline."""
+def change_text(entry: ScoreEntry, *, p_value: bool = False) -> str:
+    """Return the change of a score from its baseline: "−0.029", or "±0"; empty without a baseline.
+
+    With `p_value` the p-value of a drop follows, in brackets.
+    """
     baseline = entry.get("baseline")
     if baseline is None:
         return ""
     drop = baseline["drop"]
     if not drop:
         return "±0"
-    p_value = f" (p = {baseline['p_value']:.2g})" if "p_value" in baseline else ""
-    return f"{'−' if drop > 0 else '+'}{abs(drop):.3f}{p_value}"
+    chance = f" (p = {baseline['p_value']:.2g})" if p_value and "p_value" in baseline else ""
+    return f"{'−' if drop > 0 else '+'}{abs(drop):.3f}{chance}"
 
 
 def significant_gain(entry: ScoreEntry) -> float | None:
@@ -296,7 +299,7 @@ def companion_entry(score: Score) -> dict[str, Any]:
 
 
 def _companion_text(entry: ScoreEntry) -> str:
-    return f"beside it {', '.join(f'{name} {mean:.3f}' for name, mean in entry['beside'].items())}"
+    return f"for comparison {', '.join(f'{name} {mean:.3f}' for name, mean in entry['beside'].items())}"
 
 
 def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The entry and the text of a question have its passages and answers, now and in t
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from pytest_rageval.core.conversation import conversation_text
 from pytest_rageval.core.data import Example, Ranking
@@ -16,18 +16,56 @@ from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.spool import Spool, spooled_map
-from pytest_rageval.reports.anomalies import all_zero_hint
-from pytest_rageval.reports.layout import field_lines, width, wrap_text
+from pytest_rageval.reports.layout import field_lines, wrap_text
 from pytest_rageval.reports.notes import count_causes
 
-MAX_EXTRA_IDS: Final = 8  # maximum number of ids of questions that are not shown
 NOTHING: Final = "(nothing)"
-MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-"""The operator that gives the same comparison when the operands are swapped."""
+
+
+class Explanation(NamedTuple):
+    """The questions that explain a verdict.
+
+    Attributes:
+        why: "worse" than in the baseline, or on the wrong side of a bound: "below" or "above" it.
+        of: number of questions that were compared, or that have a score.
+        losses: the questions, the worst first; with the pair of its scores if it was compared.
+        comparison: the comparison in which they got worse; None for a bound.
+        bound: the bound; None for a comparison.
+    """
+
+    why: Literal["worse", "below", "above"]
+    of: int
+    losses: Sequence[tuple[Outcome, ExamplePair | None]]
+    comparison: Comparison | None = None
+    bound: float | None = None
+
+    def __str__(self) -> str:
+        """A count such as "3 of 91 questions are below 0.85"."""
+        return questions_text(self.entry(Spool()))
+
+    def entry(self, spool: Spool) -> QuestionsEntry:
+        """Return the entry for the report; `spool` is where the entries of the questions are stored."""
+        entry: dict[str, Any] = {"why": self.why}
+        if self.comparison is None:
+            entry["bound"] = self.bound
+        elif self.comparison.before.pin is not None:
+            entry["since"] = self.comparison.before.kind
+        entry["of"] = self.of
+        if self.comparison is not None:
+            entry["better"] = len(self.comparison.better)
+        entry["lost_by"] = count_causes(outcome for outcome, _ in self.losses)
+        entry["listed"] = spooled_map(lambda loss: question_entry(*loss), self.losses, spool)
+        return cast("QuestionsEntry", entry)
 
 
 def questions_entry(result: ThresholdResult, *, spool: Spool) -> dict[str, QuestionsEntry]:
-    """Return the key `questions` of a threshold: the questions that explain its verdict; empty if there are none.
+    """Return the key `questions` of a threshold: the questions that explain its verdict; empty if there are none."""
+    explanation = explain(result)
+    return {} if explanation is None else {"questions": explanation.entry(spool)}
+
+
+def explain(result: ThresholdResult) -> Explanation | None:
+    """Return the questions that explain the verdict on a threshold; None if there are none.
 
     In general these are the questions that got worse than in the baseline. If the score violates `min` or `max`, they
     are the questions beyond that bound in the following cases:
@@ -35,19 +73,17 @@ def questions_entry(result: ThresholdResult, *, spool: Spool) -> dict[str, Quest
     - No question got worse, or the threshold does not compare with the baseline.
     - The score is above `max`.
     - The score is below `min`, the baseline was below `min` too, and the drop is allowed.
-
-    Args:
-        result: the result of the threshold.
-        spool: where the entries of the questions are stored.
     """
-    comparison, beyond = _explaining_comparison(result), _beyond_bound_entry(result, spool)
-    if comparison is not None and comparison.worse and (beyond is None or _explains(comparison, result)):
-        entry = worse_entry(comparison, spool=spool)
-        if result.early is not None and result.stopped_early:
-            # The comparison also has the unchanged questions, which were not evaluated.
-            entry["of"] = result.early.asked
-        return {"questions": entry}
-    return {} if beyond is None else {"questions": beyond}
+    comparison, beyond = _explaining_comparison(result), _beyond_bound(result)
+    if (
+        comparison is None
+        or not comparison.worse
+        or (beyond is not None and not _explains(comparison, result))
+    ):
+        return beyond
+    # With early stop the comparison also has the unchanged questions, which were not evaluated.
+    of = result.early.asked if result.early is not None and result.stopped_early else comparison.n
+    return Explanation("worse", of, [(pair.outcome, pair) for pair in comparison.worse], comparison)
 
 
 def _explaining_comparison(result: ThresholdResult) -> Comparison | None:
@@ -63,15 +99,15 @@ def _explaining_comparison(result: ThresholdResult) -> Comparison | None:
     return comparison if dropped else anchor.comparison
 
 
-def _beyond_bound_entry(result: ThresholdResult, spool: Spool) -> QuestionsEntry | None:
-    """Return the entry of the questions beyond the violated bound; None if the score violates neither bound."""
+def _beyond_bound(result: ThresholdResult) -> Explanation | None:
+    """Return the questions beyond the violated bound; None if the score violates neither bound."""
     score, threshold = result.score, result.threshold
     if score is None or result.verdict.status != "fail":
         return None
     if threshold.min is not None and score < threshold.min:
-        return lost_entry(score, threshold.min, below=True, spool=spool)
+        return beyond_bound(score, threshold.min, below=True)
     if threshold.max is not None and score > threshold.max:
-        return lost_entry(score, threshold.max, below=False, spool=spool)
+        return beyond_bound(score, threshold.max, below=False)
     return None
 
 
@@ -88,29 +124,13 @@ def _explains(comparison: Comparison, result: ThresholdResult) -> bool:
     return comparison.mean >= minimum or max_drop is None or comparison.drop > max_drop
 
 
-def worse_entry(comparison: Comparison, *, spool: Spool) -> QuestionsEntry:
-    """Return the entry of the questions that got worse than in the baseline, the worst first."""
-    worse = comparison.worse
-    return {
-        "why": "worse",
-        **({} if comparison.before.pin is None else {"since": comparison.before.kind}),
-        "of": comparison.n,
-        "better": len(comparison.better),
-        "lost_by": count_causes(change.outcome for change in worse),
-        "listed": spooled_map(
-            lambda change: _question_entry(change.outcome, _before_entry(change)), worse, spool
-        ),
-    }
-
-
-def lost_entry(score: Score, bound: float, *, below: bool, spool: Spool) -> QuestionsEntry:
-    """Return the entry of the questions on the wrong side of a bound, the worst first.
+def beyond_bound(score: Score, bound: float, *, below: bool) -> Explanation:
+    """Return the questions on the wrong side of a bound.
 
     Args:
         score: the score, whose mean violates the bound.
         bound: the bound of the mean, with which the score of each question is compared.
         below: True to select questions with a score below the bound; False for scores above it.
-        spool: where the entries of the questions are stored.
     """
     wrong = [
         outcome
@@ -118,16 +138,11 @@ def lost_entry(score: Score, bound: float, *, below: bool, spool: Spool) -> Ques
         if outcome.value is not None and (outcome.value < bound if below else outcome.value > bound)
     ]
     wrong.sort(key=lambda outcome: outcome.value or 0.0, reverse=not below)
-    return {
-        "why": "below" if below else "above",
-        "bound": bound,
-        "of": score.n,
-        "lost_by": count_causes(wrong),
-        "listed": spooled_map(lambda outcome: _question_entry(outcome, {}), wrong, spool),
-    }
+    losses = [(outcome, None) for outcome in wrong]
+    return Explanation("below" if below else "above", score.n, losses, bound=bound)
 
 
-def _question_entry(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
+def question_entry(outcome: Outcome, pair: ExamplePair | None) -> QuestionEntry:
     """Return the entry of a question without the keys that have no value, such as the answer in a ranking measure."""
     example, evidence = outcome.example, outcome.evidence
     ranking = evidence.ranking
@@ -142,7 +157,7 @@ def _question_entry(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
         "unscored": outcome.unscored,
         "lost_by": outcome.lost_by,
         "case": outcome.case,
-        "before": before,
+        "before": {} if pair is None else _before_entry(pair),
     }
     question = {
         "id": example.id,
@@ -225,124 +240,6 @@ def expected_text(expected: Mapping[str, Any]) -> str:
     return (" + " if expected["as"] == "wanted" else " | ").join(expected["texts"])
 
 
-def failure_lines(result: ThresholdResult, *, limit: int | None) -> list[str]:
-    """Return the failure message of a threshold in lines.
-
-    The lines have the reason, the score, the questions that explain it, and the reasons for unscored examples.
-
-    Args:
-        result: the result of the threshold.
-        limit: the maximum number of questions that are shown; None for all.
-    """
-    score = result.score
-    if score is None:
-        return [result.verdict.reason]
-    lines = wrap_text(f"{score.name}: {result.verdict.reason}", 2)
-    tag = result.threshold.by
-    if tag is not None and result.slices:
-        failed = [str(item.threshold.where[tag]) for item in result.slices if item.verdict.status == "fail"]
-        some = f"{len(failed)} of {len(result.slices)} values of {tag} fail"
-        lines += wrap_text(f"  {some}: {', '.join(failed)}", 4)
-    if not result.stopped_early:
-        lines += [*wrap_text(score_line(score), 2), *zero_lines(score)]
-    questions = questions_entry(result, spool=Spool()).get("questions")
-    if questions is None:
-        return lines + _reason_lines(score)
-    # The reason of a drop from the baseline already counts the examples without a score.
-    reasons = [] if questions["why"] == "worse" else _reason_lines(score)
-    return [*lines, *question_lines(questions, limit=limit), *reasons]
-
-
-def explain_assertion(op: str, left: object, right: object, *, limit: int | None) -> list[str] | None:
-    """Return the explanation of the failed assertion `left op right` in lines, the first line as a summary.
-
-    None is returned if the assertion compares neither a score with a number, nor an object with a ranking.
-
-    Args:
-        op: the operator, such as "<" or "not in".
-        left: the left operand.
-        right: the right operand.
-        limit: the maximum number of questions that are shown; None for all.
-    """
-    if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
-        return _assertion_lines(left, op, float(right), limit)
-    if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:
-        return _assertion_lines(right, MIRRORED[op], float(left), limit)
-    if isinstance(right, Ranking) and op in {"in", "not in"}:
-        return [f"{left!r} {op} the documents", *ranking_lines(right)]
-    return None
-
-
-def _assertion_lines(score: Score, op: str, bound: float, limit: int | None) -> list[str]:
-    questions = lost_entry(score, bound, below=op in {">", ">=", "=="}, spool=Spool())
-    return [
-        f"{score.spec} {op} {bound:g}",
-        score_line(score),
-        *zero_lines(score),
-        *question_lines(questions, limit=limit),
-        *_reason_lines(score),
-    ]
-
-
-def zero_lines(score: Score) -> list[str]:
-    """Return the reason why every question scores 0 in lines; empty if the mean is not 0 or the reason is unknown."""
-    reason = all_zero_hint(score) if float(score) == 0 else ""
-    return wrap_text(reason, 2) if reason else []
-
-
-def score_line(score: Score) -> str:
-    """Return the score with its interval and its numbers of examples: "recall@3 = 0.593 (95% interval …, n = 91)"."""
-    interval = score.ci95
-    spread = "" if interval is None else f"95% interval {interval[0]:.3f} to {interval[1]:.3f}, "
-    if score.spread is not None:
-        spread += f"run-to-run spread {score.spread:.3f} over {len(score.repeats) + 1} runs, "
-    unscored = f", {score.unscored} unscored" if score.unscored else ""
-    undefined = f", {score.undefined} undefined" if score.undefined else ""
-    return f"{score.name} = {score:.3f} ({spread}n = {score.n}{unscored}{undefined})"
-
-
-def _reason_lines(score: Score) -> list[str]:
-    """Return the reasons why examples are unscored or undefined, with the number of examples for each reason."""
-    lines = []
-    for kind, reasons in (("unscored", score.reasons), ("undefined", score.undefined_reasons)):
-        if reasons:
-            lines.append(f"{reasons.total()} {kind}:")
-        for reason, count in reasons.most_common():
-            lines.extend(wrap_text(f"  {count} × {reason}", 4))
-    return lines
-
-
-def ranking_lines(ranking: Ranking) -> list[str]:
-    """Return a ranking with one document per line: its rank, its id, and the beginning of its text."""
-    if not ranking.documents:
-        return [f"nothing was retrieved for {ranking.query!r}"]
-    lines, max_length = [f"retrieved for {ranking.query!r}:"], width.get()
-    for rank, document in enumerate(ranking, 1):
-        name = f"{document.id}: " if document.id is not None else ""
-        line = f"  {rank}. {name}{' '.join(document.text.split())}"
-        lines.append(line if len(line) <= max_length else f"{line[: max_length - 1]}…")
-    return lines
-
-
-def question_lines(questions: QuestionsEntry, *, limit: int | None = 10) -> list[str]:
-    """Return the questions that explain a verdict in lines, after their count and the causes of the losses.
-
-    At most `limit` questions are shown, all for None.
-    """
-    listed = questions["listed"]
-    shown = listed if limit is None else listed[:limit]
-    lines = [f"{questions_text(questions)}:"]
-    if questions["lost_by"]:
-        lines.extend(wrap_text(f"  lost by: {lost_by_text(questions)}", 4))
-    for question in shown:
-        lines.extend(single_question_lines(question))
-    if rest := len(listed) - len(shown):
-        ids = ", ".join(question["id"] for question in listed[len(shown) : len(shown) + MAX_EXTRA_IDS])
-        ellipsis = ", …" if rest > MAX_EXTRA_IDS else ""
-        lines.extend(wrap_text(f"  and {rest} more (-vv shows them): {ids}{ellipsis}", 4))
-    return lines
-
-
 def score_text(value: float | None) -> str:
     """Format the score of a question with two decimals; below 0.1, such as a time or a cost, with two digits."""
     if value is None:
@@ -358,6 +255,12 @@ def single_question_lines(question: QuestionEntry) -> Iterator[str]:
         f"  {question['id']}  {then}{score_text(question['score'])}  {question['question']}",
         6,
     )
+    yield from detail_lines(question)
+
+
+def detail_lines(question: QuestionEntry) -> Iterator[str]:
+    """Yield the lines below the scores of a question: its gold passages, rankings and answers, now and before."""
+    before = question.get("before", {})
     yield from _context_lines(question)
     if "gold" in question:
         yield from field_lines("gold", question["gold"])

@@ -6,7 +6,7 @@ Other reports use the same texts.
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.lib.lazy import Lazy
@@ -14,7 +14,7 @@ from pytest_rageval.lib.plural import counted, plural, singular
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.build import evalset_text, sliced_name
-from pytest_rageval.reports.layout import align_columns
+from pytest_rageval.reports.layout import WIDTH, align_columns
 from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, slice_warnings
 
 MARKS: Final[Mapping[str, str]] = {
@@ -41,12 +41,13 @@ VERDICTS: Final = {
 }
 """The text for each verdict in a sentence, the worst verdict first."""
 
-HEAD: Final = ("score", "mean", "95% interval", "n", "unscored", "threshold", "verdict")
-CHANGE_COLUMN: Final = HEAD.index("threshold")
-"""The column before which wide tables have the change from the baseline."""
+HEAD: Final = ("verdict", "score", "value", "bound", "n", "95% interval")
+"""The columns of the table. In a narrow terminal those after the bound are left out."""
 
-NUMERIC_COLUMNS: Final = frozenset({"mean", "n", "unscored"})
-"""The columns that are aligned to the right."""
+NOTES_OF_A_SET: Final = frozenset({"oddities", "unscored", "undefined"})
+"""The notes that several tests of an eval set may share."""
+
+NEEDED_COLUMNS: Final = HEAD.index("bound") + 1
 
 SIGNS: Final = {
     "min": "≥",
@@ -141,47 +142,89 @@ def test_name(test: Mapping[str, Any]) -> str:
     return f"{test['nodeid']}  ({evalset_text(evalset)})" if evalset else str(test["nodeid"])
 
 
-def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of scores in lines: for each test its name, a row for each score, and notes."""
-    cells = [HEAD, *(_cells(entry) for test in tests for entry in test["scores"])]
-    right = {column for column, name in enumerate(HEAD) if name in NUMERIC_COLUMNS}
-    rows = (f"  {row}" for row in align_columns(cells, right))
-    lines = [next(rows)]
+class Cells(NamedTuple):
+    """A row of the table: a text for each column of `HEAD`."""
+
+    verdict: str
+    score: str
+    value: str
+    bound: str
+    n: str
+    interval: str
+
+
+class Row(str):
+    """A line of a row, with the texts that have the colour of the row's verdict, in their order."""
+
+    __slots__ = ("coloured", "verdict")
+
+    verdict: str
+    coloured: tuple[str, ...]
+
+    def __new__(cls, text: str, verdict: str, coloured: tuple[str, ...]) -> Self:
+        """Create a line from its text, the verdict, and the texts that have its colour."""
+        row = super().__new__(cls, text)
+        row.verdict, row.coloured = verdict, coloured
+        return row
+
+
+def table_lines(tests: Sequence[Mapping[str, Any]], columns: int = WIDTH) -> list[str]:
+    """Return the table of scores in lines: for each test its name, a row for each score, and notes.
+
+    A row that does not fit has further lines.
+
+    Args:
+        tests: the entries of the tests.
+        columns: the width of the terminal.
+    """
+    cells = [_cells(entry) for test in tests for entry in test["scores"]]
+    head, *rows = _fit([Cells(*HEAD), *cells], columns)
+    lines, each, told = [*head], zip(cells, rows, strict=True), set[str]()
     for test in tests:
-        lines += [test_name(test), *islice(rows, len(test["scores"]))]
-        lines += [f"    {note}" for note in note_lines(test)]
+        lines.append(test_name(test))
+        for row, texts in islice(each, len(test["scores"])):
+            lines += [Row(text, row.verdict, (row.verdict, row.value)) for text in texts]
+        lines += [f"    {note}" for note in note_lines(test, told)]
     return lines
 
 
-def _cells(entry: ScoreEntry) -> tuple[str, ...]:
-    """Return the row of a score: a text for each column of `HEAD`."""
-    mean, interval = entry["mean"], entry["ci95"]
-    no_interval = "stopped early" if mean is None and "early_stop" in entry else "-"
-    return (
-        sliced_name(entry),
-        "-" if mean is None else number_text(mean),
-        no_interval if interval is None else " to ".join(map(number_text, interval)),
-        "-" if mean is None else str(entry["n"]),
-        "-" if mean is None else str(entry["unscored"]),
-        threshold_text(entry["threshold"] or {}),
-        entry["verdict"] or "-",
-    )
+def _fit(rows: Sequence[Cells], columns: int) -> list[list[str]]:
+    """Return each row in lines of at most these columns: one, without the last cells if need be; else two."""
+    for length in range(len(HEAD), NEEDED_COLUMNS - 1, -1):
+        right = {HEAD.index("n")} if length > HEAD.index("n") else set()
+        lines = [f"  {line}" for line in align_columns([row[:length] for row in rows], right)]
+        if max(map(len, lines)) <= columns:
+            return [[line] for line in lines]
+    indent = max(len(row.verdict) for row in rows)
+    pairs = align_columns([(row.value, row.bound) for row in rows])
+    # The value and the bound have a line each if they do not fit in one.
+    fits = max(map(len, pairs)) + indent + 4 <= columns
+    below = [[pair] for pair in pairs] if fits else [[row.value, row.bound] for row in rows]
+    return [
+        [f"  {row.verdict:<{indent}}  {row.score}", *(f"  {'':<{indent}}  {text}" for text in texts)]
+        for row, texts in zip(rows, below, strict=True)
+    ]
+
+
+def _cells(entry: ScoreEntry) -> Cells:
+    mean, unscored, change = entry["mean"], entry["unscored"], change_text(entry)
+    if mean is None:
+        value, n = "stopped early" if "early_stop" in entry else "-", "-"
+    else:
+        value = f"{number_text(mean)} ({change})" if change else number_text(mean)
+        n = f"{entry['n']} of {entry['n'] + unscored}" if unscored else str(entry["n"])
+    bound = threshold_text(entry["threshold"] or {})
+    return Cells(entry["verdict"] or "-", sliced_name(entry), value, bound, n, interval_text(entry))
+
+
+def interval_text(entry: ScoreEntry) -> str:
+    """Return the 95% interval of a mean, "0.489 to 0.687"; "-" without one."""
+    return " to ".join(map(number_text, entry["ci95"])) if entry["ci95"] else "-"
 
 
 def number_text(value: float) -> str:
     """Format a number with three decimals, or with two digits if these would be 0, as for a time or a cost."""
     return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
-
-
-def wide_cells(entry: ScoreEntry) -> tuple[str, ...]:
-    """Return the row of a score in a wide table.
-
-    The row has a text for each column of `HEAD`, and the change from the baseline before the threshold. The verdict has
-    its mark.
-    """
-    *texts, verdict = _cells(entry)
-    mark = f"{MARKS[verdict]} " if verdict in MARKS else ""
-    return (*texts[:CHANGE_COLUMN], change_text(entry) or "-", *texts[CHANGE_COLUMN:], f"{mark}{verdict}")
 
 
 def threshold_text(threshold: Mapping[str, Any]) -> str:
@@ -191,29 +234,43 @@ def threshold_text(threshold: Mapping[str, Any]) -> str:
     return " ".join([*texts, *(["strict"] if threshold.get("strict") else [])]) or "-"
 
 
-def note_lines(test: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the notes below the rows of a test, each as a line without indentation."""
-    # Scores with the same cut-off have the same rankings, and share a note on anomalies.
-    names_by_anomalies: dict[str, list[str]] = {}
-    for entry in test["scores"]:
-        names_by_anomalies.setdefault(anomalies_text(entry["oddities"]), []).append(sliced_name(entry))
-    yield from (
-        f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in names_by_anomalies.items() if text
-    )
-    for key, note_text in NOTE_TEXTS.items():
+def note_lines(test: Mapping[str, Any], told: set[str] | None = None) -> Iterator[str]:
+    """Yield the notes below the rows of a test, each as a line without indentation.
+
+    Args:
+        test: the entry of the test.
+        told: what was said of the eval set below other tests, and by failures, and is not repeated; None to repeat it.
+    """
+    for key, note_text in {"oddities": _anomalies_text, **NOTE_TEXTS, "counts": _counts_text}.items():
+        # Scores of the same rankings, or of the same questions, share notes.
+        names: dict[str, list[str]] = {}
         for entry in test["scores"]:
-            if entry.get(key) is not None and (note := note_text(entry)):
-                yield f"{sliced_name(entry)}: {note}"
-    for entry in test["scores"]:
-        counts = entry.get("counts", {})
-        if any(counts.values()):
-            nouns = ((count, name.replace("_", " ")) for name, count in counts.items())
-            texts = (f"{count} {singular(noun) if count == 1 else noun}" for count, noun in nouns)
-            yield f"{sliced_name(entry)}: {', '.join(texts)}"
+            is_told = told is not None and key == "baseline" and entry["verdict"] == "fail"
+            if entry.get(key) is not None and not is_told:
+                names.setdefault(note_text(entry), []).append(sliced_name(entry))
+        for text, each in names.items():
+            if text and not (
+                told is not None and key in NOTES_OF_A_SET and f"{test['evalset']} {text}" in told
+            ):
+                yield f"{', '.join(dict.fromkeys(each))}: {text}"
+        if told is not None:
+            told |= {f"{test['evalset']} {text}" for text in names}
     for entry in test.get("calibration", ()):
         yield from calibration_lines(entry)
     for entry in test.get("agreement", ()):
         yield from agreement_lines(entry)
+
+
+def _anomalies_text(entry: ScoreEntry) -> str:
+    return anomalies_text(entry["oddities"])
+
+
+def _counts_text(entry: ScoreEntry) -> str:
+    counts = entry.get("counts", {})
+    if not any(counts.values()):
+        return ""
+    nouns = ((count, name.replace("_", " ")) for name, count in counts.items())
+    return ", ".join(f"{count} {singular(noun) if count == 1 else noun}" for count, noun in nouns)
 
 
 def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:

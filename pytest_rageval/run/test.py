@@ -3,6 +3,7 @@
 Extensions take part by the hooks of `pytest_rageval.hookspecs`.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,7 +36,6 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry, threshold_result_entry
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
-from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.report_entry import Evidence, ReportEntryBuilder
 from pytest_rageval.run.session import Session
@@ -46,13 +46,16 @@ from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
     from pytest_rageval.gate.judge import EarlyStopResult
+    from pytest_rageval.reports.failures import Room
     from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest
 
 T = TypeVar("T")
 
 EVALSET: Final = "rageval_evalset"
 
-# Few tests use these.
+# Few tests use these, and few fail.
+any_room: Final = Lazy("reports.failures", "Room")
+failure_lines: Final = Lazy("reports.failures", "failure_lines")
 suite_contribution: Final = Lazy("gate.suite", "contribution")  # many projects have one gated test
 planned_agreement: Final = Lazy("run.stubs", "planned_agreement")
 planned_ranking: Final = Lazy("run.stubs", "planned_ranking")
@@ -102,7 +105,7 @@ class TestRun:
         components: the user's retriever, generator and judge.
         marked: the test and its markers.
         sharing_alpha: node ids of the selected tests that share one error rate: their markers test a drop.
-        limit: number of lost questions that a failure shows; None for all.
+        room: how much a failure shows; a function, since it depends on the failures so far.
 
     Attributes:
         state: what extensions remember of this test, by the name of the extension.
@@ -119,13 +122,13 @@ class TestRun:
         marked: MarkedTest,
         *,
         sharing_alpha: Collection[str] = (),
-        limit: int | None = None,
+        room: "Callable[[], Room]" = any_room,
     ) -> None:
         self.session: Session = session
         self.components: Components = components
         self.marked: MarkedTest = marked
         self.sharing_alpha: Collection[str] = sharing_alpha
-        self.limit: int | None = limit
+        self.room: Callable[[], Room] = room
         self.state: dict[str, Any] = {}
         self.has_stubs: bool = False
         self.is_recorded: bool = False
@@ -167,13 +170,13 @@ class TestRun:
             return [str(error)]
 
     def failures(self) -> list[str]:
-        """Return the failed thresholds of markers and of `score` calls as text, then how to accept a drop."""
+        """Return the failed thresholds of markers and of `score` calls as text, with how to accept a drop."""
         failed = self._failed_results
-        return [
-            *self._other_failures(self.limit),
-            *map(self._failure_text, failed),
-            *self._next_steps(failed),
-        ]
+        if not failed and not self._other_failures(0):
+            return []
+        room = self.room()
+        others = self._other_failures(None if room.lines is None else room.lines // 3)
+        return [*others, *([self._failure_text(failed, room)] if failed else [])]
 
     @property
     def summary(self) -> str:
@@ -453,8 +456,7 @@ class TestRun:
         if result.verdict.status == "error":
             raise StaleBaselineError(result.verdict.reason)
         if result.verdict.status == "fail":
-            texts = [self._failure_text(result), *self._next_steps([result])]
-            raise OutOfBoundsError("\n\n".join(texts), _summary(result))
+            raise OutOfBoundsError(self._failure_text([result], self.room()), _summary(result))
         return _score_of_slice(whole_score, threshold)
 
     def score_stub(self, threshold: Threshold) -> Score:
@@ -584,8 +586,11 @@ class TestRun:
             return {}
         return accept_entry([(result.threshold.name, violated_bounds(result)) for result in failed])
 
-    def _failure_text(self, result: ThresholdResult) -> str:
-        return "\n".join(failure_lines(result, limit=self.limit))
+    def _failure_text(self, failed: Sequence[ThresholdResult], room: "Room") -> str:
+        steps = [line for text in self._next_steps(failed) for line in text.splitlines()]
+        files = [path for path in self.session.settings.report if isinstance(path, Path)]
+        report = os.path.relpath(files[0]) if files else ""
+        return "\n".join(failure_lines(failed, room, report=report, after=steps))
 
     def _evalset_entry(self) -> Mapping[str, Any] | None:
         """Return the eval set's entry for the report; None if nothing was scored."""

@@ -52,7 +52,7 @@ from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_placeholder
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
-from pytest_rageval.lib.plural import join_first
+from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.scores.contains import contains_answer
 from pytest_rageval.scores.definition import (
     GOLD,
@@ -473,17 +473,21 @@ def pooled_notes(score: Score | None) -> dict[str, Any]:
 
 
 def pooled_text(entry: ScoreEntry) -> str:
-    """Return the product of ratios: "pooled: coverage 4/8 × recall over Rel' 3/4 = recall over Rel 3/8 (0.375)"."""
+    """Return the losses of retriever and generator in a sentence, over all questions.
+
+    Such as "the retriever found 4 of 8 relevant items, the answers named 3 of these 4: recall over Rel 3/8 (0.375)".
+    """
     pooled = entry["pooled"]
     if not pooled["shown"]:
         return ""
     relevant, shown, found = (pooled[name] for name in ("relevant", "shown", "found"))
-    beyond = f" + beyond Rel' {pooled['beyond']}/{relevant}" if pooled.get("beyond") else ""
+    beyond = pooled.get("beyond", 0)
+    others = f" and {beyond} that it had not found" if beyond else ""
     questions = entry["n"] + entry["unscored"] + entry["undefined"]
-    over = f" over {pooled['questions']} of {questions}" if pooled["questions"] < questions else ""
+    over = f"over {pooled['questions']} of {questions} questions " if pooled["questions"] < questions else ""
     return (
-        f"pooled{over}: coverage {shown}/{relevant} × recall over Rel' {found}/{shown}{beyond} "
-        f"= recall over Rel {found + pooled.get('beyond', 0)}/{relevant} ({pooled['recall_over_rel']:.3f})"
+        f"{over}the retriever found {shown} of {counted(relevant, 'relevant item')}, the answers named {found} of "
+        f"these {shown}{others}: recall over Rel {found + beyond}/{relevant} ({pooled['recall_over_rel']:.3f})"
     )
 
 

@@ -405,7 +405,7 @@ WAYS = {
     "-W ignore": red(FAIL, "-W", "ignore"),
     "--rageval-plan": visible("1 other test sends no requests.", "--rageval-plan"),
     "--rageval-sample": red("leaves none of the 20 examples", "--rageval-sample=0.1"),
-    "--rageval-sample=0.6": red("5 of 11 questions got worse", "--rageval-sample=0.6"),
+    "--rageval-sample=0.6": red("5 of 11 questions worse", "--rageval-sample=0.6"),
     "--rageval-shard": visible(
         "no score is judged here; rageval merge judges",
         "-q",
@@ -580,7 +580,7 @@ WAYS = {
         "no index", retriever("if n > 12: import pytest_rageval; raise pytest_rageval.Unscored('no index')")
     ),
     "it raises Unscored for one": red(
-        "8 of 20 questions got worse",
+        "8 of 20 questions worse",
         retriever("if n == 13: import pytest_rageval; raise pytest_rageval.Unscored('a')"),
     ),
     "it returns nothing": red("drop 1.000", retriever("return []")),

@@ -223,7 +223,7 @@ def test_names_of_models_and_files_are_printed_without_control_sequences(project
     assert not _obeyed(
         f"{result.stdout}{result.stderr}{bad.stdout}{bad.stderr}{missing.stdout}{missing.stderr}"
     )
-    assert r"rageval: generator m evil \u001b[2J" in str(result.stdout)
+    assert r"generator m evil \u001b[2J" in str(result.stdout)
 
 
 Command = Callable[..., str]

@@ -235,8 +235,8 @@ def test_three_models_judge_together(arena, llm):
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "rageval: generator m1 at *, answers judged by a, b, c together",
             "*: flip rate 100.0% (4 of 4 verdicts), minority 41.7% (5 of 12 votes)",
+            "generator m1 at *, answers judged by a, b, c together",
         ]
     )
 

@@ -285,7 +285,7 @@ def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
     run.assert_outcomes(passed=1)
     assert len(server.live) == live_requests == (1 if errors == "live" else 0)
     if errors == "unscored":
-        run.stdout.fnmatch_lines(["  answer.correct@1 * 3 *1 *pass"])
+        run.stdout.fnmatch_lines(["  pass * answer.correct@1 * 3 of 4*"])
 
 
 def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:

@@ -65,7 +65,7 @@ def test_without_a_change_no_request_is_sent(gated, llm):
     assert llm.requests == []
     result.stdout.fnmatch_lines(
         [
-            "  answer.em@1  1.000  0.981 to 1.000  200 *0 * ↓ 0.02 * pass",
+            "  pass * answer.em@1  1.000 * ↓ 0.02 * 200  0.981 to 1.000",
             "    answer.em@1: all 0 changed questions evaluated (200 unchanged)",
             "    answer.em@1: baseline 1.000, no change (p = 1)",
         ]
@@ -86,13 +86,13 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
     text = " ".join(result.stdout.str().split())
     assert f"answer.em@1: {stopped}: drop about 0." in text
     assert ", allowed 0.02: a drop is significant (level 0.025)" in text
-    assert f" of {evaluated} questions got worse, 0 better:" in text
+    assert f" of {evaluated} questions got worse, 0 better" in text
     result.stdout.re_match_lines(
         [
-            r"  q\d+  1.00 → 0.00  What is the code of item-\d+\?",
+            r"  q\d+ +1 → 0 +What is the code of item-\d+\?",
             r"      retrieved   doc-\d+",
             r"      →           other-\d+",
-            r"  answer.em@1 +-  stopped early  - +-  ↓ 0.02 +fail",
+            r"  fail +answer.em@1 +stopped early +↓ 0.02 +-  -",
             rf"    answer.em@1: {re.escape(stopped)}, drop about 0\.\d+",
         ]
     )

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -29,6 +31,22 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess(*WITHOUT, *arguments)
 
 
+@pytest.fixture
+def broken(
+    example: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., pytest.RunResult]:
+    """Runs the tests of the example after the documented change."""
+    source = example / "support_bot" / "search.py"
+    source.write_text(source.read_text(encoding="utf-8").replace(GOOD, WORSE), encoding="utf-8")
+
+    def run_broken(*arguments: str, environ: Mapping[str, str] = MappingProxyType({})) -> pytest.RunResult:
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        return run(pytester, *arguments)
+
+    return run_broken
+
+
 @pytest.mark.usefixtures("example")
 def test_the_example_is_green_from_the_shipped_replies(pytester):
     """The example passes with the shipped replies, and sends no request to a model."""
@@ -48,16 +66,57 @@ def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "recall@3: 0.593 is below the minimum 0.85; 0.593: drop 0.346 (97.5% interval",
-            "32 of 91 questions got worse, 0 better:",
-            "  account-* 1.00 → 0.00  *",
-            "      gold        account#*",
-            "llm_reteval@3: * is below the minimum *; 0.286: drop 0.209 *",
+            "recall@3 fell from 0.940 to 0.593 (allowed 0.02; minimum 0.85): 32 of 91",
+            "Likely cause: 36 of 51 lost: their gold is not in the top 3 now",
+            "  billing-02      1 → 0     0       *",
+            "      gold      billing#*",
+            "llm_reteval@3 fell from 0.495 to 0.286 (allowed 0.02; minimum 0.4): 20 of 91",
             "* replies: * cached, 0 live",
         ]
     )
     assert GOOD in README
     assert WORSE in README
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("environ", "arguments", "of_test", "of_run"),
+    [
+        ({}, (), 25, 80),
+        ({"CI": "true"}, (), 25, 80),
+        ({}, ("-q",), 12, 40),
+        ({}, ("-v",), 999, 999),
+    ],
+    ids=["default", "CI", "-q", "-v"],
+)
+def test_a_red_build_fits_a_screen(broken, environ, arguments, of_test, of_run):
+    """At 80 columns the break has at most 25 lines a test and 80 in all, on CI too; 12 with -q; -v shows all."""
+    lines = broken("test_retriever.py", *arguments, environ={"COLUMNS": "80", **environ}).outlines
+    ends = [n for n, line in enumerate(lines) if line.endswith(": Failed")]
+    starts = [n for n, line in enumerate(lines) if line.startswith("___")]
+    assert len(starts) == len(ends) == 2
+    lengths = [end - start + 1 for start, end in zip(starts, ends, strict=True)]
+    assert max(lengths) <= of_test
+    assert len(lines) <= of_run
+    # Each lost question once: no question has a block for each score.
+    rows = [
+        line.split()[0]
+        for start, end in zip(starts, ends, strict=True)
+        for line in lines[start:end]
+        if " → " in line
+    ]
+    assert len(rows) == len(set(rows)) or arguments == ("-v",)
+    if arguments == ("-v",):
+        questions = [line for line in lines[starts[0] : ends[0]] if line.startswith("      gold ")]
+        assert len(questions) == 51
+
+
+@pytest.mark.slow
+def test_one_line_a_test_with_tb_line(broken):
+    lines = broken("--tb=line", "-q").outlines
+    start = next(n for n, line in enumerate(lines) if "= FAILURES =" in line)
+    end = next(n for n, line in enumerate(lines) if "= short test summary" in line)
+    assert end - start - 1 == 7
 
 
 def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
@@ -92,7 +151,7 @@ def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
     result.stdout.fnmatch_lines(
         [
             "recall@3: 0.593: drop 0.346 * from the baseline's",
-            "  recall@3 * ↓ 0.02 *fail",
+            "  fail *recall@3 * ↓ 0.02 *",
         ]
     )
 

@@ -30,9 +30,9 @@ def test_grades_are_scored_from_0_to_1(project, llm):
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "  answer.correct@1 by graded * 0.667 * 3 * 1 * pass",
-            "  answer.correct@1 by graded>=1 * 0.333 * 3 * 1 * inconclusive",
-            "  answer.correct@1 by graded and em * 0.667 * 3 * 1 * pass",
+            "  pass * answer.correct@1 by graded * 0.667 *3 of 4*",
+            "  inconclusive * answer.correct@1 by graded>=1 * 0.333 *3 of 4*",
+            "  pass * answer.correct@1 by graded and em * 0.667 *3 of 4*",
         ]
     )
     # Four answers and a grade for each; the three ways to compare share them.

@@ -57,8 +57,8 @@ def test_passages_are_labelled_once(project, llm):
     assert answer["examples"][0]["remark"] == '1 nugget not supported: "It has a code"'
     result.stdout.fnmatch_lines(
         [
-            "  nuggets.coverage@2 * 1.000 *",
-            "*answer.nuggets@2: beside it all_strict 0.500, vital 0.000, all 0.500*",
+            "  pass * nuggets.coverage@2 * 1.000 *",
+            "*answer.nuggets@2: for comparison all_strict 0.500, vital 0.000, all 0.500*",
         ]
     )
     assert "It has a code" in (project.path / "r.html").read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "  nuggets.coverage@1 * 0.500 * 3 * 1 * inconclusive",
+            "  inconclusive * nuggets.coverage@1 * 0.500 *3 of 4*",
             "*the judge's reply is not one list of labels: 'I cannot.'*",
         ]
     )

@@ -207,23 +207,15 @@ def test_requests_in_flight_are_limited(project, llm):
     assert llm.most_in_flight == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "header"),
-    [
-        ([], "rageval: generator embedded model, answers compared in canonical form *smoke-test quality*"),
-        (
-            ["--rageval-model=m", "--rageval-base-url=http://h/v1/"],
-            "rageval: generator m at http://h/v1 (temperature 0.5), answers judged by m",
-        ),
-        (
-            ["--rageval-judge-model=j", "--rageval-model=embedded"],
-            "rageval: generator embedded model, answers judged by j *",
-        ),
-    ],
-)
-def test_the_header_says_what_is_in_force(project, arguments, header):
-    """The header names the generator and the comparison of answers before any request, also with --collect-only."""
-    project.run("--collect-only", *arguments).stdout.fnmatch_lines([header])
+def test_a_model_that_no_test_needs_is_not_named(project, llm):
+    """The models are named if a request was sent or answered from the cache, and only then."""
+    project.use(llm)
+    project.test(GATE.replace("llm_reteval", "recall"))
+    project.run("--rageval-model=m1").stdout.no_fnmatch_line("*m1*")
+    project.test(GATE)
+    project.run("--rageval-model=m1").stdout.fnmatch_lines(
+        ["*= rageval =*", "generator m1 at * (temperature 0.5), answers judged by m1", "* replies: *"]
+    )
 
 
 def test_markers_are_listed_with_every_word_that_they_take(project):

@@ -21,8 +21,8 @@ def test_a_preset_of_llm_reteval(project, llm):
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "rageval: generator m1 at * (temperature 0.5), answers judged by m1*",
             "rageval: preset alinejad2024 sets temperature 0.5; * prompts answer, same_answer. It does not set: *",
+            "generator m1 at * (temperature 0.5), answers judged by m1*",
         ]
     )
     report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))

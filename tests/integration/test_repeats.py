@@ -111,11 +111,11 @@ def test_the_spread_is_in_the_failure(project, llm):
     llm.model = Waverer("wrong", "c1x", "c1x")
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.95"))
-    result = project.run(*REPEAT)
+    result = project.run("-v", *REPEAT)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "answer.em@1: 0.917 is below the minimum 0.95",
+            "answer.em@1: 0.917 is below the minimum 0.95: *",
             "answer.em@1 = 0.917 (95% interval *, run-to-run spread 0.144 over 3",
             "  runs, n = 4)",
             "warning: test_it.py::test_gate: answer.em@1: min 0.95 is 0.033 from 0.917, and means of 3 runs *",

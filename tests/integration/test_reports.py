@@ -250,7 +250,7 @@ def test_b(rageval): rageval.score("answer.correct@1")
     )
     result = project.run("--rageval-report=report.json", "--rageval=seed=7")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["rageval: generator m1 at * (temperature 0.5), answers compared by f1>=0.5"])
+    result.stdout.fnmatch_lines(["generator m1 at * (temperature 0.5), answers compared by f1>=0.5"])
     report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
     assert report["settings"] == {
         "generator": f"m1 at {llm.url}",

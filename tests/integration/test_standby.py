@@ -39,9 +39,8 @@ def _seen(project):
 def test_a_run_without_tests_of_ours_starts_nothing(project, body):
     project.pytester.makepyfile(body)
     result = project.run()
-    result.stdout.fnmatch_lines(
-        ["rageval: generator embedded model, answers compared in canonical form*", "waited"]
-    )
+    result.stdout.fnmatch_lines(["waited"])
+    result.stdout.no_fnmatch_line("*generator*")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def test_a_mark_from_a_conftest_further_down_is_in_time(project, hook):
     )
     result = project.run()
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["started", "*below/test_it.py::test_two*", "  recall@2 *pass"])
+    result.stdout.fnmatch_lines(["started", "*below/test_it.py::test_two*", "  pass *recall@2 *"])
 
 
 def test_what_a_test_module_does_to_the_environment_comes_too_late(project):

@@ -39,18 +39,16 @@ def test_on_ci_the_failure_is_printed_once_and_its_summary_is_a_line(
     result.assert_outcomes(failed=1)
     text = str(result.stdout)
     for once in (
-        "(95% interval 0.193 to 0.680, n = 12)",
-        "7 of 12 questions got worse",
-        "  q3  1.00 → 0.00 ",
+        "7 of 12 questions worse",
+        "  q2  1 → 0 ",
     ):
         assert text.count(once) == 1
     summary = "recall@1 0.417 < 0.9; drop 0.583 > 0.02"
-    cells = "?.417 *0.193 to 0.680*fail"
     result.stdout.fnmatch_lines(
         [
             "*= slowest 1 durations =*",
             "*= rageval =*",
-            f"  recall@1 * {cells}",
+            "  fail * recall@1 * 0.417 (−0.583) * ≥ 0.9 ↓ 0.02 *",
             "*= short test summary info =*",
             f"FAILED test_it.py::test_gate - {summary}",
             "*= 1 failed*",

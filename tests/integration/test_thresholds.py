@@ -16,7 +16,7 @@ def test_a_score_within_its_bound_passes(project):
     project.test(GATE)
     result = project.run()
     result.assert_outcomes(passed=1)
-    result.stdout.re_match_lines([r"  recall@2\s+1\.000\s+0\.510 to 1\.000\s+4\s+0\s+≥ 0\.9\s+pass"])
+    result.stdout.re_match_lines([r"  pass +recall@2 +1\.000 +≥ 0\.9 +4 +0\.510 to 1\.000"])
 
 
 def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(project):
@@ -28,12 +28,10 @@ def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "recall@2: 0.750 is below the minimum 0.9",
-            "recall@2 = 0.750 (95% interval 0.301 to 0.954, n = 4)",
-            "1 of 4 questions is below 0.9:",
-            "  q3  0.00  What is the code of item-3?",
-            "      gold        doc-3",
-            "      retrieved   doc-1, doc-10",
+            "recall@2: 0.750 is below the minimum 0.9: 1 of 4 questions is below 0.9",
+            "  q3  0         What is the code of item-3?",
+            "      gold      doc-3",
+            "      now       doc-1, doc-10",
         ]
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
@@ -44,7 +42,7 @@ def test_a_score_above_its_maximum_fails(project):
     project.test('@pytest.mark.rageval_threshold("precision@2", max=0.4)\ndef test_gate(): pass')
     result = project.run()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["precision@2: 0.500 is above the maximum 0.4"])
+    result.stdout.fnmatch_lines(["precision@2: 0.500 is above the maximum 0.4: *"])
 
 
 def test_where_limits_a_threshold_to_a_slice(project):
@@ -58,7 +56,7 @@ def test_where_limits_a_threshold_to_a_slice(project):
     )
     result = project.run()
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["recall@2 where topic='odd' = 0.000 *"])
+    result.stdout.fnmatch_lines(["recall@2 where topic='odd': 0.000 is below *"])
 
 
 def test_all_thresholds_of_a_test_are_reported_together(project):
@@ -97,13 +95,13 @@ def test_the_statements_of_a_marked_test_run_after_its_thresholds(project):
 
 
 def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
-    """A failure shows ten lost questions, three with -q and all with -vv, and names the others by id."""
+    """A failure shows the lost questions that fit, all with -v, and names the others by id."""
     project.evalset(20)
     project.lose(*range(1, 16))
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass')
-    project.run().stdout.fnmatch_lines(["  and 5 more (-vv shows them): q11, q12, q13, q14, q15"])
-    project.run("-q").stdout.fnmatch_lines(["  and 12 more *"])
-    project.run("-vv").stdout.fnmatch_lines(["  q15  0.00  *"])
+    project.run().stdout.fnmatch_lines(["9 more (-v shows all): q7, q8, q9, q10, q11, q12, q13, q14, q15"])
+    project.run("-q").stdout.fnmatch_lines(["14 more *"])
+    project.run("-v").stdout.fnmatch_lines(["  q15  0 *"])
 
 
 def test_a_parametrized_retriever_multiplies_the_test(project):

@@ -47,7 +47,7 @@ def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
     assert (_judged(llm), _judged(judge)) == ({False}, {True})
     assert (llm.keys, judge.keys) == ({"Bearer sk-secret"}, {"Bearer sk-judge"})
     result.stdout.fnmatch_lines(
-        [f"rageval: generator m1 at {llm.url} (temperature 0.5), answers judged by j1 at {judge.url}*"]
+        [f"generator m1 at {llm.url} (temperature 0.5), answers judged by j1 at {judge.url}*"]
     )
     report = _report(project)
     assert report["settings"]["judge"] == f"j1 at {judge.url}"

@@ -52,9 +52,7 @@ def test_the_majority_counts_and_the_flip_rate_is_reported(project, llm, votes, 
     project.test(GATE.replace("0.9", "0.7"))
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["rageval: generator m1 at * (temperature 0.5), answers judged by m1 in 3 votes"]
-    )
+    result.stdout.fnmatch_lines(["generator m1 at * (temperature 0.5), answers judged by m1 in 3 votes"])
     assert f"    answer.correct@1: {line}" in result.outlines
     assert any(text.startswith("    llm_reteval@1: flip rate") for text in result.outlines)
     scores = json.loads((project.path / "report.json").read_text())["tests"][0]["scores"]

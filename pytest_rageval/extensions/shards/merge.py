@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from math import inf
 from pathlib import Path
@@ -31,6 +31,7 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.lib.printable import printable
 from pytest_rageval.reports.build import REPORTED_KEYS
+from pytest_rageval.reports.failures import Room
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.run.test import TestRun
@@ -39,8 +40,8 @@ from pytest_rageval.scores.definition import ScoreDef
 if TYPE_CHECKING:
     from pytest_rageval.run.session import Session
 
-MAX_LOST_SHOWN: Final = 10
-"""Number of lost questions that a failure shows, as in a run without -v."""
+MESSAGE_LINES: Final = 22
+"""Number of lines of the message of a failed test, as in a run without -v."""
 
 COMMON: Final = ("file", "evalset", "markers", "shares_alpha", "own_k", "received", "calls")
 """The properties of a test that must be equal in all shards."""
@@ -468,7 +469,7 @@ class MergedRun:
             MergedComponents(None, None, None, reported_user_defined=tuple(reported.get("own", ()))),
             self._marked_test(joined, root),
             sharing_alpha=self.sharing_alpha,
-            limit=MAX_LOST_SHOWN,
+            room=partial(Room, MESSAGE_LINES),
         )
         problems = test.evaluate_markers()
         failures = test.failures()

@@ -273,7 +273,7 @@ def test_recording_needs_a_cassette() -> None:
 
 
 CANONICAL = "answers compared in canonical form"
-SMOKE = "[smoke-test quality; only for scores that need a model]"
+SMOKE = "[smoke-test quality]"
 
 
 @pytest.mark.parametrize(

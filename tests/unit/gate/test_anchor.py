@@ -17,8 +17,8 @@ from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput, ThresholdResult, evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold, level_shares
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.reports.failures import Room, failure_lines
 from pytest_rageval.reports.notes import comparisons_entry
-from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.stats.sequential import anchor_alpha
 from tests.unit.gate.scored import Values, before_of, numbered, plain, ranked, score_of
 
@@ -165,16 +165,15 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
             {},
             "pass",
             (
-                "0.960: drop 0.040 (99.5% interval -0.036 to 0.136) from the anchor's 1.000 (pinned at 1a2b3c4, 7 "
-                "updates ago), "
-                "allowed 0.05"
+                "fell from the anchor's 1.000 (pinned at 1a2b3c4, 7 updates ago) to 0.960 (allowed 0.05): 4 of 100 "
+                "questions worse, 0 better"
             ),
         ),
         (
             6,
             {},
             "inconclusive",
-            "allowed 0.05: a drop is not significant (p = 0.0049 > 0.0025); *; the git log of *",
+            "(allowed 0.05): 6 of 100 *: q94, *. Chance alone: about 1 in 200 comparisons; *; the git log of *",
         ),
         (6, {"inconclusive": "fail"}, "fail", "; inconclusive is set to fail; the git log of *"),
         (
@@ -182,12 +181,13 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
             {},
             "fail",
             (
-                "allowed 0.05: a drop is significant (p = 7.5e-05 ≤ 0.0025), one of more than 0.05 is not; the git log "
-                "of the baseline shows which updates lowered it: fix what they broke, or accept it as the new "
+                "(allowed 0.05): 12 of 100 questions worse, 0 better. Chance alone: fewer than 1 in 1,000 comparisons; "
+                "the git log of the baseline shows which updates lowered it: fix what they broke, or accept it as the "
+                "new "
                 "anchor by --rageval-update-baseline --rageval-pin-baseline"
             ),
         ),
-        (30, {"burden": "beyond"}, "fail", ": a drop of more than 0.05 is significant (p = *"),
+        (30, {"burden": "beyond"}, "fail", ". With a true drop of 0.05, chance alone: fewer *"),
     ],
 )
 def test_the_total_drop_is_bounded_below_the_anchor(
@@ -232,10 +232,10 @@ def test_both_drops_are_named_where_both_are_too_large() -> None:
     ruling = _ruling(numbered(70, 30), before=numbered(90, 10), anchor=_anchor(ALL), max_drop=0.02)
     assert ruling.verdict.status == "fail"
     first, _, second = ruling.verdict.reason.partition("; ")
-    assert first.startswith("0.700: drop 0.200 ")
-    assert "from the baseline's 0.900, allowed 0.02" in first
-    assert second.startswith("0.700: drop 0.300 ")
-    assert "from the anchor's 1.000 (pinned at 1a2b3c4, 7 updates ago), allowed 0.05" in second
+    assert first.startswith("fell from 0.900 to 0.700 (allowed 0.02): 20 of 100 questions worse")
+    assert second.startswith(
+        "fell from the anchor's 1.000 (pinned at 1a2b3c4, 7 updates ago) to 0.700 (allowed 0.05): 30 of 100"
+    )
 
 
 def test_a_strict_threshold_on_the_last_drop_is_none_on_the_total_one() -> None:
@@ -264,7 +264,7 @@ def test_without_an_anchor_the_run_says_how_to_pin_one() -> None:
     assert verdict.status == "error"
     verdict = _ruling(ALL, anchor=None, max_drop=0.02).verdict
     assert verdict.status == "pass"
-    assert verdict.reason.endswith(f"from the baseline's 1.000, allowed 0.02; {NO_ANCHOR}")
+    assert verdict.reason.endswith(f"(allowed 0.02): 0 of 100 questions worse, 0 better; {NO_ANCHOR}")
 
 
 def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> None:
@@ -280,7 +280,7 @@ def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> No
     )
     verdict = _ruling(numbered(70, 30), before=ALL, anchor=anchor, max_drop=0.02).verdict
     assert verdict.status == "fail"
-    assert "from the baseline's 1.000" in verdict.reason
+    assert verdict.reason.startswith("fell from 1.000 to 0.700")
     assert "the anchor (pinned at" in verdict.warnings[-1]
 
 
@@ -294,10 +294,15 @@ def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> No
             6,
             0.05,
             False,
-            "allowed 0.05: a drop is not significant (p = 0.0049 > 0.0025); it is kept, and --rageval-pin-",
+            "on it would be a failure; it is kept, and --rageval-pin-",
         ),
-        (12, 0.2, False, "allowed 0.2: a drop is significant (p = 7.5e-05 ≤ 0.0025); it is kept"),
-        (12, None, False, "(pinned at 1a2b3c4, 7 updates ago): a drop is significant"),
+        (
+            12,
+            0.2,
+            False,
+            "(allowed 0.2): 12 of 100 questions worse, 0 better",
+        ),
+        (12, None, False, "to 0.880: 12 of 100 questions worse"),
         (12, 0.05, True, "; it is replaced"),
     ],
 )
@@ -316,9 +321,8 @@ def test_an_update_that_goes_below_the_anchor_says_so(
         assert not ruling.verdict.warnings
         return
     (warning,) = ruling.verdict.warnings
-    assert warning.startswith(
-        f"the new baseline is below the anchor: {1 - lost / 100:.3f}: drop 0.{lost:02}0 ("
-    )
+    fell = "fell from the anchor's 1.000 (pinned at 1a2b3c4, 7 updates ago) to"
+    assert warning.startswith(f"the new baseline is below the anchor: {fell} {1 - lost / 100:.3f}")
     assert expected_warning in warning
 
 
@@ -348,13 +352,15 @@ def test_new_questions_missing_in_the_anchor_are_reported() -> None:
 def test_the_failure_lists_what_got_worse_since_the_anchor() -> None:
     """If only the total drop exceeds its bound, the failure lists the questions worse than in the anchor."""
     ruling = _ruling(numbered(80, 20), before=numbered(81, 19), anchor=_anchor(ALL), max_drop=0.02)
-    lines = failure_lines(ruling, limit=1)
-    assert "20 of 100 questions got worse since the anchor, 0 better:" in lines
+    text = " ".join(" ".join(failure_lines([ruling], Room(20))).split())
+    assert text.startswith("recall@5 fell from the anchor's 1.000 (pinned at ")
+    assert ": 20 of 100 questions worse, 0 better" in text
     entry = comparisons_entry(ruling)["anchor"]
     assert (entry["commit"], entry["date"], entry["updates"]) == (COMMIT, "2026-11-22", 7)
     assert (entry["mean"], round(entry["drop"], 3), len(entry["worse"])) == (1.0, 0.2, 20)
     ruling = _ruling(numbered(50, 50), before=ALL, anchor=_anchor(ALL), max_drop=0.02)
-    assert "50 of 100 questions got worse, 0 better:" in failure_lines(ruling, limit=1)
+    lines = failure_lines([ruling], Room(20))
+    assert lines[0].startswith("recall@5 fell from 1.000 to 0.500 (allowed 0.02): 50 of 100 questions worse")
 
 
 def test_no_early_stop_leaves_questions_out_of_the_comparison_with_the_anchor() -> None:

@@ -4,41 +4,43 @@ import pytest
 
 from pytest_rageval.core.data import Document, Ranking
 from pytest_rageval.core.outcome import Score
-from pytest_rageval.reports.questions import explain_assertion
+from pytest_rageval.reports.failures import Room, explain_assertion
 
 
 @pytest.mark.parametrize(
     ("op", "bound", "mirrored", "lost"),
     [
-        (">=", 0.75, "<=", "3 of 4 questions are below 0.75:"),
-        (">", 0.5, "<", "2 of 4 questions are below 0.5:"),
-        ("<=", 0.2, ">=", "3 of 4 questions are above 0.2:"),
-        ("<", 0.25, ">", "2 of 4 questions are above 0.25:"),
+        (">=", 0.75, "<=", "3 of 4 questions are below 0.75"),
+        (">", 0.5, "<", "2 of 4 questions are below 0.5"),
+        ("<=", 0.2, ">=", "3 of 4 questions are above 0.2"),
+        ("<", 0.25, ">", "2 of 4 questions are above 0.25"),
     ],
 )
 def test_a_comparison_is_explained_from_both_sides(
     score: Score, op: str, bound: float, mirrored: str, lost: str
 ) -> None:
     """`score >= 0.75` and `0.75 <= score` have the same text, which lists the questions beyond the bound."""
-    lines = explain_assertion(op, score, bound, limit=None)
-    assert lines == explain_assertion(mirrored, bound, score, limit=None)
+    lines = explain_assertion(op, score, bound, Room())
+    assert lines == explain_assertion(mirrored, bound, score, Room())
     assert lines is not None
     assert lines[0] == f"llm_reteval@2 {op} {bound:g}"
-    assert lines[1].startswith("llm_reteval@2 = 0.438 (")
-    assert lost in lines
+    assert lines[1] == f"llm_reteval@2 is 0.438: {lost}"
+    assert lines[2].startswith("llm_reteval@2 = 0.438 (")
 
 
-def test_the_number_of_questions_is_limited(score: Score) -> None:
-    """The text has at most `limit` questions and names the others."""
-    lines = explain_assertion(">=", score, 0.75, limit=1) or []
-    assert "  and 2 more (-vv shows them): q5, q1" in lines
+def test_without_v_the_questions_are_named_in_a_line(score: Score) -> None:
+    """The text has the number of lost questions, and their ids."""
+    assert explain_assertion(">=", score, 0.75, Room(10)) == [
+        "llm_reteval@2 >= 0.75",
+        "llm_reteval@2 is 0.438: 3 of 4 questions are below 0.75 (-v shows all): q3, q5,…",
+    ]
 
 
 @pytest.mark.parametrize("op", ["in", "not in"])
 def test_a_ranking_is_listed(op: str) -> None:
     """The text has the expected document, then the retrieved ones."""
     ranking = Ranking("how?", (Document("Alpha", "kb-1"),))
-    assert explain_assertion(op, "kb-112", ranking, limit=10) == [
+    assert explain_assertion(op, "kb-112", ranking, Room(10)) == [
         f"'kb-112' {op} the documents",
         "retrieved for 'how?':",
         "  1. kb-1: Alpha",
@@ -48,10 +50,10 @@ def test_a_ranking_is_listed(op: str) -> None:
 @pytest.mark.parametrize(("op", "left", "right"), [(">=", 0.5, 0.7), ("in", "a", ["b"]), ("==", "a", "b")])
 def test_other_assertions_are_pytests_own(op: str, left: object, right: object) -> None:
     """An assertion without a score or a ranking has no text of the plugin."""
-    assert explain_assertion(op, left, right, limit=10) is None
+    assert explain_assertion(op, left, right, Room(10)) is None
 
 
 @pytest.mark.parametrize("op", ["is", "in", "!="])
 def test_other_comparisons_of_scores_are_pytests_own(score: Score, op: str) -> None:
     """Only an order comparison of a score has a text of the plugin."""
-    assert explain_assertion(op, score, 0.5, limit=10) is None
+    assert explain_assertion(op, score, 0.5, Room(10)) is None

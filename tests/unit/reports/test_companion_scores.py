@@ -34,7 +34,7 @@ def test_figures_of_a_score_are_means_over_the_examples_that_have_them() -> None
         {"recall@2": 0.5},
         None,
     ]
-    assert _below(score)[1:] == ["    answer.correct@2: beside it recall@2 0.750"]
+    assert _below(score)[1:] == ["    answer.correct@2: for comparison recall@2 0.750"]
 
 
 def test_a_score_without_such_figures_prints_nothing() -> None:
@@ -60,10 +60,8 @@ def test_coverage_times_recall_over_rel_prime_is_recall_over_rel() -> None:
     pooled = score_entry(score, None, None)["pooled"]
     assert (pooled["relevant"], pooled["shown"], pooled["found"]) == (8, 4, 3)
     assert pooled["coverage"] * pooled["recall_over_rel_prime"] == pytest.approx(pooled["recall_over_rel"])
-    assert (
-        "    rel_recall.citation@5: pooled: coverage 4/8 × recall over Rel' 3/4 = recall over Rel 3/8 (0.375)"
-        in (_below(score))
-    )
+    factors = "the retriever found 4 of 8 relevant items, the answers named 3 of these 4: recall over Rel 3/8 (0.375)"
+    assert f"    rel_recall.citation@5: {factors}" in _below(score)
 
 
 def _listed(name: str, *sizes: int) -> Outcome:
@@ -76,8 +74,8 @@ def test_answers_that_were_not_shown_are_a_term_of_their_own() -> None:
     outcomes = [_listed("a", 4, 3, 2), _listed("b", 2, 0, 0, 1), Outcome(Example("c", "?"), None, "no")]
     (_, line) = _below(Score("rel.answer@5", outcomes))
     assert line == (
-        "    rel.answer@5: pooled over 2 of 3: coverage 3/6 × recall over Rel' 2/3 + beyond Rel' 1/6 "
-        "= recall over Rel 3/6 (0.500)"
+        "    rel.answer@5: over 2 of 3 questions the retriever found 3 of 6 relevant items, the answers named 2 of "
+        "these 3 and 1 that it had not found: recall over Rel 3/6 (0.500)"
     )
 
 
@@ -85,9 +83,8 @@ def test_a_score_of_0_has_its_factors_too() -> None:
     """A score of 0 has a line with its factors, which shows that the generator lost everything."""
     score = Score("rel.citation@5", [_cited("a", 4, 2, 0)])
     assert float(score) == 0.0
-    assert _below(score) == [
-        "    rel.citation@5: pooled: coverage 2/4 × recall over Rel' 0/2 = recall over Rel 0/4 (0.000)"
-    ]
+    factors = "the retriever found 2 of 4 relevant items, the answers named 0 of these 2: recall over Rel 0/4 (0.000)"
+    assert _below(score) == [f"    rel.citation@5: {factors}"]
 
 
 def _scored(spec: str, *values: float | None) -> dict[str, Any]:

@@ -7,47 +7,53 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import verdict_on
-from pytest_rageval.lib.spool import Spool
-from pytest_rageval.reports.questions import (
-    failure_lines,
-    lost_entry,
-    question_lines,
-    ranking_lines,
-    score_line,
-    score_text,
-)
+from pytest_rageval.reports.failures import Room, failure_lines, ranking_lines, score_line
+from pytest_rageval.reports.questions import question_entry, score_text, single_question_lines
 from pytest_rageval.stats.bootstrap import bca_means
 
 
-def _failure(score: Score, limit: int | None = None, **bounds: float) -> list[str]:
+def _failure(score: Score, room: Room = Room(), **bounds: float) -> list[str]:  # noqa: B008 - immutable
     threshold = Threshold(score.spec, **bounds)
-    return failure_lines(ThresholdResult(threshold, score, verdict_on(score, threshold)), limit=limit)
+    return failure_lines([ThresholdResult(threshold, score, verdict_on(score, threshold))], room)
 
 
 def test_the_whole_text_of_a_failure(score: Score) -> None:
-    """The text has the verdict, the score, and the lost questions, worst first, with gold, retrieved and answers."""
+    """The text has the verdict, the cause, and the lost questions, worst first, with gold, retrieved and answers."""
     low, high = bca_means([[0.5, 1.0, 0.0, 0.25]])[0]
-    assert _failure(score, min=0.75) == [
-        "llm_reteval@2: 0.438 is below the minimum 0.75",
+    assert _failure(score, Room(full=True), min=0.75) == [
+        "llm_reteval@2: 0.438 is below the minimum 0.75: 3 of 4 questions are below 0.75",
+        "Likely cause: 2 of 3 lost: their gold is not in the top 2 now; lost by retriever",
+        "  1, distraction 1",
         f"llm_reteval@2 = 0.438 (95% interval {low:.3f} to {high:.3f}, n = 4, 1 unscored)",
-        "3 of 4 questions are below 0.75:",
-        "  lost by: retriever 1, distraction 1",
-        "  q3  0.00  What does the extended warranty cover in the second year, and who",
-        "      pays for the courier then?",
+        "1 unscored:",
+        "  1 × no gold passages",
+        "      llm_reteval@2",
+        "  q3  0              What does the extended warranty cover in the second year, …",
         "      gold        kb-2",
         "      retrieved   (nothing)",
         "      answer      the courier pays",
         "      lost by     retriever",
-        "  q5  0.25  Slightly right?",
+        "  q5  0.25           Slightly right?",
         "      lost by     distraction (case C)",
-        "  q1  0.50  Half right?",
+        "  q1  0.50           Half right?",
         "      gold        kb-9",
         '      retrieved   kb-1, "beta without an id"',
         "      answer      ten days or so",
         "      with gold   five days | a week",
         "      case        A",
-        "1 unscored:",
-        "  1 × no gold passages",
+    ]
+
+
+def test_the_brief_text_of_a_failure(score: Score) -> None:
+    """Each question has its row, its gold passages, its rankings and its answers, a line each."""
+    assert _failure(score, Room(13), min=0.75)[3:] == [
+        "      llm_reteval@2",
+        "  q3  0              What does the extended warranty cover in the second year, …",
+        "      gold      kb-2",
+        "      now       (nothing)",
+        "      answer    the courier pays",
+        "  q5  0.25           Slightly right?",
+        "1 more (-v shows all): q1",
     ]
 
 
@@ -72,7 +78,7 @@ def test_the_times_of_a_fast_retriever_differ_in_the_list() -> None:
     """Latencies of milliseconds are not shown as 0.00."""
     outcomes = [Outcome(Example(f"q{n}", "Why?"), n / 1000) for n in (4, 6)]
     listed = [line for line in _failure(Score("latency.p95", outcomes), max=0.001) if line.startswith("  q")]
-    assert listed == ["  q6  0.006  Why?", "  q4  0.004  Why?"]
+    assert [line.split() for line in listed] == [["q6", "0.006", "Why?"], ["q4", "0.004", "Why?"]]
 
 
 def test_undefined_examples_are_reported_with_unscored_ones() -> None:
@@ -83,8 +89,13 @@ def test_undefined_examples_are_reported_with_unscored_ones() -> None:
         *(Outcome(Example(f"q{n}", "?"), None, undefined="nothing was cited") for n in (3, 4)),
     ]
     lines = _failure(Score("rel.citation_precision@5", outcomes), min=0.5)
-    assert " ".join(lines[1:3]).endswith("n = 1, 1   unscored, 2 undefined)")
-    assert lines[-4:] == ["1 unscored:", "  1 × no gold passages", "2 undefined:", "  2 × nothing was cited"]
+    assert "n = 1, 1 unscored, 2 undefined)" in " ".join(" ".join(lines).split())
+    assert lines[-6:-2] == [
+        "1 unscored:",
+        "  1 × no gold passages",
+        "2 undefined:",
+        "  2 × nothing was cited",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +110,7 @@ def test_labels_have_a_line_each(alone: tuple[str, ...], lines: list[str]) -> No
     ranking = Ranking("q", (Document("alpha", "a"), Document("beta")))
     evidence = Evidence(ranking, None, ("Ada", "Bob"), "wanted", labels=(1.0, 1 / 3), answers_alone=alone)
     outcome = Outcome(Example("q1", "Who?"), 0.25, None, evidence)
-    assert question_lines(lost_entry(Score("erag.p@2", [outcome]), 0.5, below=True, spool=Spool()))[1:] == [
+    assert [*single_question_lines(question_entry(outcome, None))] == [
         "  q1  0.25  Who?",
         f"      labels      {lines[0]}",
         f"                  {lines[1]}",
@@ -110,23 +121,22 @@ def test_labels_have_a_line_each(alone: tuple[str, ...], lines: list[str]) -> No
 def test_above_a_maximum_the_highest_are_worst(score: Score) -> None:
     """If a score is above its maximum, the questions above the bound are listed, highest first."""
     lines = _failure(score, max=0.2)
-    assert lines[0] == "llm_reteval@2: 0.438 is above the maximum 0.2"
-    assert lines[2] == "3 of 4 questions are above 0.2:"
+    assert lines[0] == "llm_reteval@2: 0.438 is above the maximum 0.2: 3 of 4 questions are above 0.2"
     assert [line[2:4] for line in lines if line.startswith("  q")] == ["q2", "q1", "q5"]
 
 
-@pytest.mark.parametrize(
-    ("limit", "shown", "rest"), [(0, [], "q3, q5, q1"), (1, ["q3"], "q5, q1"), (3, None, "")]
-)
-def test_what_is_not_shown_is_named(score: Score, limit: int, shown: list[str] | None, rest: str) -> None:
-    """Beyond the limit only the ids are listed, with the option that shows more."""
-    lines = question_lines(lost_entry(score, 0.75, below=True, spool=Spool()), limit=limit)
-    assert [line[2:4] for line in lines if line.startswith("  q")] == (shown or ["q3", "q5", "q1"])[:limit]
-    more = [line for line in lines if "more (-vv shows them)" in line]
-    assert more == ([f"  and {3 - limit} more (-vv shows them): {rest}"] if rest else [])
+@pytest.mark.parametrize("lines", range(3, 30))
+def test_a_failure_has_no_more_lines_than_it_may(score: Score, lines: int) -> None:
+    """Questions that do not fit are named; with room for all of them, none is."""
+    text = _failure(score, Room(lines), min=0.75)
+    assert len(text) <= max(lines, 5)
+    shown = [line[2:4] for line in text if line.startswith("  q")]
+    named = text[-1].rpartition(": ")[2].split(", ") if "(-v shows all)" in text[-1] else []
+    assert [*shown, *named] == ["q3", "q5", "q1"]
 
 
-def test_lines_fit_a_terminal() -> None:
+@pytest.mark.parametrize("room", [Room(22), Room(), Room(full=True)])
+def test_lines_fit_a_terminal(room: Room) -> None:
     """Lines have at most eighty columns, however long questions, answers, ids and reasons are."""
     words = "a question of many words " * 20
     outcomes = [
@@ -134,7 +144,7 @@ def test_lines_fit_a_terminal() -> None:
         for n in range(40)
     ]
     outcomes.append(Outcome(Example("right", words), 0.5))
-    lines = _failure(Score("recall@5", outcomes), limit=10, min=0.75)
+    lines = _failure(Score("recall@5", outcomes), room, min=0.75)
     assert max(map(len, lines)) <= 80
     assert any(len(line) > 60 for line in lines)
 

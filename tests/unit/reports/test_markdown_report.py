@@ -321,9 +321,7 @@ def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None
     assert len(reasons) == 3
     head, reason, worse = reasons[0].split("<br>")
     assert head == "- ❌ `test_a.py::test_bad` `answer.em@1`"
-    assert reason.startswith(
-        "`0.000: drop 1.000 (90% interval 0.676 to 1.000) from the baseline's 1.000, allowed 0.02"
-    )
+    assert reason.startswith("`fell from 1.000 to 0.000 (allowed 0.02): 14 of 14 questions worse")
     assert worse.startswith("14 of 14 questions got worse, 0 better: `q0`, `q1`, ")
     assert worse.endswith("`q11`, 2 more")
     assert reasons[1:] == [

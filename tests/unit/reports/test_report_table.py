@@ -9,7 +9,7 @@ import pytest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import usage_entry, usage_lines
-from pytest_rageval.reports.terminal import table_lines
+from pytest_rageval.reports.terminal import Row, note_lines, table_lines
 from tests.unit.reports.entries import error_entry
 
 USAGE = Usage(requests=4, cached=4, tokens_in=90, tokens_out=2, cost_usd=0.00126)
@@ -51,7 +51,7 @@ def test_cases_have_a_line(
 
 
 def test_the_whole_table() -> None:
-    """The table has a block per test and a row per score, right-aligned numbers, and no trailing spaces."""
+    """The table has a block per test and a row per score, the verdict first, and no trailing spaces."""
     tests = [
         {
             "nodeid": "test_a.py::test_support",
@@ -71,15 +71,45 @@ def test_the_whole_table() -> None:
         },
     ]
     assert table_lines(tests) == [
-        "  score                   mean  95% interval      n  unscored  threshold    verdict",
+        "  verdict  score                  value  bound                 n  95% interval",
         "test_a.py::test_support  (support.jsonl, 240)",
-        "  recall@5               0.763  0.708 to 0.813  238         2  ≥ 0.75       pass",
-        "  mrr@5 [topic=billing]  0.763  0.708 to 0.813    9         2  ≥ 0.5 ≤ 0.6  pass",
+        "  pass     recall@5               0.763  ≥ 0.75       238 of 240  0.708 to 0.813",
+        "  pass     mrr@5 [topic=billing]  0.763  ≥ 0.5 ≤ 0.6     9 of 11  0.708 to 0.813",
         "    recall@5: 3 duplicated documents counted once, 1 ranking of fewer than k documents",
         "test_a.py::test_other",
-        "  recall@5               0.763  -               238         2  -            -",
-        "  hit@1                      -  -                 -         -  ≤ 1          error",
+        "  -        recall@5               0.763  -            238 of 240  -",
+        "  error    hit@1                  -      ≤ 1                   -  -",
     ]
+
+
+@pytest.mark.parametrize("columns", range(40, 201, 8))
+def test_the_table_fits_the_terminal(columns: int) -> None:
+    """Columns after the bound are left out, and then a row has two lines. Nothing that matters is lost."""
+    baseline = {"mean": 0.8, "drop": 0.037, "n": 240, "worse": [], "better": []}
+    entries = [
+        _entry(baseline=baseline, threshold={"min": 0.75, "max_drop": 0.02}, verdict="inconclusive"),
+        _entry(spec="mrr@5", where={"topic": "billing"}, threshold=None, verdict=None),
+    ]
+    test = {"nodeid": "test_a.py::test", "evalset": {"name": "support.jsonl", "size": 240}, "scores": entries}
+    lines = table_lines([test], columns)
+    rows = [line for line in lines if isinstance(line, Row) or line.startswith("  verdict")]
+    assert max(map(len, rows)) <= columns
+    text = " ".join(" ".join(lines).split())
+    for part in ("inconclusive", "recall@5", "0.763 (−0.037)", "≥ 0.75 ↓ 0.02", "mrr@5 [topic=billing]"):
+        assert part in text
+    assert ("0.708 to 0.813" in text) == (columns >= 96)
+
+
+def test_what_is_said_of_a_set_is_said_once() -> None:
+    """Notes on rankings and missing scores are not repeated below the next test; in a page they are, for each test."""
+    examples = [{"id": "q", "unscored": "no gold passages"}]
+    tests: list[dict[str, Any]] = [
+        {"nodeid": name, "evalset": {"name": "a.jsonl", "size": 1}, "scores": [_entry(examples=examples)]}
+        for name in "ab"
+    ]
+    (note,) = [line for line in table_lines(tests) if "no gold" in line]
+    assert note == "    recall@5: 1 unscored: 1 × no gold passages"
+    assert [*note_lines(tests[0])] == [*note_lines(tests[1])] == [note.strip()]
 
 
 def test_oddities_are_reported_once_for_the_scores_that_share_them() -> None:
@@ -109,7 +139,10 @@ def test_counts_that_belong_to_a_score_are_below_it() -> None:
         _entry(spec="rel.citation@5", counts={"hallucinated_citations": 0}),
     ]
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": entries}])
-    assert [line.split("  ")[1] for line in lines[2:4]] == ["rel.answer@5 in random order", "rel.citation@5"]
+    assert [line.split(maxsplit=1)[1].partition("  ")[0] for line in lines[2:4]] == [
+        "rel.answer@5 in random order",
+        "rel.citation@5",
+    ]
     assert lines[4:] == ["    rel.answer@5 in random order: 3 parametric answers, 0 hallucinated citations"]
 
 

@@ -11,8 +11,8 @@ from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.lib.spool import Spool
-from pytest_rageval.reports.questions import failure_lines, question_lines, worse_entry
+from pytest_rageval.reports.failures import Room, failure_lines
+from pytest_rageval.reports.questions import question_entry, single_question_lines
 from pytest_rageval.reports.terminal import table_lines, warning_lines
 from tests.unit.gate.scored import rule_on
 from tests.unit.reports.entries import threshold_result_entry
@@ -35,7 +35,8 @@ def _before(*outcomes: Outcome, **kept: Any) -> BaselineScore:
 
 def _worse(outcome: Outcome, **kept: Any) -> list[str]:
     comparison = compare(Score("answer.em@2", [outcome]), {}, _before(outcome, **kept))
-    return question_lines(worse_entry(comparison, spool=Spool()))[3:]
+    (pair,) = comparison.worse
+    return [*single_question_lines(question_entry(pair.outcome, pair))][1:]
 
 
 LONG = "so many words " * 40
@@ -96,27 +97,33 @@ def test_a_long_ranking_is_compared_whole() -> None:
     assert any("→" in line for line in _worse(outcome, ranking=labels))
 
 
-def test_lines_fit_a_terminal() -> None:
-    """Lines have at most eighty columns; only the first questions are shown, and the others are named."""
-    outcomes = [
-        _outcome(f"a-long-name-{n}", 0.0, *(f"doc-{m}" for m in range(40)), answer=LONG) for n in range(30)
-    ]
-    score = Score("answer.em@40", outcomes)
-    comparison = compare(
-        score, {}, _before(*outcomes, answer=LONG[:MAX_ANSWER_LENGTH], ranking=["kb-1"] * 40)
-    )
-    lines = question_lines(worse_entry(comparison, spool=Spool()), limit=3)
-    assert max(map(len, lines)) <= 80
-    assert lines[:2] == ["30 of 30 questions got worse, 0 better:", "  lost by: retriever 30"]
-    (rest,) = (line for line in lines if "-vv" in line)
-    assert rest.startswith("  and 27 more (-vv shows them): a-long-name-3, a-long-name-4, ")
-    assert (
-        sum(
-            "1.00 → 0.00" in line
-            for line in question_lines(worse_entry(comparison, spool=Spool()), limit=None)
+def test_a_lost_question_is_shown_once_with_all_its_scores() -> None:
+    """Failed thresholds of one test share a list; each score has a column, and the longest ranking is shown."""
+    names = [f"q{n}" for n in range(12)]
+    short = [_outcome(name, 0.0, "kb-2") for name in names]
+    long = [_outcome(name, 0.25, "kb-2", "kb-3", answer="no") for name in names]
+    results = [
+        rule_on(Score(spec, outcomes), Threshold(spec, max_drop=0.1), BaselineLookup({}, before), alpha=0.05)
+        for spec, outcomes, before in (
+            ("recall@1", short, _before(*short, ranking=["kb-1"])),
+            ("answer.em@2", long, _before(*long, ranking=["kb-1", "kb-9"], answer="yes")),
         )
-        == 30
-    )
+    ]
+    lines = failure_lines(results, Room())
+    assert [line[:6].strip() for line in lines if line.startswith("  q")] == names
+    row = lines.index("       recall@1  answer.em@2")
+    assert lines[row + 1 : row + 7] == [
+        "  q0   1 → 0     1 → 0.25     Question q0?",
+        "      gold      kb-1",
+        "      before    kb-1, kb-9",
+        "      now       kb-2, kb-3",
+        "      answer    yes → no",
+        "      reference yes",
+    ]
+    brief = failure_lines(results, Room(20), report="rag.html", after=["accept"])
+    assert len(brief) <= 20
+    assert brief[-2].startswith("11 more (-v shows all; report: rag.html): q1, q2, ")
+    assert brief[-1] == "accept"
 
 
 @pytest.mark.parametrize("bounds", [{}, {"min": 0.2}, {"max": 0.9}])
@@ -133,26 +140,26 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
     )
     threshold = Threshold("em", max_drop=0.1, strict=True, **bounds)
     ruling = rule_on(Score("em", outcomes), threshold, BaselineLookup({}, before), alpha=0.05)
-    lines = failure_lines(ruling, limit=None)
+    lines = failure_lines([ruling], Room())
     assert ruling.verdict.status == "fail"
     assert lines[-1] == "em = 0.500 (95% interval 0.095 to 0.905, n = 2)"
 
 
 @pytest.mark.parametrize(
-    ("values", "then", "bounds", "headline"),
+    ("values", "then", "bounds", "listed"),
     [
         # The baseline was above the minimum, so the questions that got worse explain the failure.
-        ([0, 0, 1, 1], [0, 1, 1, 1], {"min": 0.6, "max_drop": 0.5}, "1 of 4 questions got worse, 0 better"),
+        ([0, 0, 1, 1], [0, 1, 1, 1], {"min": 0.6, "max_drop": 0.5}, ["q1"]),
         # The baseline was below the minimum with the same mean, so the changes do not explain the failure.
-        ([1, 0, 0, 0], [0, 1, 0, 0], {"min": 0.6, "max_drop": 0.5}, "3 of 4 questions are below 0.6"),
+        ([1, 0, 0, 0], [0, 1, 0, 0], {"min": 0.6, "max_drop": 0.5}, ["q1", "q2", "q3"]),
         # The baseline was below the minimum, and the drop is larger than allowed.
-        ([0, 0, 0, 0], [0, 1, 1, 0], {"min": 0.6, "max_drop": 0.1}, "2 of 4 questions got worse, 0 better"),
+        ([0, 0, 0, 0], [0, 1, 1, 0], {"min": 0.6, "max_drop": 0.1}, ["q1", "q2"]),
         # Questions that got worse do not explain why a score is too high.
-        ([1, 1, 1, 0], [0, 0, 1, 1], {"max": 0.6, "max_drop": 0.5}, "3 of 4 questions are above 0.6"),
+        ([1, 1, 1, 0], [0, 0, 1, 1], {"max": 0.6, "max_drop": 0.5}, ["q0", "q1", "q2"]),
     ],
 )
 def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
-    values: list[float], then: list[float], bounds: dict[str, float], headline: str
+    values: list[float], then: list[float], bounds: dict[str, float], listed: list[str]
 ) -> None:
     """The list has the questions that got worse, or all beyond the bound if the former do not explain the failure."""
     outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
@@ -163,7 +170,8 @@ def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
     )
     ruling = rule_on(Score("em", outcomes), Threshold("em", **bounds), BaselineLookup({}, before), alpha=0.05)
     assert ruling.verdict.status == "fail"
-    assert f"{headline}:" in failure_lines(ruling, limit=0)
+    lines = failure_lines([ruling], Room())
+    assert [line.split()[0] for line in lines if line.startswith("  q")] == listed
 
 
 def _ruled(values: dict[str, list[float]], **words: Any) -> ThresholdResult:
@@ -182,15 +190,13 @@ def _ruled(values: dict[str, list[float]], **words: Any) -> ThresholdResult:
 def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> None:
     """The failed values of the tag are named after the worst one's complete reason, which has several lines."""
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0] * 7 + [1.0]}, max_drop=0.02)
-    assert failure_lines(ruling, limit=0) == [
-        "answer.em@1 where topic='a': 0.000: drop 1.000 (90% interval 0.354 to 1.000)",
-        "  from the baseline's 1.000, allowed 0.02: a drop of more than 0.02 is",
-        "  significant (p = 0.0018 ≤ 0.05)",
+    assert failure_lines([ruling], Room(6)) == [
+        "answer.em@1 where topic='a' fell from 1.000 to 0.000 (allowed 0.02): 8 of 8",
+        "  questions worse, 0 better. Chance alone: about 1 in 540 comparisons",
         "  2 of 3 values of topic fail: a, c",
-        "answer.em@1 where topic='a' = 0.000 (95% interval 0.000 to 0.324, n = 8)",
-        "8 of 8 questions got worse, 0 better:",
-        "  lost by: retriever 8",
-        "  and 8 more (-vv shows them): a0, a1, a2, a3, a4, a5, a6, a7",
+        "Likely cause: 8 of 8 lost: their gold is not in the top 1 now; lost by retriever",
+        "  8",
+        "8 lost (-v shows all): a0, a1, a2, a3, a4, a5, a6, a7",
     ]
 
 
@@ -214,10 +220,6 @@ def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
     )
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [
-        (
-            "    answer.em@1 [topic=a]: baseline 1.000, drop 1.000 (90% interval 0.354 to 1.000, p = 0.00095, "
-            "8 of 8 worse)"
-        ),
         "    answer.em@1 [topic=a]: the worst of 3 by topic; then c 0.500 inconclusive, b 1.000 pass",
     ]
 
@@ -228,8 +230,8 @@ def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
     entry = json.loads(json.dumps(threshold_result_entry(_ruled(values, max_drop=0.02))))
     lines = warning_lines([{"nodeid": "test_a.py::test", "scores": [entry]}])
     starts = [
-        "warning: test_a.py::test: answer.em@1 [topic=c]: 0.500: drop 0.500 (",
-        "warning: test_a.py::test: answer.em@1 [topic=b]: 0.750: drop 0.250 (",
+        "warning: test_a.py::test: answer.em@1 [topic=c]: unsure: fell from 1.000 to 0.500 (",
+        "warning: test_a.py::test: answer.em@1 [topic=b]: unsure: fell from 1.000 to 0.750 (",
     ]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
     assert ["warnings" in part for part in entry["by"]["slices"]] == [True, True, False]

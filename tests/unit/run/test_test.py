@@ -10,6 +10,7 @@ import pytest
 from pytest_rageval.core.errors import InputError, StaleBaselineError
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.reports.failures import Room
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import OutOfBoundsError, TestRun
 from pytest_rageval.scores.annotator_agreement import AgreementRequest
@@ -63,7 +64,7 @@ def test_a_threshold_becomes_an_entry(session: Session, tmp_path: Path) -> None:
 
 
 def test_a_score_out_of_bounds_is_a_failure_that_lists_questions(session: Session, tmp_path: Path) -> None:
-    test = evaluated(session, tmp_path, threshold(min=0.95), lost=[3, 4, 5], limit=2)
+    test = evaluated(session, tmp_path, threshold(min=0.95), lost=[3, 4, 5], room=lambda: Room(11))
     assert test.evaluate_markers() == []
     (failure,) = test.failures()
     assert "0.850 is below the minimum 0.95" in failure
@@ -174,9 +175,9 @@ def test_a_score_is_compared_with_its_baseline(settings: Settings, session: Sess
     _update(settings, tmp_path, mark)
     test = evaluated(session, tmp_path, mark, lost=range(8))
     assert test.evaluate_markers() == []
-    failure, next_step = test.failures()
-    assert "0.600: drop 0.400 (90% interval 0.233 to 0.581) from the baseline's" in failure
-    assert next_step.startswith("accept this drop: pytest --rageval-update-baseline ")
+    (failure,) = test.failures()
+    assert failure.startswith("recall@1 fell from 1.000 to 0.600 (allowed 0.02): 8 of 20 questions worse, 0")
+    assert failure.splitlines()[-1].startswith("accept this drop: pytest --rageval-update-baseline ")
     assert test.summary == "recall@1 drop 0.400 > 0.02"
     assert test.results()["scores"][0]["baseline"]["alpha"] == 0.05
 

@@ -32,7 +32,7 @@ def evaluated_in(
     """Evaluate a test in a new session; return its problems, its failures and its results."""
     session = Session(settings, **words)
     sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
-    test = TestRun(session, parts, marked(root, marks), sharing_alpha=sharing, limit=10)
+    test = TestRun(session, parts, marked(root, marks), sharing_alpha=sharing)
     problems = test.evaluate_markers()
     evaluation = problems, test.failures(), test.results(describe=True, explain=explain)
     session.close()

@@ -45,7 +45,7 @@ def test_what_passes_ends_with_0_and_a_drop_with_1(
     assert merge(*shards(0, 1, 2, 3, 4, 5, 6), "--report", "out/rageval.md", "--report", "out.html") == 1
     printed = capsys.readouterr().out
     assert "rageval: 1 of 1 threshold failed" in printed
-    assert "7 of 20 questions got worse" in printed
+    assert "7 of 20 questions worse" in printed
     assert NODEID in Path("out/rageval.md").read_text(encoding="utf-8")
     assert NODEID in Path("out.html").read_text(encoding="utf-8")
 

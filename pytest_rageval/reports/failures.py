@@ -1,0 +1,317 @@
+"""Writes why a test failed: what fell, the likely cause, and each lost question once with all its scores."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from pytest_rageval.core.data import Ranking
+from pytest_rageval.core.document import QuestionEntry
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.spec import score_name
+from pytest_rageval.gate.comparison import ExamplePair
+from pytest_rageval.gate.judge import ThresholdResult
+from pytest_rageval.reports.anomalies import all_zero_hint
+from pytest_rageval.reports.causes import cause_text
+from pytest_rageval.reports.layout import cut_line, width, wrap_text
+from pytest_rageval.reports.questions import (
+    NOTHING,
+    Explanation,
+    beyond_bound,
+    detail_lines,
+    expected_text,
+    explain,
+    question_entry,
+    score_text,
+)
+
+MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""The operator that gives the same comparison when the operands are swapped."""
+
+MAX_ID_WIDTH: Final = 24
+MIN_QUESTION_WIDTH: Final = 16  # columns that a question gets, whatever the number of scores
+
+
+class Room(NamedTuple):
+    """How much a failure shows.
+
+    Attributes:
+        lines: the maximum number of lines; None for all questions.
+        full: whether a question has all that is known of it, uncut.
+    """
+
+    lines: int | None = None
+    full: bool = False
+
+
+@dataclass(slots=True)
+class LostQuestion:
+    """A question that explains a failure.
+
+    Attributes:
+        losses: the outcomes that explain it, each with its pair in the baseline, or None.
+        scores: by column, the score in the baseline (None if it was not compared), and now.
+    """
+
+    losses: list[tuple[Outcome, ExamplePair | None]] = field(default_factory=list)
+    scores: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+
+    @property
+    def drop(self) -> float:
+        """The sum of its drops from the baseline."""
+        return sum(then - (now or 0.0) for then, now in self.scores.values() if then is not None)
+
+    @property
+    def entry(self) -> QuestionEntry:
+        """What is known of the question from all its scores; of several rankings the longest."""
+        entries = [question_entry(*loss) for loss in self.losses]
+        entries.sort(key=lambda entry: len(entry.get("retrieved", ())))
+        merged: dict[str, Any] = {}
+        for entry in entries:
+            merged |= {**entry, "before": {**merged.get("before", {}), **entry.get("before", {})}}
+        return merged  # type: ignore[return-value]
+
+
+def failure_lines(
+    results: Sequence[ThresholdResult], room: Room, *, report: str = "", after: Sequence[str] = ()
+) -> list[str]:
+    """Return why the thresholds of a test failed, in lines.
+
+    Args:
+        results: the results of the failed thresholds.
+        room: how much is shown.
+        report: the file with all questions; empty if there is none.
+        after: the last lines.
+    """
+    explained = [(result.score, explain(result)) for result in results if result.score is not None]
+    sentences = [_sentence_lines(result) for result in results]
+    kept = sentences
+    if room.lines is not None:
+        # At least one question of four lines follows.
+        kept = [
+            lines for n, lines in enumerate(sentences) if sum(map(len, sentences[: n + 1])) <= room.lines // 2
+        ]
+        kept = kept or sentences[:1]
+    head = [line for lines in kept for line in lines]
+    if others := [_name(result) for result in results[len(kept) :]]:
+        head.append(cut_line(f"{len(others)} more failed: {', '.join(others)}"))
+    if cause := cause_text(explained):
+        head += wrap_text(f"Likely cause: {cause}", 2)
+    if room.lines is None:
+        head += [
+            line
+            for score, _ in explained
+            for line in (*wrap_text(score_line(score), 2), *_reason_lines(score))
+        ]
+    return [*head, *_question_block(explained, room, len(head) + len(after), report), *after]
+
+
+def _name(result: ThresholdResult) -> str:
+    return result.threshold.name if result.score is None else result.score.name
+
+
+def _sentence_lines(result: ThresholdResult) -> list[str]:
+    score, threshold = result.score, result.threshold
+    if score is None:
+        return result.verdict.reason.splitlines()
+    reason = result.verdict.reason
+    text = f"{score.name}{' ' if reason.startswith(('fell ', 'rose ')) else ': '}{reason}"
+    explanation = explain(result)
+    # The sentence on a drop has the number of lost questions, except where the evaluation stopped early.
+    if explanation is not None and (explanation.comparison is None or result.stopped_early):
+        text += f": {explanation}"
+    lines = wrap_text(text, 2)
+    if threshold.by is not None and result.slices:
+        failed = [
+            str(part.threshold.where[threshold.by]) for part in result.slices if part.verdict.status == "fail"
+        ]
+        some = f"{len(failed)} of {len(result.slices)} values of {threshold.by} fail"
+        lines += wrap_text(f"  {some}: {', '.join(failed)}", 4)
+    return [*lines, *zero_lines(score)]
+
+
+def lost_questions(explained: Sequence[tuple[Score, Explanation | None]]) -> dict[str, LostQuestion]:
+    """Return the questions that explain failures, by id, the largest losses first.
+
+    Args:
+        explained: the scores that failed, each with the questions that explain it.
+    """
+    lost: dict[str, LostQuestion] = {}
+    for _, explanation in explained:
+        for loss in explanation.losses if explanation else ():
+            lost.setdefault(loss[0].example.id, LostQuestion()).losses.append(loss)
+    for score, explanation in explained:
+        drops = explanation.comparison.drops_by_id if explanation and explanation.comparison else {}
+        for outcome in score.outcomes:
+            if (question := lost.get(name := outcome.example.id)) is None:
+                continue
+            column, value = score_name(score.spec, score.keywords), outcome.value
+            # A slice has the same scores as the whole set, and perhaps no comparison.
+            if name in drops or column not in question.scores:
+                now = value if value is not None or name not in drops else 0.0
+                question.scores[column] = (now or 0.0) + drops[name] if name in drops else None, value
+    return dict(sorted(lost.items(), key=lambda item: (-item[1].drop, -len(item[1].losses))))
+
+
+def _question_block(
+    explained: Sequence[tuple[Score, Explanation | None]], room: Room, used: int, report: str
+) -> list[str]:
+    """Return the lost questions in lines, with their number if not all are shown."""
+    lost = lost_questions(explained)
+    if not lost:
+        return []
+    columns = list(dict.fromkeys(column for question in lost.values() for column in question.scores))
+    rows, names = _Rows(columns, lost), list(lost)
+    lines, shown = [rows.head], 0
+    for question in lost.values():
+        block = [rows.line(question), *(_full_lines(question) if room.full else _brief_lines(question))]
+        # The last line says how many are left.
+        if room.lines is not None and used + len(lines) + len(block) + 1 > room.lines:
+            break
+        lines += block
+        shown += 1
+    lines = lines if shown else []
+    where = f"report: {report}" if report else ""
+    if rest := names[shown:]:
+        hint = "; ".join(filter(None, ["-v shows all", where]))
+        lines.append(cut_line(f"{len(rest)} {'more' if shown else 'lost'} ({hint}): {', '.join(rest)}"))
+    elif where:
+        lines.append(where)
+    return lines
+
+
+class _Rows:
+    """The rows of lost questions: the id, the scores and the question."""
+
+    def __init__(self, columns: Sequence[str], lost: Mapping[str, LostQuestion]) -> None:
+        self._id_width = min(MAX_ID_WIDTH, max(map(len, lost)))
+        left = width.get() - self._id_width - MIN_QUESTION_WIDTH - 4
+        self._widths: dict[str, int] = {}
+        for column in columns:
+            texts = (_cell(question.scores.get(column)) for question in lost.values())
+            self._widths[column] = max(len(column), *map(len, texts))
+            left -= self._widths[column] + 2
+            if left < 0 and len(self._widths) > 1:
+                del self._widths[column]
+                break
+        more = len(columns) - len(self._widths)
+        names = "  ".join(name.ljust(size) for name, size in self._widths.items())
+        self.head = cut_line(
+            f"  {'':<{self._id_width}}  {names}{f'  {more} more scores' if more else ''}".rstrip()
+        )
+
+    def line(self, question: LostQuestion) -> str:
+        example = question.losses[0][0].example
+        cells = (_cell(question.scores.get(name)).ljust(size) for name, size in self._widths.items())
+        text = " ".join(example.question.split())
+        return cut_line(f"  {example.id:<{self._id_width}}  {'  '.join(cells)}  {text}")
+
+
+def _cell(scores: tuple[float | None, float | None] | None) -> str:
+    if scores is None:
+        return "-"
+    then, now = scores
+    texts = [score_text(now).removesuffix(".00")]
+    if then is not None and then != now:
+        texts.insert(0, score_text(then).removesuffix(".00"))
+    return " → ".join(texts)
+
+
+def _full_lines(question: LostQuestion) -> Iterator[str]:
+    yield from detail_lines(question.entry)
+
+
+def _brief_lines(question: LostQuestion) -> Iterator[str]:
+    """Yield a line for the gold passages, the rankings and the answers of a question, cut to the width."""
+    entry = question.entry
+    before = entry.get("before", {})
+    texts = {"gold": ", ".join(entry.get("gold", ()))}
+    for label, ranking in (("before", before.get("retrieved")), ("now", entry.get("retrieved"))):
+        texts[label] = "" if ranking is None else ", ".join(ranking) or NOTHING
+    if texts["before"] == texts["now"]:
+        del texts["before"]
+    if "answer" in entry:
+        then = before.get("answer")
+        texts["answer"] = (
+            f"{then} → {entry['answer']}" if then not in {None, entry["answer"]} else entry["answer"]
+        )
+    if "expected" in entry:
+        texts[entry["expected"]["as"]] = expected_text(entry["expected"])
+    texts["unscored"] = entry.get("unscored") or ""
+    for label, text in texts.items():
+        if text:
+            yield cut_line(f"      {label:<9} {' '.join(text.split())}")
+
+
+def explain_assertion(op: str, left: object, right: object, room: Room) -> list[str] | None:
+    """Return the explanation of the failed assertion `left op right` in lines, the first line as a summary.
+
+    None is returned if the assertion compares neither a score with a number, nor an object with a ranking.
+
+    Args:
+        op: the operator, such as "<" or "not in".
+        left: the left operand.
+        right: the right operand.
+        room: how much is shown.
+    """
+    if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
+        return _assertion_lines(left, op, float(right), room)
+    if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:
+        return _assertion_lines(right, MIRRORED[op], float(left), room)
+    if isinstance(right, Ranking) and op in {"in", "not in"}:
+        return [f"{left!r} {op} the documents", *ranking_lines(right)]
+    return None
+
+
+def _assertion_lines(score: Score, op: str, bound: float, room: Room) -> list[str]:
+    explanation = beyond_bound(score, bound, below=op in {">", ">=", "=="})
+    comparison, text = f"{score.spec} {op} {bound:g}", f"{score.name} is {score:.3f}: {explanation}"
+    if room.lines is None:
+        head = [
+            *wrap_text(text, 2),
+            *zero_lines(score),
+            *wrap_text(score_line(score), 2),
+            *_reason_lines(score),
+        ]
+        return [comparison, *head, *_question_block([(score, explanation)], room, 0, "")]
+    names = [outcome.example.id for outcome, _ in explanation.losses]
+    return [comparison, cut_line(f"{text} (-v shows all): {', '.join(names)}"), *zero_lines(score)]
+
+
+def zero_lines(score: Score) -> list[str]:
+    """Return the reason why every question scores 0 in lines; empty if the mean is not 0 or the reason is unknown."""
+    reason = all_zero_hint(score) if float(score) == 0 else ""
+    return wrap_text(reason, 2) if reason else []
+
+
+def score_line(score: Score) -> str:
+    """Return the score with its interval and its numbers of examples: "recall@3 = 0.593 (95% interval …, n = 91)"."""
+    interval = score.ci95
+    spread = "" if interval is None else f"95% interval {interval[0]:.3f} to {interval[1]:.3f}, "
+    if score.spread is not None:
+        spread += f"run-to-run spread {score.spread:.3f} over {len(score.repeats) + 1} runs, "
+    unscored = f", {score.unscored} unscored" if score.unscored else ""
+    undefined = f", {score.undefined} undefined" if score.undefined else ""
+    return f"{score.name} = {score:.3f} ({spread}n = {score.n}{unscored}{undefined})"
+
+
+def _reason_lines(score: Score) -> list[str]:
+    """Return the reasons why examples are unscored or undefined, with the number of examples for each reason."""
+    lines = []
+    for kind, reasons in (("unscored", score.reasons), ("undefined", score.undefined_reasons)):
+        if reasons:
+            lines.append(f"{reasons.total()} {kind}:")
+        for reason, count in reasons.most_common():
+            lines.extend(wrap_text(f"  {count} × {reason}", 4))
+    return lines
+
+
+def ranking_lines(ranking: Ranking) -> list[str]:
+    """Return a ranking with one document per line: its rank, its id, and the beginning of its text."""
+    if not ranking.documents:
+        return [f"nothing was retrieved for {ranking.query!r}"]
+    lines, max_length = [f"retrieved for {ranking.query!r}:"], width.get()
+    for rank, document in enumerate(ranking, 1):
+        name = f"{document.id}: " if document.id is not None else ""
+        line = f"  {rank}. {name}{' '.join(document.text.split())}"
+        lines.append(line if len(line) <= max_length else f"{line[: max_length - 1]}…")
+    return lines

@@ -1,0 +1,101 @@
+"""The likely cause of losses, from the rankings now and in the baseline."""
+
+from typing import Any
+
+import pytest
+
+from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.gate.comparison import BaselineScore
+from pytest_rageval.gate.judge import BaselineLookup
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.reports.causes import cause_text
+from pytest_rageval.reports.questions import beyond_bound, explain
+from tests.unit.gate.scored import rule_on
+
+N = 12
+OLD = [[f"g{n}", f"a{n}", f"b{n}"] for n in range(N)]
+"""The rankings in the baseline: the gold passage of question n, g{n}, is the first of three."""
+
+
+def _before(outcomes: list[Outcome]) -> BaselineScore:
+    examples = {outcome.example.id: outcome.example.digest for outcome in outcomes}
+    ranked: Any = {
+        name: {"score": 1.0, "ranking": labels} for name, labels in zip(examples, OLD, strict=True)
+    }
+    return BaselineScore(examples, {}, ranked)
+
+
+def _cause(now: list[list[str]], **example: Any) -> str:
+    """Return the cause where these are the rankings now and in the baseline; recall is 1 if the gold is among them."""
+    outcomes = []
+    for n, labels in enumerate(now):
+        documents = [Document(f"text of {label}", label) for label in labels]
+        fields = {"gold": (Gold(f"g{n}", f"text of g{n}"),), **example}
+        if "tags" in fields:
+            fields["tags"] = fields["tags"](n)
+        evidence = Evidence(Ranking.of(f"q{n}", documents, 3))
+        value = 1.0 / (labels.index(f"g{n}") + 1) if f"g{n}" in labels else 0.0
+        outcomes.append(Outcome(Example(f"q{n}", "?", **fields), value, evidence=evidence))
+    score, before = Score("mrr@3", outcomes), _before(outcomes)
+    result = rule_on(score, Threshold("mrr@3", max_drop=0.01), BaselineLookup({}, before), alpha=0.05)
+    assert result.verdict.status == "fail"
+    return cause_text([(score, explain(result))])
+
+
+def _other(lost: int) -> list[list[str]]:
+    """Return rankings of the baseline in which the gold passages of the first questions are others'."""
+    return [[f"a{n}", f"b{n}", f"a{(n + 1) % N}"] if n < lost else OLD[n] for n in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("now", "cause"),
+    [
+        ([[]] * N, "every search returned nothing: is the index built?"),
+        (_other(8), "8 of 8 lost: their gold is not in the top 3 now"),
+        (
+            [[f"a{n}", f"g{n}", f"b{n}"] if n % 2 else [f"a{n}", f"b{n}", f"g{n}"] for n in range(N)],
+            "12 lost: gold fell from rank 1 to 2–3: another order",
+        ),
+        (
+            [["a0"] if n < 9 else OLD[n] for n in range(N)],
+            (
+                "fewer than 3 returned in 9 of 12 searches, 0 before: a threshold or a filter; "
+                "9 of 9 lost: their gold is not in the top 3 now"
+            ),
+        ),
+        (
+            [[f"x{n}", f"y{n}", f"z{n}"] for n in range(N)],
+            (
+                "100% of the retrieved ids are new to the baseline: the index was rebuilt; "
+                "12 of 12 lost: their gold is not in the top 3 now"
+            ),
+        ),
+    ],
+)
+def test_the_cause_is_read_from_the_rankings(now: list[list[str]], cause: str) -> None:
+    """Each kind of break is told from the others: no index, other passages, other order, fewer passages, new ids."""
+    assert _cause(now) == cause
+
+
+def test_renamed_ids_are_found_by_their_texts() -> None:
+    """If the text of a gold passage is returned under another id, the ids were renamed."""
+    outcomes = [
+        Outcome(
+            Example(f"q{n}", "?", gold=(Gold(f"g{n}", f"Text\n{n}"),)),
+            0.0,
+            evidence=Evidence(Ranking.of("q", [Document(f"Text {n}", f"docs/g{n}")], 1)),
+        )
+        for n in range(N)
+    ]
+    score = Score("recall@1", outcomes)
+    assert cause_text([(score, beyond_bound(score, 0.5, below=True))]) == (
+        "12 lost: ids renamed: gold 'g0' has the text of 'docs/g0'"
+    )
+
+
+def test_a_tag_that_all_lost_questions_share_is_named() -> None:
+    """A tag is named only if other questions have another value of it."""
+    assert _cause(_other(8), tags=lambda n: {"topic": "a" if n < 8 else "b"}).endswith("; all topic=a")
+    assert "topic" not in _cause(_other(8), tags=lambda n: {"topic": "a" if n < 7 else "b"})
+    assert "topic" not in _cause(_other(8), tags=lambda _: {"topic": "a"})
