@@ -5,6 +5,7 @@ No module here evaluates a question or calls a model.
 - Build the document, which is plain data: `build`, with `notes`, `anomalies`, `questions`, `retrieval`,
   `systems` and `gated_tests`. `core.document` declares the types of its entries.
 - Write it: `terminal`, with `agreement`, `markdown` and `html`.
+- Say why a test failed: `failures`, with `causes`.
 - `reading`: reads JSON reports.
 - Helpers: `next_steps` (commands to run next) and `layout` (lines that fit a terminal).
 """

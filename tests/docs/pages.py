@@ -14,8 +14,8 @@ Each page is executed in its own folder. Its code blocks are processed in order:
   an application, or a server (`serve`). Readers do not see it.
 
 `normal` replaces the parts of the output that differ from run to run. `RAGEVAL_DOCS=update pytest tests/docs` writes
-the current output of commands into the pages, except for output with three dots. The expected output of a new command
-can be written as `?`, which is replaced. Check the diff.
+the current output of commands into the pages; between lines of three dots it writes as many lines as there were, those
+most like them. The expected output of a new command can be written as `?`, which is replaced. Check the diff.
 """
 
 import configparser
@@ -29,6 +29,8 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from difflib import SequenceMatcher
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -290,8 +292,8 @@ class Page:
             check=False,
         )
         printed = self._outside((done.stdout + done.stderr).rstrip())
-        if expected and UPDATE and ANY not in expected.splitlines() and not _matches(expected, printed):
-            return "\n".join(line.rstrip() for line in printed.splitlines())
+        if expected and UPDATE and not _matches(expected, printed):
+            return _renewed(expected, [line.rstrip() for line in printed.splitlines()])
         if done.returncode and not expected.endswith(f"\n{ANY}"):
             assert FAILED.search(expected), f"$ {command}\nended with {done.returncode}:\n{printed}"
         if not expected or _matches(expected, printed):
@@ -334,3 +336,27 @@ def _matches(expected: str, printed: str) -> bool:
         r"(?:.*\n)*?" if line == ANY else re.escape(line) + r"\n" for line in normal(expected).splitlines()
     )
     return re.fullmatch(pattern, f"{normal(printed)}\n") is not None
+
+
+def _renewed(expected: str, printed: list[str]) -> str:
+    """Return the lines of an output that are most like the expected ones between the lines of three dots."""
+    new: list[str] = []
+    position = 0
+    for any_, group in groupby(expected.splitlines(), lambda line: line == ANY):
+        if any_:
+            new.append(ANY)
+            continue
+        old = list(group)
+        starts = range(position, max(position, len(printed) - len(old)) + 1)
+        start = max(
+            starts if new else [0],
+            key=lambda start: sum(
+                SequenceMatcher(None, *map(normal, pair)).ratio()
+                for pair in zip(old, printed[start : start + len(old)], strict=False)
+            ),
+        )
+        position = start + len(old)
+        new += printed[start:position]
+    if new[-1] != ANY:
+        new += printed[position:]
+    return "\n".join(new)
