@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.answers.judge.protocol import Comparator, Judge
 from pytest_rageval.answers.overlap import (
@@ -29,6 +29,9 @@ from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_me
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.lazy import lazy_pattern
+
+if TYPE_CHECKING:
+    from pytest_rageval.answers.judge.protocol import JudgeTask
 
 
 async def lowest(values: Iterable[Awaitable[float]]) -> float:
@@ -194,8 +197,18 @@ BINARY_MEASURES: Final = frozenset({"em", "containment"})
 BINARY_COMPARATORS: Final = frozenset({"judge", "canonical"})
 """Comparators that answer yes or no. If a user's judge returns another number in [0, 1], it is used unchanged."""
 
-JUDGE_METHOD_OF_COMPARATOR: Final = {"judge": "compare", "graded": "grade"}
-"""The comparators that call the judge, each with the method that it calls."""
+JUDGING_COMPARATORS: Final = frozenset({"judge", "graded"})
+"""The comparators that ask the judge."""
+
+
+def judge_tasks(names: AbstractSet[str]) -> "list[JudgeTask[Any]]":
+    """Return the tasks that comparators of these names ask the judge."""
+    if names.isdisjoint(JUDGING_COMPARATORS):
+        return []
+    from pytest_rageval.answers.judge.tasks import COMPARE, GRADE  # noqa: PLC0415 - a ranking score needs no prompts
+
+    return [task for name, task in (("judge", COMPARE), ("graded", GRADE)) if name in names]
+
 
 ATOM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.ASCII)
 
@@ -235,7 +248,9 @@ class GradedComparator:
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return the judge's grade."""
-        return await self.judge.grade(question, references, prediction)
+        from pytest_rageval.answers.judge.tasks import GRADE  # noqa: PLC0415 - a ranking score needs no prompts
+
+        return await self.judge.ask(GRADE, question, references, prediction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class BaseSession(ABC):
         fingerprint = self.fingerprint(components, request)
         is_missing = before is None and not updating
         context = set(self.received(components))
-        if self.definition(request).dependencies:
+        if self.definition(request).asks:
             # Generator and judge read the history of a question.
             context.add("history")
 

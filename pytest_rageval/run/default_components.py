@@ -3,23 +3,25 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator
-from pytest_rageval.answers.judge.protocol import JudgeVerdict, Preference, Rating
-from pytest_rageval.core.data import Document, Nugget
+from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.model_settings import ROLES, ServerSettings
 from pytest_rageval.core.settings import EMBEDDED, Settings
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.llm_judge import LLMJudge
+    from pytest_rageval.answers.judge.protocol import JudgeTask, Text
     from pytest_rageval.core.model_settings import Role
     from pytest_rageval.models.budget import Limits
     from pytest_rageval.models.client import RequestPolicy, Server
     from pytest_rageval.models.gateway import Gateway
     from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator
     from pytest_rageval.models.prompt_rendering import Prompts
+
+V = TypeVar("V")
 
 NO_MODEL_FOR_CLIENT: Final = (
     "The fixture rageval_client is defined, but no model is named{0}.\n"
@@ -341,35 +343,14 @@ class DefaultJudge:
         """Return 1.0 if the prediction states what a reference states, else 0.0."""
         return await self._judge.compare(question, references, prediction)
 
-    async def relevant(self, question: str, passage: str) -> float:
-        """Return 1.0 if a passage is relevant to a question, else 0.0."""
-        remedy = 'leave out the scores relevance.* and udcg, and the keyword relevant="judge"'
-        judge = self._require_model("Whether a passage is relevant", remedy)
-        return await judge.relevant(question, passage)
+    async def ask(self, task: "JudgeTask[V]", question: str, *texts: "Text") -> V:
+        """Return the verdict of a task."""
+        return await self._model(task).ask(task, question, *texts)
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
-        """Return 1.0 if the passages contain enough to answer a question, else 0.0."""
-        remedy = "leave out the score sufficient"
-        judge = self._require_model("Whether passages are enough for an answer", remedy)
-        return await judge.sufficient(question, passages)
-
-    async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return how much of a reference the prediction contains, from 0 to 1."""
-        remedy = 'compare by a measure, such as "f1"'
-        judge = self._require_model("How much an answer says of another", remedy)
-        return await judge.grade(question, references, prediction)
-
-    async def prefer(self, question: str, first: str, second: str) -> Preference:
-        """Return which of two answers is better."""
-        judge = self._require_model("Which of two answers is better", "leave out the scores arena.*")
-        return await judge.prefer(question, first, second)
-
-    async def rate(
-        self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
-    ) -> Rating:
-        """Return a rating from 1 to 5 by a criterion."""
-        judge = self._require_model("A rating from 1 to 5", "leave out the scores judged.*")
-        return await judge.rate(criterion, question, rated, against)
+    def require(self, task: "JudgeTask[Any]") -> None:
+        """Raise InputError if no model judges; whether an answer is right is decided by rules then."""
+        if task.name != "compare":
+            self._model(task)
 
     @property
     def model_names(self) -> frozenset[str]:
@@ -377,32 +358,20 @@ class DefaultJudge:
         judge = self._judge
         return frozenset() if isinstance(judge, CanonicalComparator) else judge.model_names
 
-    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
-        """Return for each nugget to what extent a passage or an answer supports it, from 0 to 1."""
-        remedy = "leave out the scores nuggets.* and answer.nuggets"
-        judge = self._require_model("Which nuggets a text supports", remedy)
-        return await judge.support(question, nuggets, passage)
-
-    async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
-        """Return the facts of a good answer that a model proposes."""
-        remedy = "write them into the eval set yourself"
-        judge = self._require_model("What the nuggets of an answer are", remedy)
-        return await judge.nuggets(question, sources)
-
     def repetition(self, n: int) -> "DefaultJudge":
         """Return the judge of the n-th repeat."""
         return replace(self, repeat=n)
 
-    def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the names and values that the verdicts of a method depend on."""
+    def identity(self, task: "JudgeTask[Any]") -> Mapping[str, Any]:
+        """Return the names and values that the verdicts of a task depend on."""
         if isinstance(self._judge, CanonicalComparator):
             return {"": f"canonical comparison, rules {CANONICAL_RULES}"}
-        return self._judge.identity(method)
+        return self._judge.identity(task)
 
-    def template(self, method: str) -> str:
-        """Return the template of a method's prompt; empty for canonical comparison."""
+    def template(self, task: "JudgeTask[Any]") -> str:
+        """Return the template of a task's prompt; empty for canonical comparison."""
         judge = self._judge
-        return "" if isinstance(judge, CanonicalComparator) else judge.template(method)
+        return "" if isinstance(judge, CanonicalComparator) else judge.template(task)
 
     @cached_property
     def _prompts(self) -> "Prompts | None":
@@ -420,16 +389,12 @@ class DefaultJudge:
         judge = judge if self._prompts is None else replace(judge, prompts=self._prompts)
         return judge.repetition(self.repeat) if self.repeat else judge
 
-    def _require_model(self, task: str, alternative: str) -> "LLMJudge":
-        """Return the judge if it is a model.
-
-        Raises:
-            InputError: no model judges; the message has the task and, as the remedy, the alternative.
-        """
+    def _model(self, task: "JudgeTask[Any]") -> "LLMJudge":
+        """Return the judge; raise InputError if it is no model."""
         judge = self._judge
         if isinstance(judge, CanonicalComparator):
             raise InputError(
-                f"{task} is decided by a model, and this run has no model as judge.\n"
-                f"Name one with --rageval-judge-model, or {alternative}."
+                f"{task.decides} is decided by a model, and this run has no model as judge.\n"
+                f"Name one with --rageval-judge-model, or {task.instead}."
             )
         return judge

@@ -49,8 +49,8 @@ from pytest_rageval.models.stores import StoreFactory
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.scores import SCORES
-from pytest_rageval.scores.definition import KNOWN_DEPENDENCIES, ScoreDef
+from pytest_rageval.scores import SCORES, known_dependencies
+from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def resolve(
             takers = ", ".join(name for name, other in scores.items() if keyword in other.keywords)
             raise InputError(f"{str(spec)!r} does not take {keyword}={text!r}. These scores do: {takers}.")
     if Relevance.parse(score_request.relevant).by == "judge":
-        score = replace(score, asks=score.dependencies | {"relevant"})
+        from pytest_rageval.scores.relevance import RELEVANT  # noqa: PLC0415 - with prompts, which few scores need
+
+        score = replace(score, asks=score.asks | {RELEVANT})
     resolved = ResolvedScore(
         spec,
         spec.k or k,
@@ -203,21 +205,27 @@ class Registry:
         """
         if Spec.parse(name).measure != name:
             raise InputError(f"add_score({name!r}): a score is added without its cut-off.")
-        unknown = sorted(set(asks or ()) - KNOWN_DEPENDENCIES)
+        known = {ask if isinstance(ask, str) else ask.name: ask for ask in known_dependencies()}
+        unknown = sorted(set(asks or ()) - known.keys())
         if unknown:
             raise InputError(
                 f"add_score({name!r}): unknown asks: {', '.join(map(repr, unknown))}.\n"
-                f"It can be: {', '.join(sorted(KNOWN_DEPENDENCIES))}."
+                f"It can be: {', '.join(sorted(known))}."
             )
         if scale is not None and not scale[0] < scale[1]:
             raise InputError(
                 f"add_score({name!r}): scale={scale!r} must be the lowest and the highest value, such as (0, 1)."
             )
-        dependencies = None if asks is None else frozenset(asks)
         # The outcomes of the score may have `Evidence.sizes`, which the report pools.
         notes = Lazy("scores.rel_recall", "pooled_notes")
         score = ScoreDef(
-            name, PluginScore(name, evaluate, scale), dependencies, scale, separable=separable, notes=notes
+            name,
+            PluginScore(name, evaluate, scale),
+            frozenset(known.values() if asks is None else map(known.__getitem__, asks)),
+            scale,
+            asks_all=asks is None,
+            separable=separable,
+            notes=notes,
         )
         _add(self.scores, "score", name, score)
 

@@ -279,7 +279,7 @@ class Session(BaseSession):
         """Return True if a score needs more than rankings: it uses models, is a plugin's, or times retrievals."""
         score = self.definition_or_none(request)
         return score is not None and (
-            bool(score.dependencies) or score.is_time or isinstance(score.evaluate, PluginScore)
+            bool(score.asks) or score.is_time or isinstance(score.evaluate, PluginScore)
         )
 
     def check_answered(self) -> None:
@@ -412,7 +412,7 @@ class Session(BaseSession):
         """Return the outcomes of the first pipeline; if the score uses models, also of its draws and repeats."""
         pipelines = self.pipelines.for_draws(components, self._draws(components, request))
         resolved, score = resolve(request, self.registry.scores, k=k)
-        used = pipelines if score.dependencies else pipelines[:1]
+        used = pipelines if score.asks else pipelines[:1]
         return await gather_all(self._evaluate(pipeline, evalset, resolved, score) for pipeline in used)
 
     def _check_separable(self, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
@@ -436,7 +436,7 @@ class Session(BaseSession):
         key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
             sends_requests = not self.may_lack_replies
-            if pipeline.has_custom_judge and score.dependencies and score.separable and sends_requests:
+            if pipeline.has_custom_judge and score.asks and score.separable and sends_requests:
                 # The user's judge is called after a paid answer of the model. The first examples show whether the judge
                 # works before the answers to all questions are paid for.
                 first = await score.evaluate(pipeline, evalset.examples[:MAX_FAILURES], resolved)

@@ -15,9 +15,10 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pytest_rageval.answers.judge.protocol import JudgeTask
     from pytest_rageval.scores.definition import ScoreDef
 
 MODULES: Final[Mapping[str, Collection[str]]] = {
@@ -66,3 +67,13 @@ class _BuiltInScores(Mapping[str, "ScoreDef"]):
 
 
 SCORES: "Final[Mapping[str, ScoreDef]]" = _BuiltInScores()
+
+
+@cache
+def known_dependencies() -> "frozenset[str | JudgeTask[Any]]":
+    """Return all that a score may ask.
+
+    These are the methods of the generator, the judge's tasks of all built-in scores, "compare" for `run.comparison`,
+    and "label" for `resolved.label`.
+    """
+    return frozenset(chain.from_iterable(score.asks for score in SCORES.values())) - {"match"}

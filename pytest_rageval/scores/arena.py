@@ -10,10 +10,13 @@ Bradley–Terry ratings, and with `--rageval arena_pairs=N` battle each other to
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
+from operator import index
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import Preference
+from pytest_rageval.answers.judge.protocol import JudgeTask, Verdict
+from pytest_rageval.answers.judge.replies import parse_explained_preference
+from pytest_rageval.answers.judge.tasks import invalid_result, require_result, split_explanation
 from pytest_rageval.core.concurrency.gathering import gather_two
 from pytest_rageval.core.data import Example, ExampleSubset
 from pytest_rageval.core.document import ScoreEntry
@@ -22,12 +25,52 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, score_each, score_with_progress
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.stats.agreement import majority as majority_or
 from pytest_rageval.stats.intervals import Estimate
 from pytest_rageval.stats.systems import first_place_share, position_bias
 
 WON, TIED, LOST = 1.0, 0.5, 0.0
 
-RESULT_OF_FIRST: Final = {1: WON, 2: LOST, 0: TIED}
+
+def _vote(votes: Sequence[Verdict]) -> Verdict:
+    """Return the preference of more than half of the votes, otherwise a tie, with the reasons of a vote for it."""
+    value = int(majority_or([vote.value for vote in votes], tie=0.0))
+    # If opposite votes make a tie, no vote explains it.
+    return Verdict(value, next((vote.explanation for vote in votes if vote.value == value), ""))
+
+
+def _read_preference(returned: object) -> Verdict:
+    preference, explanation = split_explanation(require_result(returned))
+    preference = require_result(preference)
+    # A bool is rejected: True equals 1, but does not say which answer is better.
+    chosen = (
+        None if isinstance(preference, bool) or not hasattr(preference, "__index__") else index(preference)
+    )
+    if chosen not in {0, 1, 2} or not isinstance(explanation, str):
+        allowed = (
+            "Return 1 or 2 for the better answer, 0 for neither, (one of these, explanation), "
+            "or None for no verdict."
+        )
+        raise invalid_result(returned, allowed)
+    return Verdict(chosen, explanation)
+
+
+PREFER: Final = JudgeTask(
+    name="prefer",
+    template="preference",
+    render="preference",
+    texts=("question", "first answer", "second answer"),
+    parse=parse_explained_preference,
+    vote=_vote,
+    read=_read_preference,
+    call="prefer(question, first, second), which the scores arena.* need",
+    returns="1 or 2 for the better answer, 0 for neither, and perhaps why",
+    decides="Which of two answers is better",
+    instead="leave out the scores arena.*",
+)
+"""1 if the first of two long answers is better, 2 if the second is, 0 if neither is."""
+
+RESULT_OF_FIRST: Final[Mapping[float, float]] = {1: WON, 2: LOST, 0: TIED}
 """The result of the answer that the judge read first, by the judge's preference."""
 
 MIN_RESULT: Final = {"win": WON, "win_tie": TIED}
@@ -170,12 +213,12 @@ async def _judge(
     """Return the judge's verdicts on an answer against a rival, in one order or in both, and the judge's reasons."""
 
     async def judge_first() -> tuple[float, str]:
-        preference = await pipeline.prefer(example.full_question, answer, rival)
-        return RESULT_OF_FIRST[preference.better], _reasons("1", preference)
+        preference = await pipeline.ask(PREFER, example.full_question, answer, rival)
+        return RESULT_OF_FIRST[preference.value], _reasons("1", preference)
 
     async def judge_second() -> tuple[float, str]:
-        preference = await pipeline.prefer(example.full_question, rival, answer)
-        return WON - RESULT_OF_FIRST[preference.better], _reasons("2", preference)
+        preference = await pipeline.ask(PREFER, example.full_question, rival, answer)
+        return WON - RESULT_OF_FIRST[preference.value], _reasons("2", preference)
 
     if pipeline.both_orders:
         (result_first, reasons_first), (result_second, reasons_second) = await gather_two(
@@ -186,7 +229,7 @@ async def _judge(
     return (Places(first=result) if first else Places(second=result)), reasons
 
 
-def _reasons(place: str, preference: Preference) -> str:
+def _reasons(place: str, preference: Verdict) -> str:
     """Return the judge's reasons, which mention answers 1 and 2, with the number of the answer that is scored."""
     return f"(read as answer {place}) {preference.explanation}" if preference.explanation else ""
 
@@ -296,7 +339,7 @@ SCORES: Final = tuple(
     ScoreDef(
         f"arena.{part}",
         evaluate_arena,
-        {"explain", "prefer"},
+        {"explain", PREFER},
         settings=_settings,
         # Which answer the judge reads first depends on the ids of the other examples.
         separable=False,

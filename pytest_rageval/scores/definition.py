@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_rageval.answers.comparators import (
     CANONICAL_RULES,
-    JUDGE_METHOD_OF_COMPARATOR,
     Expression,
+    judge_tasks,
     measure_fingerprint,
 )
 from pytest_rageval.answers.judge.protocol import collect_tallies
@@ -25,9 +25,11 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.outcome import SCORING_VERSION, Evidence, Outcome, Score, too_many_unscored
 from pytest_rageval.lib.plural import counted, join_first
-from pytest_rageval.models.prompts import CRITERIA
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
+
+if TYPE_CHECKING:
+    from pytest_rageval.answers.judge.protocol import JudgeTask
 
 GOLD: Final = "gold passages"
 GOLD_TEXTS: Final = "gold passages with text"
@@ -36,18 +38,12 @@ NUGGETS: Final = "nuggets"
 """The data that an example must have, as `ScoreDef.needs` and lists of scores name them."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
-JUDGE_METHODS: Final = frozenset(
-    {"relevant", "sufficient", "prefer", "support", *(f"rate {criterion}" for criterion in CRITERIA)}
-)
 
-KNOWN_DEPENDENCIES: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
-"""The values that `ScoreDef.asks` may contain: methods of generator and judge, "compare" for `run.comparison`, and
-"label" for `resolved.label`."""
 
 MATCH_ITEMS: Final = "match"
 """The value in `ScoreDef.asks` of a score that compares list items. It uses a judge only if a threshold names one."""
 
-KEYWORD_DEPENDENCIES: Final[Mapping[str, AbstractSet[str]]] = {
+KEYWORD_DEPENDENCIES: Final[Mapping[str, AbstractSet[object]]] = {
     "comparator": {"compare", MATCH_ITEMS},
     "label": {"label"},
     "order": {"cite"},
@@ -75,7 +71,7 @@ class WorkedExample:
         texts: the texts of passages by id; "Passage ID." for all others.
         retrieval: the other arguments of `Retrieval`; its steps are pairs of a query and the ids of passages.
         says: the answers of the generator, by the ids of the passages in the prompt, separated by spaces.
-        judge: the judge's verdicts by method: "relevant" has the relevant texts, "support" the labels by text.
+        judge: what the user's judge says, by method: "relevant" has the relevant texts, "support" the labels by text.
     """
 
     text: str
@@ -115,8 +111,9 @@ class ScoreDef:
     Attributes:
         name: the name that users write, without the cut-off.
         evaluate: the function that scores the examples.
-        asks: the methods of generator and judge that the score uses, out of `KNOWN_DEPENDENCIES`; None: unknown, so it
-            may use all of them.
+        asks: what the score may ask generator, comparator and judge, out of `scores.known_dependencies()`; empty if it
+            needs no model.
+        asks_all: whether it is not known what the score asks, so that `asks` has everything.
         scale: the lowest and the highest value of an example; None: unknown.
         comparisons: returns the comparators that the score uses, by their keyword in the fingerprint.
         settings: returns further settings of the run that change the score, by name, for the fingerprint.
@@ -148,10 +145,11 @@ class ScoreDef:
 
     name: str
     evaluate: Evaluation
-    asks: AbstractSet[str] | None = None
+    asks: "AbstractSet[str | JudgeTask[Any]]" = frozenset()
     scale: tuple[float, float] | None = UNIT
     comparisons: Callable[[Pipeline, ResolvedScore], Mapping[str, str | None]] = _default_comparisons
     settings: Callable[[Pipeline, ResolvedScore], Mapping[str, Any]] = lambda _pipeline, _resolved: {}
+    asks_all: bool = False
     separable: bool = True
     depends_on_ids: bool = False
     corrected_by: Literal["answers", "passages"] | None = None
@@ -176,22 +174,15 @@ class ScoreDef:
         return self.corrected_by == "answers"
 
     @property
-    def dependencies(self) -> frozenset[str]:
-        """The methods of generator, comparator and judge that the score may use; empty if it needs no model."""
-        return KNOWN_DEPENDENCIES if self.asks is None else frozenset(self.asks)
-
-    @property
     def generates(self) -> bool:
         """Whether the score may use the generator."""
-        return not self.dependencies.isdisjoint(GENERATOR_METHODS)
+        return not self.asks.isdisjoint(GENERATOR_METHODS)
 
     @property
     def keywords(self) -> frozenset[str]:
         """The keywords of a threshold that change the score."""
         keywords = {
-            keyword
-            for keyword, dependencies in KEYWORD_DEPENDENCIES.items()
-            if dependencies & self.dependencies
+            keyword for keyword, dependencies in KEYWORD_DEPENDENCIES.items() if dependencies & self.asks
         }
         return frozenset(keywords | {"relevant"} if self.takes_relevant else keywords)
 
@@ -201,15 +192,15 @@ class ScoreDef:
 
         The keyword `order` has an effect only if a generator reads several passages at once.
         """
-        unordered = self.one_passage or self.dependencies.isdisjoint(GENERATOR_METHODS)
+        unordered = self.one_passage or self.asks.isdisjoint(GENERATOR_METHODS)
         return frozenset({"order"} if unordered else ()) - self.keywords
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models that the score uses: "generator", "judge". With some comparators no judge is needed."""
         methods_by_model = (
-            ("generator", self.dependencies & GENERATOR_METHODS),
-            ("judge", self.dependencies - GENERATOR_METHODS - {MATCH_ITEMS}),
+            ("generator", self.asks & GENERATOR_METHODS),
+            ("judge", self.asks - GENERATOR_METHODS - {MATCH_ITEMS}),
         )
         return tuple(model for model, methods in methods_by_model if methods)
 
@@ -228,14 +219,14 @@ class ScoreDef:
             fingerprint |= _prefixed("generator", pipeline.generator.identity(method))
         comparisons = self._parsed_comparisons(pipeline, resolved)
         fingerprint |= {keyword: comparison.text for keyword, comparison in comparisons.items()}
-        for method in self._judge_methods(comparisons):
-            fingerprint |= _prefixed("judge", pipeline.judge.identity(method))
+        for task in self._judge_tasks(comparisons):
+            fingerprint |= _prefixed("judge", pipeline.judge.identity(task))
         if self._generator_methods:
             fingerprint |= _changed_draws(pipeline.draw_settings)
         if "canonical" in _comparator_names(comparisons):
             fingerprint["canonical rules"] = CANONICAL_RULES
         fingerprint |= measure_fingerprint(pipeline.measures, _comparator_names(comparisons))
-        if "cite" in self.dependencies and resolved.order == "random":
+        if "cite" in self.asks and resolved.order == "random":
             fingerprint["seed"] = pipeline.seed
         if resolved.relevant != "gold":
             fingerprint["relevant"] = resolved.relevant
@@ -244,26 +235,21 @@ class ScoreDef:
     def prompts(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, str]:
         """Return the templates of the score's prompts by method; prompts of the user's own code are not known."""
         templates = {method: pipeline.generator.template(method) for method in self._generator_methods}
-        for method in self._judge_methods(self._parsed_comparisons(pipeline, resolved)):
-            templates[method] = pipeline.judge.template(method)
+        for task in self._judge_tasks(self._parsed_comparisons(pipeline, resolved)):
+            templates[task.name] = pipeline.judge.template(task)
         return {method: template for method, template in templates.items() if template}
 
     def uses_judge(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
-        """Return True if the score is known to use the judge; False if `asks` is None."""
-        return self.asks is not None and bool(
-            self._judge_methods(self._parsed_comparisons(pipeline, resolved))
-        )
+        """Return True if the score is known to use the judge."""
+        return not self.asks_all and bool(self._judge_tasks(self._parsed_comparisons(pipeline, resolved)))
 
     @property
     def _generator_methods(self) -> list[str]:
-        return sorted(self.dependencies & GENERATOR_METHODS)
+        return sorted(GENERATOR_METHODS & self.asks)
 
-    def _judge_methods(self, comparisons: Mapping[str, Expression]) -> list[str]:
-        by_comparators = {
-            JUDGE_METHOD_OF_COMPARATOR[name]
-            for name in _comparator_names(comparisons) & JUDGE_METHOD_OF_COMPARATOR.keys()
-        }
-        return sorted((self.dependencies & JUDGE_METHODS) | by_comparators)
+    def _judge_tasks(self, comparisons: Mapping[str, Expression]) -> "list[JudgeTask[Any]]":
+        own = [ask for ask in self.asks if not isinstance(ask, str)]
+        return sorted([*own, *judge_tasks(_comparator_names(comparisons))], key=lambda task: task.name)
 
     def _parsed_comparisons(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
         """Return the comparators that the score uses, by keyword."""

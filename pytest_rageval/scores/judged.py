@@ -4,13 +4,20 @@ The scale goes from 1 to 5, so write `min=3.5`. Each grade comes with a short ex
 JSON report. After a reply that is not a grade, the request is repeated once; then the question is unscored.
 """
 
+from collections.abc import Mapping
+from functools import partial
+from statistics import median
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import MAX_GRADE, MIN_GRADE, Rating
+from pytest_rageval.answers.judge.protocol import MAX_GRADE, MIN_GRADE, JudgeTask, Verdict
+from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
+from pytest_rageval.answers.judge.tasks import explained, invalid_result, require_result, split_explanation
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
+from pytest_rageval.core.user_code import as_number
+from pytest_rageval.models.prompts import CRITERIA
 from pytest_rageval.scores.definition import (
     GOLD_TEXTS,
     REFERENCES,
@@ -31,6 +38,38 @@ from pytest_rageval.scores.pipeline import (
 GRADES: Final = (float(MIN_GRADE), float(MAX_GRADE))
 
 
+def _read_rating(returned: object) -> Verdict:
+    grade, explanation = split_explanation(require_result(returned, "rating"))
+    # A bool is rejected: True would be 1, the worst grade.
+    score = None if isinstance(grade, bool) else as_number(grade)
+    if score is None or not MIN_GRADE <= score <= MAX_GRADE or not isinstance(explanation, str):
+        allowed = (
+            f"Return a grade from {MIN_GRADE} to {MAX_GRADE}, or (grade, explanation), or None for no rating."
+        )
+        raise invalid_result(returned, allowed)
+    return Verdict(score, explanation)
+
+
+RATE: Final[Mapping[str, JudgeTask[Verdict]]] = {
+    criterion: JudgeTask(
+        name=f"rate {criterion}",
+        template=criterion,
+        render="rating",
+        texts=("question", "rated*", "held against*"),
+        parse=parse_rating,
+        vote=partial(explained, median),
+        read=_read_rating,
+        call="rate(criterion, question, rated, against), which the scores judged.* need",
+        returns="a grade from 1 to 5, and why",
+        decides="A rating from 1 to 5",
+        instead="leave out the scores judged.*",
+        response_format=RATING_FORMAT,
+    )
+    for criterion in CRITERIA
+}
+"""By criterion: the grade of an answer, or of the retrieved passages, held against references or passages."""
+
+
 @each_example
 async def evaluate_correctness(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
@@ -47,10 +86,10 @@ async def evaluate_correctness(
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
-    rating = Rating(MIN_GRADE, "The generator gives no answer.")
+    rating = Verdict(MIN_GRADE, "The generator gives no answer.")
     if not abstains(answer):
-        rating = await pipeline.rate("correctness", example.full_question, [answer], references)
-    return rating.grade, Evidence(ranking, answer, references, explanation=rating.explanation)
+        rating = await pipeline.ask(RATE["correctness"], example.full_question, [answer], references)
+    return rating.value, Evidence(ranking, answer, references, explanation=rating.explanation)
 
 
 @each_example
@@ -63,12 +102,12 @@ async def evaluate_faithfulness(
     """
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     if abstains(answer):
-        rating = Rating(MAX_GRADE, "The generator gives no answer, and so states nothing.")
+        rating = Verdict(MAX_GRADE, "The generator gives no answer, and so states nothing.")
     elif not ranking:
-        rating = Rating(MIN_GRADE, "Nothing was retrieved that could support it.")
+        rating = Verdict(MIN_GRADE, "Nothing was retrieved that could support it.")
     else:
-        rating = await pipeline.rate("faithfulness", example.full_question, [answer], texts_of(ranking))
-    return rating.grade, Evidence(ranking, answer, explanation=rating.explanation)
+        rating = await pipeline.ask(RATE["faithfulness"], example.full_question, [answer], texts_of(ranking))
+    return rating.value, Evidence(ranking, answer, explanation=rating.explanation)
 
 
 @each_example
@@ -82,10 +121,10 @@ async def evaluate_context_quality(
     """
     gold = texts_of(gold_passages(example))
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
-    rating = Rating(MIN_GRADE, "Nothing was retrieved.")
+    rating = Verdict(MIN_GRADE, "Nothing was retrieved.")
     if ranking:
-        rating = await pipeline.rate("context_quality", example.full_question, texts_of(ranking), gold)
-    return rating.grade, Evidence(ranking, explanation=rating.explanation)
+        rating = await pipeline.ask(RATE["context_quality"], example.full_question, texts_of(ranking), gold)
+    return rating.value, Evidence(ranking, explanation=rating.explanation)
 
 
 FAMILY: Final = Family(
@@ -112,7 +151,7 @@ SCORES: Final = (
     ScoreDef(
         "judged.correctness",
         evaluate_correctness,
-        {"generate", "rate correctness"},
+        {"generate", RATE["correctness"]},
         GRADES,
         family=FAMILY,
         worked=(4.0, "the grade"),
@@ -122,7 +161,7 @@ SCORES: Final = (
     ScoreDef(
         "judged.faithfulness",
         evaluate_faithfulness,
-        {"generate", "rate faithfulness"},
+        {"generate", RATE["faithfulness"]},
         GRADES,
         family=FAMILY,
         worked=(4.0, "the grade"),
@@ -132,7 +171,7 @@ SCORES: Final = (
     ScoreDef(
         "judged.context_quality",
         evaluate_context_quality,
-        {"rate context_quality"},
+        {RATE["context_quality"]},
         GRADES,
         family=FAMILY,
         worked=(4.0, "the grade"),

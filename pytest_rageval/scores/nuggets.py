@@ -17,14 +17,18 @@ undefined.
 
 from collections.abc import Sequence
 from math import fsum, log2
+from statistics import median_low
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import PARTIAL_SUPPORT
+from pytest_rageval.answers.judge.protocol import PARTIAL_SUPPORT, JudgeTask
+from pytest_rageval.answers.judge.replies import SUPPORT_LABELS, parse_support
+from pytest_rageval.answers.judge.tasks import invalid_result, require_result
 from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Example, Ranking, excerpt
 from pytest_rageval.core.errors import NoGroundTruth, Undefined
 from pytest_rageval.core.outcome import Evidence
+from pytest_rageval.core.user_code import as_share
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.scores.definition import NUGGETS, Family, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
@@ -41,6 +45,50 @@ ALPHA: Final = 0.5
 
 MAX_NAMED_NUGGETS: Final = 5
 """The number of unsupported nuggets that a remark names."""
+
+
+def _median_labels(votes: Sequence[Labels]) -> Labels:
+    """Return the median of each label; the lower one of an even number of votes."""
+    return tuple(map(median_low, zip(*votes, strict=True)))
+
+
+def _read_labels(labels: object) -> Labels:
+    labels = require_result(labels, "labels")
+    values = [_read_label(label) for label in labels] if isinstance(labels, list | tuple) else [None]
+    if None in values:
+        allowed = (
+            f"Return a list with one of {', '.join(SUPPORT_LABELS)} (or 1, 0.5, 0) for each nugget, or None."
+        )
+        raise invalid_result(labels, allowed)
+    return tuple(value for value in values if value is not None)
+
+
+def _read_label(label: object) -> float | None:
+    number = SUPPORT_LABELS.get(label) if isinstance(label, str) else as_share(label)
+    return number if number in SUPPORT_LABELS.values() else None
+
+
+def _wrong_number(labels: Labels, nuggets: Sequence[str], _text: str) -> str:
+    if len(labels) == len(nuggets):
+        return ""
+    return f"{counted(len(labels), 'label')} for {counted(len(nuggets), 'nugget')}"
+
+
+SUPPORT: Final[JudgeTask[Labels]] = JudgeTask(
+    name="support",
+    template="nugget_support",
+    render="support",
+    texts=("question", "nuggets*", "text"),
+    parse=parse_support,
+    vote=_median_labels,
+    read=_read_labels,
+    call="support(question, nuggets, passage), which the scores nuggets.* and answer.nuggets need",
+    returns='"support", "partial_support" or "not_support" for each nugget',
+    decides="Which nuggets a text supports",
+    instead="leave out the scores nuggets.* and answer.nuggets",
+    problem=_wrong_number,
+)
+"""How much of each nugget a passage or an answer supports: all (1), a part (0.5), or nothing or a contradiction (0)."""
 
 
 @each_example
@@ -125,7 +173,7 @@ async def _label_ranking(
 
 async def _label_texts(pipeline: Pipeline, example: Example, texts: Sequence[str]) -> list[Labels]:
     nuggets = [nugget.text for nugget in example.nuggets]
-    return await gather_all(pipeline.support(example.full_question, nuggets, text) for text in texts)
+    return await gather_all(pipeline.ask(SUPPORT, example.full_question, nuggets, text) for text in texts)
 
 
 def _check_nuggets(example: Example, *, vital: bool = False) -> None:
@@ -289,26 +337,34 @@ FAMILY: Final = Family(
 )
 
 SCORES: Final = tuple(
-    ScoreDef(name, evaluate, asks, family=FAMILY, definition=definition, worked=worked, needs=(NUGGETS,))
-    for name, evaluate, asks, definition, worked in (
+    ScoreDef(
+        name,
+        evaluate,
+        {SUPPORT, *generates},
+        family=FAMILY,
+        definition=definition,
+        worked=worked,
+        needs=(NUGGETS,),
+    )
+    for name, evaluate, generates, definition, worked in (
         (
             "nuggets.coverage",
             evaluate_coverage,
-            {"support"},
+            (),
             "The share of the nuggets that at least one of the first k supports, according to the judge.",
             (2 / 3, "2 of 3 nuggets"),
         ),
         (
             "nuggets.vital",
             evaluate_vital,
-            {"support"},
+            (),
             "The share of the vital nuggets that at least one of the first k supports, according to the judge.",
             (0.5, "1 of 2 vital nuggets"),
         ),
         (
             "nuggets.ndcg",
             evaluate_ndcg,
-            {"support"},
+            (),
             "alpha-nDCG with the nuggets as subtopics: a nugget counts half as much with each passage that repeats it.",
             (
                 0.9652,
@@ -321,7 +377,7 @@ SCORES: Final = tuple(
         (
             "answer.nuggets",
             evaluate_answer,
-            {"explain", "support"},
+            ("explain",),
             "The share of the vital nuggets that the judge finds in the long answer: AutoNuggetizer's vital strict.",
             (0.5, "1 of 2 vital nuggets; `all_strict` is ⅓, `vital` ¾ and `all` ½"),
         ),

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers.abstention import abstains
@@ -34,6 +35,7 @@ from pytest_rageval.scores.single_flight import SingleFlight, digest_key
 from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
+    from pytest_rageval.answers.judge.protocol import JudgeTask, Text
     from pytest_rageval.models.generator import Generator
     from pytest_rageval.retrievers import Retriever
 
@@ -127,9 +129,6 @@ class Pipeline:
     For use in one event loop. A result is computed when it is first requested, and shared by all scores. Rankings are
     not stored beyond the run: the retriever is under test, so every run calls it.
 
-    The methods `prefer`, `relevant`, `sufficient`, `support`, `rate` and `compare` call the method of the same name of
-    the judge or the comparator.
-
     Attributes:
         retriever: the retriever under test.
         generator: the generator of answers.
@@ -144,8 +143,7 @@ class Pipeline:
         repeat: the number of the repeat, from 0. It determines the sample numbers of generator and judge.
         draw_settings: how often and at which temperature answers are generated.
         draw: the number of the draw, from 0: which of the drawn answers this pipeline scores.
-        recorded_verdicts: the judge's verdicts so far. A key has the question, the judged texts and the texts that they
-            were compared with.
+        recorded_verdicts: the judge's verdicts of yes or no so far. A key has the question and the judged texts.
         has_custom_judge: whether code of the user or of another plugin judges answers, which may fail on every answer.
         reference: a second retriever, which is timed together with the retriever under test; None if there is none.
         cached_replies: returns the number of model replies of this run that came from the cache.
@@ -418,47 +416,17 @@ class Pipeline:
         key = ("explained", _question_to_answer(query, ranking), texts_of(ranking.documents))
         return cast("str | None", self.results.get_if_done(key))
 
-    async def prefer(self, question: str, first: str, second: str) -> judges.Preference:
-        """Return the judge's preference: 1 for the first answer, 2 for the second, 0 for neither; with the reasons."""
-        return await self._verdict(
-            ("preferred", question, first, second), lambda: self.judge.prefer(question, first, second)
-        )
-
-    async def relevant(self, question: str, passage: Document) -> float:
-        """Return the judge's verdict on the relevance of a passage to a question, in [0, 1]."""
+    async def ask(self, task: "JudgeTask[T]", question: str, *texts: "Text") -> T:
+        """Return the judge's verdict of a task on a question and further texts."""
+        known = tuple([text if isinstance(text, str) else tuple(text) for text in texts])
         verdict = await self._verdict(
-            ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
+            (task.name, question, *known), lambda: self.judge.ask(task, question, *known)
         )
-        self.recorded_verdicts[question, passage.text] = verdict
+        if task.is_yes_no:
+            value = cast("float", verdict.value if isinstance(verdict, judges.Verdict) else verdict)
+            flat = chain.from_iterable([text] if isinstance(text, str) else text for text in known)
+            self.recorded_verdicts[question, task.name, *flat] = value
         return verdict
-
-    async def sufficient(self, question: str, passages: Sequence[Document]) -> judges.JudgeVerdict:
-        """Return the judge's verdict whether passages are enough to answer a question, in [0, 1], with the reasons."""
-        texts = texts_of(passages)
-        verdict = await self._verdict(
-            ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
-        )
-        self.recorded_verdicts[question, "sufficient", *texts] = verdict.value
-        return verdict
-
-    async def support(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:
-        """Return the judge's label of each nugget: how much of it a passage or an answer supports.
-
-        1 is all of it, 0.5 a part, 0 nothing. Labels depend neither on k nor on the rank of the passage.
-        """
-        return await self._verdict(
-            ("supported", question, tuple(nuggets), text),
-            lambda: self.judge.support(question, nuggets, text),
-        )
-
-    async def rate(
-        self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
-    ) -> judges.Rating:
-        """Return the judge's rating by a criterion, from 1 to 5, with its explanation; see `Judge.rate`."""
-        return await self._verdict(
-            ("rated", criterion, question, tuple(rated), tuple(against)),
-            lambda: self.judge.rate(criterion, question, rated, against),
-        )
 
     async def _verdict(self, key: Hashable, compute: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Compute a verdict once. The votes in it are counted for each score that uses it."""

@@ -8,6 +8,9 @@ mean](../how-to/judge-calibration.md#label-passages) for the judge's errors, wit
 from collections.abc import Sequence
 from typing import Final
 
+from pytest_rageval.answers.judge.protocol import JudgeTask
+from pytest_rageval.answers.judge.replies import parse_yes_no
+from pytest_rageval.answers.judge.tasks import majority, read_share
 from pytest_rageval.core.data import Document, Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
@@ -20,6 +23,22 @@ from pytest_rageval.scores.passage_labels import (
     score_by_labels,
 )
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+
+RELEVANT: Final = JudgeTask(
+    name="relevant",
+    template="relevance",
+    render="relevance",
+    texts=("question", "passage"),
+    parse=parse_yes_no,
+    vote=majority,
+    read=read_share,
+    call='relevant(question, passage), which the scores relevance.* and udcg need, and the keyword relevant="judge"',
+    returns="True or False",
+    decides="Whether a passage is relevant",
+    instead='leave out the scores relevance.* and udcg, and the keyword relevant="judge"',
+    is_yes_no=True,
+)
+"""1 if the passage helps to answer the question, else 0."""
 
 
 async def evaluate_relevance(
@@ -42,7 +61,7 @@ async def evaluate_relevance(
 
 async def judge_finds_relevant(pipeline: Pipeline, example: Example, passage: Document) -> bool:
     """Return True if the judge calls a passage relevant to the question: with a verdict of at least 0.5."""
-    return await pipeline.relevant(example.full_question, passage) >= YES_THRESHOLD
+    return await pipeline.ask(RELEVANT, example.full_question, passage.text) >= YES_THRESHOLD
 
 
 FAMILY: Final = Family(
@@ -63,7 +82,7 @@ SCORES: Final = label_scores(
     ScoreDef(
         "relevance",
         evaluate_relevance,
-        {"relevant"},
+        {RELEVANT},
         corrected_by="passages",
         family=FAMILY,
         needs=(REFERENCES,),

@@ -14,22 +14,58 @@ generator if the context was sufficient, and by the retriever if it was not. See
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import JudgeVerdict
+from pytest_rageval.answers.judge.protocol import JudgeTask, Verdict
+from pytest_rageval.answers.judge.replies import parse_explained_yes_no
+from pytest_rageval.answers.judge.tasks import (
+    explained,
+    invalid_result,
+    majority,
+    require_result,
+    split_explanation,
+)
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
+from pytest_rageval.core.user_code import as_share
 from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
 
 SUFFICIENT: Final = "sufficient"
 """The name of the score, and of the stratum of questions with sufficient context."""
 
 RESULTS: Final = ("correct", "wrong", "abstained")
 """The results of an answer that are counted in each stratum."""
+
+
+def _read_verdict(returned: object) -> Verdict:
+    value, explanation = split_explanation(require_result(returned))
+    share = as_share(require_result(value))
+    if share is None or not isinstance(explanation, str):
+        allowed = "Return True or False, a number between 0 and 1, (one of these, explanation), or None for no verdict."
+        raise invalid_result(returned, allowed)
+    return Verdict(share, explanation)
+
+
+ENOUGH: Final = JudgeTask(
+    name="sufficient",
+    template="sufficiency",
+    render="sufficiency",
+    texts=("question", "passages*"),
+    parse=parse_explained_yes_no,
+    vote=partial(explained, majority),
+    read=_read_verdict,
+    call="sufficient(question, passages), which the score sufficient needs",
+    returns="True or False, and perhaps why",
+    decides="Whether passages are enough for an answer",
+    instead="leave out the score sufficient",
+    is_yes_no=True,
+)
+"""1 if the passages, best first, are together enough to answer the question, else 0."""
 
 
 @each_example
@@ -42,9 +78,9 @@ async def evaluate_sufficient(
     call of the judge.
     """
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
-    verdict = JudgeVerdict(0.0, "Nothing was retrieved.")
+    verdict = Verdict(0.0, "Nothing was retrieved.")
     if ranking:
-        verdict = await pipeline.sufficient(example.full_question, ranking.documents)
+        verdict = await pipeline.ask(ENOUGH, example.full_question, texts_of(ranking))
     return verdict.value, Evidence(ranking, explanation=verdict.explanation)
 
 
@@ -156,7 +192,7 @@ SCORES: Final = (
     ScoreDef(
         SUFFICIENT,
         evaluate_sufficient,
-        {"sufficient"},
+        {ENOUGH},
         family=FAMILY,
         definition="The judge's verdict whether the first k passages contain enough to answer the question.",
         worked=(1.0, "the verdict"),

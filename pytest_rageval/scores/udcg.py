@@ -17,6 +17,7 @@ from pytest_rageval.core.data import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence
 from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.relevance import RELEVANT
 
 DISTRACTION_VALUE: Final = -1 / 3
 """The value of a passage that is not relevant and from which the generator answers."""
@@ -40,7 +41,7 @@ async def evaluate_udcg(
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
     judged = await gather_all(
         gather_two(
-            pipeline.relevant(example.full_question, passage),
+            pipeline.ask(RELEVANT, example.full_question, passage.text),
             pipeline.answer_from(example.full_question, [passage]),
         )
         for passage in ranking
@@ -83,7 +84,7 @@ SCORES: Final = (
     ScoreDef(
         "udcg",
         evaluate_udcg,
-        {"generate", "relevant"},
+        {"generate", RELEVANT},
         (0.0, _logistic(1)),
         family=FAMILY,
         definition="The logistic function of the mean value of the first k passages. The value of a passage is 1 if it "

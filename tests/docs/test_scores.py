@@ -11,7 +11,6 @@ import pytest
 from pytest_rageval import scores
 from pytest_rageval.cli import main
 from pytest_rageval.scores import MODULES, SCORES
-from pytest_rageval.scores.definition import JUDGE_METHODS
 from tests.docs.pages import ROOT, UPDATE
 from tests.foreign_plugins import WITHOUT
 
@@ -161,7 +160,7 @@ def sections(definitions):
 
 
 def needs(score):
-    judge = "a judge" if score.dependencies.isdisjoint(JUDGE_METHODS) else "a model that judges"
+    judge = "a judge" if all(isinstance(ask, str) for ask in score.asks) else "a model that judges"
     words = {**NEEDS, "judge": judge}
     return ", ".join(words[need] for need in (*score.needs, *score.models)) or "nothing"
 

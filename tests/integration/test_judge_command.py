@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
+from pytest_rageval.answers.judge.protocol import Verdict
 from pytest_rageval.cli import main
 from pytest_rageval.extensions.calibration.command import injections
+from pytest_rageval.scores.arena import PREFER
 from tests.llm_server import LLMServer
 
 pytestmark = pytest.mark.slow
@@ -238,10 +240,11 @@ def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.M
     """Pairs are judged in both orders; a judge that always prefers the first answer is reported as position-biased."""
     labels({"question": f"q{n}", "first": "one", "second": "two", "human": 1 + n % 2} for n in range(8))
 
-    async def prefer(self: LLMJudge, question: str, first: str, second: str) -> int:  # noqa: ARG001
-        return 1
+    async def ask(self: LLMJudge, task: object, *texts: str) -> Verdict:  # noqa: ARG001
+        assert task is PREFER
+        return Verdict(1)
 
-    monkeypatch.setattr(LLMJudge, "prefer", prefer, raising=False)
+    monkeypatch.setattr(LLMJudge, "ask", ask)
     done = judge("--swap")
     lines = done.out.splitlines()
     assert lines[0].startswith("m1: judge against people (labels.jsonl, n = 8): kappa 0.000 ")

@@ -74,7 +74,7 @@ def test_a_rating_in_noise_is_that_grade_or_unscored(form, spelling, grade, nois
     before, inside, after = noises
     reply = before + form.format(noise=inside, grade=spelling.format(grade)) + after
     try:
-        assert parse_rating(reply).grade == grade
+        assert parse_rating(reply).value == grade
     except ValueError as error:
         assert str(error)  # noqa: PT017 - unscored is the other outcome
 
@@ -162,7 +162,7 @@ def test_a_part_of_json_is_no_object(value, data):
 @given(noise)
 def test_any_noise_is_read_or_unscored(text):
     """No reply raises another error than that it is unscored."""
-    for parse in (parse_yes_no, parse_grade, lambda reply: parse_support(reply, 2)):
+    for parse in (parse_yes_no, parse_grade, parse_support):
         with contextlib.suppress(Unscored):
             parse(text)
 

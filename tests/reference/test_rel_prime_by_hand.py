@@ -59,7 +59,7 @@ class World:
         """Return the answer with citations, whatever the passages."""
         return self.answers[question]
 
-    async def relevant(self, _question: str, passage: str) -> float:
+    async def ask(self, _task: object, _question: str, passage: str) -> float:
         """Return the judge's label."""
         return float(passage in self.calls_relevant)
 

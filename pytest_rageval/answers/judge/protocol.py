@@ -1,17 +1,22 @@
-"""The interfaces of comparators and judges, their results, and the tally of a judge's votes.
+"""The interfaces of comparators and judges, `JudgeTask`, the verdict, and the tally of a judge's votes.
 
 A verdict does not contain its votes. `record_tally` records the tally of a verdict while a result is computed, and
 `collect_tallies` returns a result with the sum of the tallies that were recorded for it.
 """
 
-from collections.abc import Awaitable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pytest_rageval.stats.agreement import Tally
 
+if TYPE_CHECKING:
+    from pytest_rageval.models.prompt_rendering import Prompts
+
 T = TypeVar("T")
+V = TypeVar("V")
 
 NO_VOTES: Final = Tally()
 
@@ -22,40 +27,74 @@ PARTIAL_SUPPORT: Final = 0.5
 """The label of a nugget that a text supports in part."""
 
 
-class Rating(NamedTuple):
-    """A judge's rating.
-
-    Attributes:
-        grade: the grade, from 1 (worst) to 5 (best).
-        explanation: the reasons in a sentence or two; empty if the judge returns none.
-    """
-
-    grade: float
-    explanation: str = ""
-
-
-class JudgeVerdict(NamedTuple):
+class Verdict(NamedTuple):
     """A judge's verdict with its reasons.
 
     Attributes:
-        value: 1.0 for yes, 0.0 for no; a user's judge may also return another number in [0, 1].
-        explanation: the reasons; empty if the judge returns none.
+        value: 1 for yes and 0 for no; a grade; or 1 or 2 for the better of two answers, 0 for neither.
+        explanation: the reasons in a sentence or two; empty if the judge returns none.
     """
 
     value: float
     explanation: str = ""
 
 
-class Preference(NamedTuple):
-    """A judge's preference between two answers.
+Text = str | Sequence[str]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JudgeTask(Generic[V]):
+    """What a judge decides about a question and further texts, in one request for each vote.
 
     Attributes:
-        better: 1 for the first answer, 2 for the second, 0 for neither.
-        explanation: the reasons, which call the two "answer 1" and "answer 2"; empty if the judge returns none.
+        name: the method of the user's judge; if the method has a criterion as its first argument, "METHOD CRITERION".
+        template: the name of the prompt's template.
+        render: the name of the method of `Prompts` that fills the template with criterion, question and texts.
+        texts: the names of question and texts in plans; a name of several texts ends in "*".
+        parse: returns the verdict of a reply; raises Unscored, or with `response_format` ValueError, if it has none.
+        vote: returns the verdict of several votes, which are in a fixed order; raises Unscored if they decide nothing.
+        read: returns the verdict for a result of the user's method; raises InvalidResult or Unscored.
+        call: the user's method with its arguments, and what needs it.
+        returns: what the user's method returns.
+        decides: what the judge decides, as the subject of a sentence.
+        instead: what to do without a judge, in the imperative.
+        is_yes_no: whether the verdict is yes or no, so that a judge may be suspected of always giving the same.
+        prepare: changes the texts for the prompt.
+        problem: returns what is wrong with a verdict on the texts; empty if nothing is.
+        response_format: the format that the request names. An unreadable reply is then requested once again.
     """
 
-    better: int
-    explanation: str = ""
+    name: str
+    template: str
+    render: str
+    texts: tuple[str, ...]
+    parse: Callable[[str], V]
+    vote: Callable[[Sequence[V]], V]
+    read: Callable[[object], V]
+    call: str
+    returns: str
+    decides: str
+    instead: str
+    is_yes_no: bool = False
+    prepare: Callable[..., Sequence[Text]] = lambda *texts: texts
+    problem: Callable[..., str] = lambda _verdict, *_texts: ""
+    response_format: Mapping[str, Any] | None = None
+
+    @property
+    def method(self) -> str:
+        """The name of the user's method."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def criterion(self) -> list[str]:
+        """The first argument of the user's method; empty if it has no criterion."""
+        return self.name.split()[1:]
+
+    def prompt(self, prompts: "Prompts", *texts: Text) -> str:
+        """Return the prompt with question and texts; without them, only its instructions."""
+        blank = [[] if name.endswith("*") else "" for name in self.texts]
+        prompt: str = getattr(prompts, self.render)(*self.criterion, *(texts or blank))
+        return prompt
 
 
 class Comparator(Protocol):
@@ -78,57 +117,36 @@ class Comparator(Protocol):
 
 
 class Judge(Comparator, Protocol):
-    """A comparator that also grades, rates and prefers answers, and labels passages and nuggets.
+    """A comparator that also decides the tasks of scores."""
 
-    Each method raises Unscored if the judge has no verdict, and CallableError if it does not support the method.
-    """
+    async def ask(self, task: JudgeTask[V], question: str, *texts: Text) -> V:
+        """Return the verdict of a task on a question and further texts.
 
-    async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return the share of one reference that the prediction states, from 0.0 (nothing) to 1.0 (all)."""
-
-    async def relevant(self, question: str, passage: str) -> float:
-        """Return 1.0 if the passage helps to answer the question, otherwise 0.0."""
-
-    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
-        """Return 1.0 if the passages together are enough to answer the question, otherwise 0.0; with the reasons.
-
-        Passages are in the order of the ranking, best first.
+        Raises:
+            Unscored: the judge has no verdict on these texts.
+            RagevalError: see `require`.
         """
 
-    async def prefer(self, question: str, first: str, second: str) -> Preference:
-        """Return which of two long answers is better: 1 the first, 2 the second, 0 neither; with the reasons."""
+    def require(self, task: JudgeTask[Any]) -> None:
+        """Check that the judge can decide a task.
 
-    async def rate(
-        self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
-    ) -> Rating:
-        """Return a grade from 1 (worst) to 5 (best) with an explanation.
-
-        Args:
-            criterion: "correctness", "faithfulness" or "context_quality".
-            question: the question.
-            rated: the answer as the only item; for context quality, the retrieved passages, best first.
-            against: the reference answers; for faithfulness, the retrieved passages; for context quality, the gold
-                passages.
+        Raises:
+            InputError: no model judges.
+            CallableError: the user's judge lacks the method.
         """
 
     @property
     def model_names(self) -> AbstractSet[str]:
         """The names of the models that the judge uses; of a user's judge, the models that it has called so far."""
 
-    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
-        """Return how far a passage or an answer supports each nugget, in the order of the nuggets.
-
-        1.0 means entirely, 0.5 in part, and 0.0 not at all or contradicted.
-        """
-
     def repetition(self, n: int) -> "Judge":
         """Return this judge for the n-th repetition, n ≥ 1, with new replies."""
 
-    def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the facts that a method's verdicts depend on, by name; the judge itself has the empty name."""
+    def identity(self, task: JudgeTask[Any]) -> Mapping[str, Any]:
+        """Return the facts that the verdicts of a task depend on, by name; the judge itself has the empty name."""
 
-    def template(self, method: str) -> str:
-        """Return the template of a method's prompt, with placeholders in braces; empty if there is no prompt."""
+    def template(self, task: JudgeTask[Any]) -> str:
+        """Return the template of a task's prompt, with placeholders in braces; empty if there is no prompt."""
 
 
 _TALLIES: ContextVar[dict[Hashable, Tally] | None] = ContextVar("_TALLIES", default=None)

@@ -14,15 +14,12 @@ from pytest_rageval.answers.judge.protocol import (
     MAX_GRADE,
     MIN_GRADE,
     PARTIAL_SUPPORT,
-    JudgeVerdict,
-    Preference,
-    Rating,
+    Verdict,
 )
 from pytest_rageval.answers.judge.reply_json import FoundObject, find_json, find_object
 from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.lib.lazy import lazy_pattern
-from pytest_rageval.lib.plural import counted
 
 RATING_FORMAT: Final[Mapping[str, Any]] = {
     "type": "json_schema",
@@ -262,13 +259,13 @@ def parse_yes_no(reply: str) -> float:
     return _require_verdict(_YES_NO.parse(reply), "neither yes nor no", reply)
 
 
-def parse_explained_yes_no(reply: str) -> JudgeVerdict:
+def parse_explained_yes_no(reply: str) -> Verdict:
     r"""Return the value of a reply (`parse_yes_no`) with its reasons on one line; otherwise raise Unscored.
 
     >>> parse_explained_yes_no("No passage names the year.\nVerdict: no")
-    JudgeVerdict(value=0.0, explanation='No passage names the year.')
+    Verdict(value=0.0, explanation='No passage names the year.')
     """
-    return JudgeVerdict(parse_yes_no(reply), _YES_NO.parse_explanation(reply))
+    return Verdict(parse_yes_no(reply), _YES_NO.parse_explanation(reply))
 
 
 def parse_grade(reply: str) -> float:
@@ -301,17 +298,17 @@ def parse_preference(reply: str) -> float:
     return _require_verdict(rating, "not one rating of 0, 1 or 2 in a tag", reply)
 
 
-def parse_explained_preference(reply: str) -> Preference:
+def parse_explained_preference(reply: str) -> Verdict:
     """Return the preference of a reply (`parse_preference`) with its reasons on one line; otherwise raise Unscored.
 
     >>> parse_explained_preference("Answer 1 errs about the year. <rating>2</rating>")
-    Preference(better=2, explanation='Answer 1 errs about the year.')
+    Verdict(value=2, explanation='Answer 1 errs about the year.')
     """
     explanation = _PREFERENCE.parse_explanation(_RATING_ELEMENT.sub("", reply))
-    return Preference(int(parse_preference(reply)), explanation)
+    return Verdict(int(parse_preference(reply)), explanation)
 
 
-def parse_rating(reply: str) -> Rating:
+def parse_rating(reply: str) -> Verdict:
     """Return the rating in the JSON object of a reply (`find_object`), with `grade` and `explanation`.
 
     The grade may be a number or a text, as in `parse_grade`. A reply with two grades has no rating.
@@ -321,7 +318,7 @@ def parse_rating(reply: str) -> Rating:
             request keys.
 
     >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
-    Rating(grade=4.0, explanation='The year is missing.')
+    Verdict(value=4.0, explanation='The year is missing.')
     """
     found = find_object(_visible(reply))
     if found is None:
@@ -336,7 +333,7 @@ def parse_rating(reply: str) -> Rating:
         raise ValueError("it has different grades")
     if not isinstance(explanation, str) or not explanation.strip():
         raise ValueError('"explanation" is not a text')
-    return Rating(grades.pop(), " ".join(explanation.split()))
+    return Verdict(grades.pop(), " ".join(explanation.split()))
 
 
 SUPPORT_LABELS: Final[Mapping[str, float]] = {
@@ -347,10 +344,10 @@ SUPPORT_LABELS: Final[Mapping[str, float]] = {
 """By label of a nugget: how far a text supports it."""
 
 
-def parse_support(reply: str, n: int) -> tuple[float, ...]:
-    """Return the n labels in the only list of labels of a reply; otherwise raise Unscored.
+def parse_support(reply: str) -> tuple[float, ...]:
+    """Return the labels in the only list of labels of a reply; otherwise raise Unscored.
 
-    >>> parse_support('["support", "not_support"]', 2)
+    >>> parse_support('["support", "not_support"]')
     (1.0, 0.0)
     """
     lists = {
@@ -361,10 +358,7 @@ def parse_support(reply: str, n: int) -> tuple[float, ...]:
     }
     if len(lists) != 1:
         raise unreadable_reply("not one list of labels", reply)
-    (labels,) = lists
-    if len(labels) != n:
-        raise unreadable_reply(f"{counted(len(labels), 'label')} for {counted(n, 'nugget')}", reply)
-    return labels
+    return lists.pop()
 
 
 def _lists_of_words(value: object) -> Iterator[list[str]]:

@@ -16,9 +16,10 @@ from statistics import fmean
 from typing import Any, Final, Literal, NamedTuple
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import Judge, Preference
-from pytest_rageval.core.data import Document, Example
-from pytest_rageval.core.errors import CallableError, InputError, did_you_mean
+from pytest_rageval.answers.judge.protocol import Judge
+from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets.loading import find_file
@@ -36,8 +37,10 @@ from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
+from pytest_rageval.scores.arena import PREFER
 from pytest_rageval.scores.definition import check_failures, score_each
 from pytest_rageval.scores.pipeline import Pipeline
+from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.intervals import Estimate
 
@@ -455,7 +458,7 @@ def pipeline_verdict(
         if isinstance(item, LabelledPair):
             return await judge_preference(pipeline.judge, item)
         if isinstance(item, LabelledPassage):
-            return await pipeline.relevant(item.example.full_question, Document(item.passage))
+            return await pipeline.ask(RELEVANT, item.example.full_question, item.passage)
         if abstains(item.prediction):
             return 0.0
         return await pipeline.compare(
@@ -476,42 +479,30 @@ def judge_verdict(
         swapped: whether the judge reads the references from the last to the first, and the second answer of a pair
             before the first.
     """
-    compare = judge.grade if scale == "graded" else judge.compare
+    task = GRADE if scale == "graded" else COMPARE
 
     async def verdict(item: LabelledItem) -> float:
         if isinstance(item, LabelledPair):
             return await judge_preference(judge, item, swapped=swapped)
         if isinstance(item, LabelledPassage):
-            return await judge.relevant(item.example.full_question, item.passage)
+            return await judge.ask(RELEVANT, item.example.full_question, item.passage)
         if abstains(item.prediction):
             return 0.0
         references = item.references[::-1] if swapped else item.references
-        return await compare(item.example.full_question, references, item.prediction)
+        return await judge.ask(task, item.example.full_question, references, item.prediction)
 
     return verdict
 
 
-async def judge_preference(judge: object, pair: LabelledPair, *, swapped: bool = False) -> float:
+async def judge_preference(judge: Judge, pair: LabelledPair, *, swapped: bool = False) -> float:
     """Return 1.0 if a judge prefers the first answer of a pair, -1.0 for the second answer, 0.0 for neither.
 
     With `swapped`, the judge reads the second answer first. The result is for the pair in its original order.
 
     Raises:
-        CallableError: the judge has no method `prefer`, or the method returned a value other than 1, 2 and 0.
+        CallableError: the judge has no method `prefer`.
         Unscored: there is no verdict.
     """
-    prefer = getattr(judge, "prefer", None)
-    if prefer is None:
-        raise CallableError(
-            "rageval_judge lacks the method prefer(question, first, second), which labelled pairs need.\n"
-            "Add it (sync or async; 1 where the first answer is better, 2 where the second is, 0 where "
-            "neither), or leave the fixture out and name a model with --rageval-judge-model."
-        )
     answers = (pair.second, pair.first) if swapped else (pair.first, pair.second)
-    returned = await prefer(pair.example.full_question, *answers)
-    better = returned.better if isinstance(returned, Preference) else returned
-    if better not in PREFERENCES:
-        raise CallableError(
-            f"The judge's prefer returned {better!r}.\nIt must return 1, 2 or 0, or raise Unscored."
-        )
-    return -PREFERENCES[better] if swapped else PREFERENCES[better]
+    better = PREFERENCES[(await judge.ask(PREFER, pair.example.full_question, *answers)).value]
+    return -better if swapped else better

@@ -32,6 +32,7 @@ from pytest_rageval.reports.build import usage_entry, usage_lines
 from pytest_rageval.run.command_session import command_settings, session_for
 from pytest_rageval.run.console import echo, echo_err, format_table, reason_lines, to_one_line
 from pytest_rageval.run.session import Session
+from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
 from pytest_rageval.stats.systems import PositionBias, position_bias
@@ -165,7 +166,7 @@ async def run_trials(judge: Judge, cases: Sequence[Injection]) -> list[Trial]:
         try:
             if case.method == "compare":
                 return await judge.compare(case.question, case.references, text) >= YES_THRESHOLD
-            return await judge.relevant(case.question, text) >= YES_THRESHOLD
+            return await judge.ask(RELEVANT, case.question, text) >= YES_THRESHOLD
         except Unscored:
             return None
 

@@ -115,7 +115,7 @@ def _new_outcomes(
 ) -> list[Outcome]:
     """Return the outcomes, with new replies, of `count` random questions with the passages of the baseline."""
     before = baseline.before
-    if before is None or not test.session.definition(request).dependencies:
+    if before is None or not test.session.definition(request).asks:
         return []
     if fingerprint_changes(before, baseline.fingerprint):
         return []

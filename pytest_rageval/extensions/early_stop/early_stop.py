@@ -63,7 +63,7 @@ class EarlyScores:
         monitored = {}
         for threshold in thresholds:
             request, definition = threshold.request, test.definition(threshold)
-            separable = definition.separable and definition.scale is not None and definition.dependencies
+            separable = definition.separable and definition.scale is not None and definition.asks
             once = counts[request] == 1 and session.runs_per_question(request) == 1
             if not (threshold.may_stop_early and separable and once):
                 continue

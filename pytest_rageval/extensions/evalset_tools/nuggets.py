@@ -5,16 +5,36 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
+from typing import Final
 
+from pytest_rageval.answers.judge.protocol import JudgeTask
+from pytest_rageval.answers.judge.replies import parse_nuggets
 from pytest_rageval.core.data import EvalSet, Example
 from pytest_rageval.core.errors import BudgetError, InputError, NoGroundTruth, Unscored
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing
 from pytest_rageval.models.prompt_rendering import read_prompts
+from pytest_rageval.models.prompts import MAX_NUGGETS
 from pytest_rageval.run.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.run.console import echo, format_count, reason_lines
 from pytest_rageval.run.default_components import DefaultJudge
+
+NUGGETS: Final = JudgeTask(
+    name="nuggets",
+    template="nuggets",
+    render="nuggets",
+    texts=("question", "sources*"),
+    parse=lambda reply: parse_nuggets(reply)[:MAX_NUGGETS],
+    vote=itemgetter(0),
+    read=lambda nuggets: nuggets,
+    call="nuggets(question, sources)",
+    returns="a list of nuggets",
+    decides="What the nuggets of an answer are",
+    instead="write them into the eval set yourself",
+)
+"""The facts of a good answer, from reference answers or passages."""
 
 
 def nuggets_command(options: argparse.Namespace) -> int:
@@ -22,7 +42,7 @@ def nuggets_command(options: argparse.Namespace) -> int:
     out: Path = options.out
     refuse_existing([out], read=[options.file], force=options.force)
     evalset, _ = read_evalset(options)
-    settings = command_settings(options)
+    settings = command_settings(options, judge_votes=1)
     if len(settings.judge_models) > 1:
         raise InputError(
             f"Nuggets are proposed by one model, and several judge: {settings.llm_judge}. A person reviews the "
@@ -82,7 +102,7 @@ async def _propose(judge: DefaultJudge, example: Example, model: str) -> Example
     sources += [gold.text for gold in example.relevant if gold.text is not None]
     if not sources:
         raise NoGroundTruth("neither reference answers nor gold passages with text")
-    nuggets = await judge.nuggets(example.full_question, sources)
+    nuggets = await judge.ask(NUGGETS, example.full_question, sources)
     return replace(
         example, nuggets=nuggets, extra={**example.extra, "nuggets_by": model, "nuggets_reviewed": False}
     )

@@ -35,6 +35,7 @@ from pytest_rageval.reports.failures import Room
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.run.test import TestRun
+from pytest_rageval.scores import known_dependencies
 from pytest_rageval.scores.definition import ScoreDef
 
 if TYPE_CHECKING:
@@ -429,8 +430,9 @@ class MergedRun:
         self.registry.scores[definition["name"]] = ScoreDef(
             definition["name"],
             _refuse_evaluation,
-            None if definition["asks"] is None else frozenset(definition["asks"]),
+            known_dependencies() if definition["asks"] is None else frozenset(definition["asks"]),
             Deserializer(()).restore(definition["scale"], tuple[float, float] | None),
+            asks_all=definition["asks"] is None,
             corrected_by=definition["corrected_by"],
             **keywords,
         )

@@ -485,7 +485,7 @@ class ShardRecord:
         return {
             "definition": {
                 "name": name,
-                "asks": None if score.asks is None else sorted(score.asks),
+                "asks": None if score.asks_all else sorted(getattr(ask, "name", ask) for ask in score.asks),
                 "scale": self._serializer.serialize(score.scale),
                 "corrected_by": score.corrected_by,
                 "pooled": isinstance(score.evaluate, PluginScore),

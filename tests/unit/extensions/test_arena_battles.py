@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import Preference
+from pytest_rageval.answers.judge.protocol import Verdict
 from pytest_rageval.core.data import Example
 from pytest_rageval.extensions.arena_battles.battles import Battles, arena_cutoffs
+from pytest_rageval.scores.arena import PREFER
 
 NODE = "t.py::test_it[{}]".format
 EXAMPLES = [Example(f"q{n}", f"q{n}", reference="long", tags={"domain": n % 2}) for n in range(8)]
@@ -31,10 +32,11 @@ class Run:
         """Return the stored answer of this system, or None for unanswered questions."""
         return None if example.id in self._unanswered else f"{self._name} from {k}"
 
-    async def prefer(self, question: str, first: str, second: str) -> Preference:
+    async def ask(self, task: object, question: str, first: str, second: str) -> Verdict:
         """Prefer the answer that sorts last, and record the call."""
+        assert task is PREFER
         self.asked.append((question, first, second))
-        return Preference(1 if first > second else 2)
+        return Verdict(1 if first > second else 2)
 
 
 def _siblings(*names: str, specs: tuple[str, ...] = ("arena.win@5",)) -> dict[str, Any]:

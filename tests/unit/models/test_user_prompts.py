@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
+from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.models.generator import LLMGenerator
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, build_prompts, read_templates
 from pytest_rageval.models.prompts import CRITERIA, PLACEHOLDER, TEMPLATES, UNFENCED_PLACEHOLDERS
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.scores import known_dependencies
 
 GATEWAY: Any = SimpleNamespace(address=lambda _model, base_url: base_url)  # no reply is recorded elsewhere
 
@@ -82,21 +84,14 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         assert {name for name in default_identity if default_identity[name] != worded_identity[name]} == {
             f"prompt to {method}"
         }
-    for method in (
-        "compare",
-        "grade",
-        "relevant",
-        "sufficient",
-        "prefer",
-        "support",
-        *(f"rate {criterion}" for criterion in CRITERIA),
-    ):
+    tasks = [ask for ask in known_dependencies() if not isinstance(ask, str)]
+    for task in (COMPARE, GRADE, *tasks):
         default_identity, worded_identity = (
-            LLMJudge(GATEWAY, SERVER, "m", prompts=prompts).identity(method)
+            LLMJudge(GATEWAY, SERVER, "m", prompts=prompts).identity(task)
             for prompts in (DEFAULT_PROMPTS, worded)
         )
         assert {name for name in default_identity if default_identity[name] != worded_identity[name]} == {
-            f"prompt to {method}"
+            f"prompt to {task.name}"
         }
 
 

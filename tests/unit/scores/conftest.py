@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import JudgeVerdict, Preference, Rating
+from pytest_rageval.answers.judge.protocol import JudgeTask, Verdict
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Document, Example, Gold
 from pytest_rageval.core.outcome import Outcome
@@ -49,7 +50,7 @@ class World:
         self.grades: dict[str, float] = {}
         self.relevance: dict[str, float] = {}
         self.enough: dict[str, float | Exception] = {}
-        self.ratings: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rating | Exception] = {}
+        self.ratings: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Verdict | Exception] = {}
         self.nuggets: dict[str, tuple[float, ...] | Exception] = {}
         self.asked: Counter[tuple[str, ...]] = Counter()
         self.run = self.make_pipeline()
@@ -87,12 +88,16 @@ class World:
         self.asked["explain", question, shown, str(sample)] += 1
         return self.explained.get(shown, "no answer in the documents")
 
-    async def prefer(self, question: str, first: str, second: str) -> Preference:
+    async def ask(self, task: JudgeTask[Any], question: str, *texts: Any) -> Any:
+        """Return the verdict of a task, by the method that a user's judge would have."""
+        return await getattr(self, task.method)(*task.criterion, question, *texts)
+
+    async def prefer(self, question: str, first: str, second: str) -> Verdict:
         """Return the preference between two answers, as the judge."""
         self.asked["prefer", question, first, second] += 1
         better = self.better[question]
         place = better if isinstance(better, int) else [first, second].index(better) + 1
-        return Preference(place, f"Answer {place} it is.")
+        return Verdict(place, f"Answer {place} it is.")
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return the verdict on an answer, as the comparator."""
@@ -112,18 +117,18 @@ class World:
         self.asked["relevant", question, passage] += 1
         return self.relevance.get(passage, 0.0)
 
-    async def sufficient(self, question: str, passages: Sequence[str]) -> JudgeVerdict:
+    async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
         """Return the verdict whether passages are sufficient, as the judge."""
         shown = "|".join(passages)
         self.asked["sufficient", question, shown] += 1
         verdict = self.enough.get(shown, 0.0)
         if isinstance(verdict, Exception):
             raise verdict
-        return JudgeVerdict(verdict, f"It reads {shown}.")
+        return Verdict(verdict, f"It reads {shown}.")
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
-    ) -> Rating:
+    ) -> Verdict:
         """Return the rating of texts, as the judge."""
         self.asked["rate", criterion, question, *rated, *against] += 1
         rating = self.ratings[criterion, tuple(rated), tuple(against)]

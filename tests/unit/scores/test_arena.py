@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import Preference
+from pytest_rageval.answers.judge.protocol import Verdict
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.outcome import Places, Score
@@ -86,7 +86,7 @@ def test_without_a_long_form_reference_an_example_is_unscored_and_costs_nothing(
 def test_a_battle_without_a_verdict_is_unscored(world, monkeypatch) -> None:
     """If the judge gives no verdict, the battle is neither a loss nor a tie: it is unscored with the judge's reason."""
 
-    async def unread(*_: object) -> Preference:
+    async def unread(*_: object) -> Verdict:
         raise Unscored("not one rating")
 
     monkeypatch.setattr(world, "prefer", unread)
@@ -177,8 +177,8 @@ def test_in_both_orders_a_verdict_that_changes_is_a_tie(
 def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
     """With both orders, a win in one order and a tie in the other is a tie."""
 
-    async def prefer(_question: str, first: str, _second: str) -> Preference:
-        return Preference(1 if first == "answer" else 0)
+    async def prefer(_question: str, first: str, _second: str) -> Verdict:
+        return Verdict(1 if first == "answer" else 0)
 
     world.run = world.make_pipeline(both_orders=True)
     monkeypatch.setattr(world, "prefer", prefer)
@@ -189,7 +189,10 @@ def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
 def test_what_the_score_depends_on(world, monkeypatch) -> None:
     """The fingerprint has the generator's and the judge's prompt, `both_orders`, and the seed if one order is used."""
     monkeypatch.setattr(
-        world, "identity", lambda method: {"": "m", f"prompt to {method}": method}, raising=False
+        world,
+        "identity",
+        lambda asked: {"": "m", f"prompt to {(name := getattr(asked, 'name', asked))}": name},
+        raising=False,
     )
     resolved, score = resolve(ScoreRequest("arena.win@3"))
     one_order = score.fingerprint(world.make_pipeline(seed=7), resolved, package="0")

@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
+from pytest_rageval.answers.judge.protocol import Verdict
 from pytest_rageval.core.data import Example
-from pytest_rageval.core.errors import CallableError, InputError, Unscored
+from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.extensions.calibration.calibration import judge_items, judge_preference, pipeline_verdict
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, LabelledPair
+from pytest_rageval.scores.arena import PREFER
 from tests.unit.scores.conftest import World
 
 
@@ -17,12 +19,12 @@ class Reader:
     No verdict if one answer is empty.
     """
 
-    async def prefer(self, question: str, first: str, second: str) -> int:
+    async def ask(self, task: object, question: str, first: str, second: str) -> Verdict:
         """Return 1, 2 or 0."""
-        assert question == "Why?"
+        assert (task, question) == (PREFER, "Why?")
         if not first or not second:
             raise Unscored("one is missing")
-        return 0 if len(first) == len(second) else 1 if len(first) > len(second) else 2
+        return Verdict(0 if len(first) == len(second) else 1 if len(first) > len(second) else 2)
 
 
 def pair(first: str, second: str) -> LabelledPair:
@@ -83,16 +85,3 @@ def test_labelled_pairs_go_to_the_judge_of_the_run(world: World) -> None:
         (1.0, None),
         (None, "one is missing"),
     ]
-
-
-def test_a_judge_without_prefer_is_an_error() -> None:
-    """The error names the missing method `prefer`, or the unusable value that `prefer` returned."""
-
-    class Liker:
-        async def prefer(self, *_: str) -> str:
-            return "the first"
-
-    with pytest.raises(CallableError, match=r"lacks the method prefer\(question, first, second\)"):
-        asyncio.run(judge_preference(object(), pair("a", "b")))
-    with pytest.raises(CallableError, match="prefer returned 'the first'"):
-        asyncio.run(judge_preference(Liker(), pair("a", "b")))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import Rating
+from pytest_rageval.answers.judge.protocol import Verdict
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import resolve
@@ -15,9 +15,9 @@ def test_what_is_rated_and_what_it_is_held_against(world, example) -> None:
     world.rankings = {"one": ["Reno", "Elko", "Ely"]}
     world.answers = {"Reno|Elko": "It is Reno."}
     world.ratings = {
-        ("correctness", ("It is Reno.",), ("Reno", "Reno, Nevada")): Rating(5.0, "The same."),
-        ("faithfulness", ("It is Reno.",), ("Reno", "Elko")): Rating(4.0, "Said by the first."),
-        ("context_quality", ("Reno", "Elko"), ("gold",)): Rating(2.0, "Another subject."),
+        ("correctness", ("It is Reno.",), ("Reno", "Reno, Nevada")): Verdict(5.0, "The same."),
+        ("faithfulness", ("It is Reno.",), ("Reno", "Elko")): Verdict(4.0, "Said by the first."),
+        ("context_quality", ("Reno", "Elko"), ("gold",)): Verdict(2.0, "Another subject."),
     }
     case = example("one", "gold", answers=("Reno", "Reno, Nevada"))
     outcomes = [world.evaluate(spec, case)[0] for spec in SPECS]
@@ -55,7 +55,7 @@ def test_an_answer_from_no_passages_is_not_faithful(world, example) -> None:
 def test_of_an_answer_set_all_answers_are_the_reference(world, example) -> None:
     """The reference for an answer set is one text that joins the first alias of each answer."""
     world.rankings = {"one": ["Reno"]}
-    world.ratings = {("correctness", ("Reno",), ("Reno; Ely",)): Rating(3.0, "Half.")}
+    world.ratings = {("correctness", ("Reno",), ("Reno; Ely",)): Verdict(3.0, "Half.")}
     (outcome,) = world.evaluate(
         "judged.correctness@2", example("one", answer_set=(("Reno", "RNO"), ("Ely",)))
     )

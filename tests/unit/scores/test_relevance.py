@@ -16,6 +16,7 @@ def test_a_grade_of_relevance_counts_from_half_on(world, example, part):
 def test_a_judge_that_cannot_say_what_is_relevant_is_named(loop):
     """The error for a judge without the method `relevant` names the missing method."""
     from pytest_rageval.answers.judge.user_judge import adapt_judge
+    from pytest_rageval.scores.relevance import RELEVANT
 
     class Judge:
         def compare(self, *_):
@@ -23,4 +24,4 @@ def test_a_judge_that_cannot_say_what_is_relevant_is_named(loop):
 
     judge = adapt_judge(Judge(), loop)
     with pytest.raises(CallableError, match=r"lacks the method relevant\(question, passage\)"):
-        loop.run(judge.relevant("q", "p"))
+        loop.run(judge.ask(RELEVANT, "q", "p"))

@@ -452,7 +452,7 @@ def test_the_table_of_yes_and_no(reply, value):
 @pytest.mark.parametrize(("reply", "grade"), RATINGS.items())
 def test_the_table_of_ratings(reply, grade):
     """Each reply of the table has its grade."""
-    assert _read(lambda text: parse_rating(text).grade, reply) == grade
+    assert _read(lambda text: parse_rating(text).value, reply) == grade
 
 
 @pytest.mark.parametrize(("reply", "grade"), GRADES.items())
@@ -470,7 +470,7 @@ def test_the_table_of_preferences(reply, preferred):
 @pytest.mark.parametrize(("reply", "labels"), SUPPORT.items())
 def test_the_table_of_labels(reply, labels):
     """Each reply of the table has its labels."""
-    assert _read(lambda text: parse_support(text, 2), reply) == labels
+    assert _read(parse_support, reply) == labels
 
 
 @pytest.mark.parametrize(("reply", "is_read"), NUGGETS.items())

@@ -10,10 +10,13 @@ import pytest
 
 from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
 from pytest_rageval.answers.judge.replies import parse_grade, parse_preference, parse_yes_no
+from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.scores.arena import PREFER
+from pytest_rageval.scores.relevance import RELEVANT
 
 
 @pytest.mark.parametrize(
@@ -450,17 +453,17 @@ def test_parameters_of_the_user_replace_ours() -> None:
         "max_completion_tokens": 900,
         "chat_template_kwargs": '{"enable_thinking": false}',
     }
-    assert judge.identity("compare") == {**plain.identity("compare"), **extra}
-    assert plain.identity("compare").keys() == {"", "votes", "max_tokens", "prompt to compare"}
+    assert judge.identity(COMPARE) == {**plain.identity(COMPARE), **extra}
+    assert plain.identity(COMPARE).keys() == {"", "votes", "max_tokens", "prompt to compare"}
     other = replace(plain, server=RemoteServer("http://here/v1", api="responses"))
-    assert other.identity("compare") == {**plain.identity("compare"), "api": "responses"}
+    assert other.identity(COMPARE) == {**plain.identity(COMPARE), "api": "responses"}
 
 
 def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
     """A grade is requested with its own prompt at temperature 0, and the reply is parsed as a grade only."""
     gateway = _Gateway("4")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
-    assert asyncio.run(judge.grade("How far?", ["5 km", "5 km"], "five")) == 0.75
+    assert asyncio.run(judge.ask(GRADE, "How far?", ["5 km", "5 km"], "five")) == 0.75
     (request,) = gateway.requests
     assert request.parameters == {"temperature": 0.0}
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.graded_answer("How far?", ["5 km"], "five")
@@ -475,12 +478,12 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     """
     gateway = _Gateway("The second is correct. <rating>2</rating>")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
-    assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == (2, "The second is correct.")
+    assert asyncio.run(judge.ask(PREFER, "How far?", "6 km", "5 km")) == (2, "The second is correct.")
     (request,) = gateway.requests
     assert request.parameters == {"temperature": 0.0}
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.preference("How far?", "6 km", "5 km")
     assert (request.parts["first answer"], request.parts["second answer"]) == ("6 km", "5 km")
-    assert "prompt to prefer" in judge.identity("prefer")
+    assert "prompt to prefer" in judge.identity(PREFER)
 
 
 @pytest.mark.parametrize(
@@ -507,7 +510,8 @@ def test_votes_are_samples_of_one_prompt(method: str) -> None:
     """Votes are requests at temperature 0.5 that differ only in the sample number, so each has its own cache key."""
     gateway = _Gateway("yes" if method == "compare" else "5")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(3))
-    assert asyncio.run(getattr(judge, method)("How far?", ["5 km"], "five km")) == 1.0
+    task = COMPARE if method == "compare" else GRADE
+    assert asyncio.run(judge.ask(task, "How far?", ["5 km"], "five km")) == 1.0
     assert [request.sample for request in gateway.requests] == [0, 1, 2]
     assert len({request.key for request in gateway.requests}) == 3
     assert {request.messages[0]["content"] for request in gateway.requests} == {
@@ -534,7 +538,7 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
             return Reply(replies[request.sample])
 
     judge = LLMJudge(Several(), RemoteServer("http://here/v1"), "j", voting=Voting(3))
-    assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == preference
+    assert asyncio.run(judge.ask(PREFER, "How far?", "6 km", "5 km")) == preference
 
 
 def test_several_judges_get_the_requests_of_a_single_one() -> None:
@@ -542,12 +546,14 @@ def test_several_judges_get_the_requests_of_a_single_one() -> None:
     gateway, single_keys = _Gateway("<rating>2</rating>"), []
     for model in "abc":
         single = _Gateway("<rating>2</rating>")
-        asyncio.run(LLMJudge(single, RemoteServer("http://here/v1"), model).prefer("How far?", "6", "5 km"))
+        asyncio.run(
+            LLMJudge(single, RemoteServer("http://here/v1"), model).ask(PREFER, "How far?", "6", "5 km")
+        )
         single_keys += [request.key for request in single.requests]
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "a", other_models=("b", "c"))
-    assert asyncio.run(judge.prefer("How far?", "6", "5 km")).better == 2
+    assert asyncio.run(judge.ask(PREFER, "How far?", "6", "5 km")).value == 2
     assert [request.key for request in gateway.requests] == single_keys
-    assert judge.identity("prefer")[""] == "a, b, c at http://here/v1"
+    assert judge.identity(PREFER)[""] == "a, b, c at http://here/v1"
     assert judge.model_names == {"a", "b", "c"}
     assert judge.repetition(1).other_models == ("b", "c")
 
@@ -556,7 +562,7 @@ def test_passages_are_voted_on_too() -> None:
     """Relevance verdicts are voted on like any other verdict."""
     gateway = _Gateway("no")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(5))
-    assert asyncio.run(judge.relevant("How far?", "It is 5 km.")) == 0.0
+    assert asyncio.run(judge.ask(RELEVANT, "How far?", "It is 5 km.")) == 0.0
     assert len(gateway.requests) == 5
 
 

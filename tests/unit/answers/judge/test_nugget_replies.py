@@ -13,9 +13,11 @@ from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import CallableError, Unscored
+from pytest_rageval.extensions.evalset_tools.nuggets import NUGGETS
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.scores.nuggets import SUPPORT
 from pytest_rageval.stats.agreement import Tally
 
 YES, PART, NO = 1.0, 0.5, 0.0
@@ -55,13 +57,13 @@ def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
 )
 def test_labels_are_read(reply: str) -> None:
     """Labels are parsed from a JSON or Python list, alone or with text around it."""
-    assert parse_support(reply, 3) == (YES, PART, NO)
+    assert parse_support(reply) == (YES, PART, NO)
 
 
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("", "not one list of labels"),
+        ("", "empty"),
         ("support", "not one list of labels"),
         ("[]", "not one list of labels"),
         ('["support", "maybe"]', "not one list of labels"),
@@ -74,19 +76,19 @@ def test_labels_are_read(reply: str) -> None:
 def test_other_replies_have_no_labels(reply: str, reason: str) -> None:
     """A reply without exactly one list of the right length is unscored; the reason says what it had."""
     with pytest.raises(Unscored, match=f"the judge's reply is {reason}"):
-        parse_support(reply, 2)
+        asyncio.run(_judge(_Gateway(reply)).ask(SUPPORT, "Q?", ["a", "b"], "T"))
 
 
 def test_reading_takes_linear_time() -> None:
     """A reply of 50,000 opening brackets, which a model did not end, is unscored in linear time."""
     with pytest.raises(Unscored):
-        parse_support("[" * 50_000, 2)
+        parse_support("[" * 50_000)
 
 
 def test_all_nuggets_are_labelled_in_one_request() -> None:
     """All nuggets are in one request, at temperature 0."""
     gateway = _Gateway('["support", "not_support"]')
-    labels = asyncio.run(_judge(gateway).support("How far?", ["5 km", "by bus"], "It is 5 km."))
+    labels = asyncio.run(_judge(gateway).ask(SUPPORT, "How far?", ["5 km", "by bus"], "It is 5 km."))
     assert labels == (YES, NO)
     (request,) = gateway.requests
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.support(
@@ -101,15 +103,15 @@ def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
     A reply that cannot be parsed is a lost vote. The labels count as one verdict, and here the votes were split.
     """
     replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
-    judging = _judge(_Gateway(*replies), 3).support("Q?", ["a", "b"], "T")
+    judging = _judge(_Gateway(*replies), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
     assert asyncio.run(collect_tallies(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
-    lost = _judge(_Gateway(*replies[:2], "?"), 3).support("Q?", ["a", "b"], "T")
+    lost = _judge(_Gateway(*replies[:2], "?"), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
     assert asyncio.run(collect_tallies(lost)) == ((YES, NO), Tally(1, 1, 2, 1, 1))
 
 
 def _own(loop: BackgroundEventLoop, returned: object) -> Sequence[float]:
     judge = adapt_judge(SimpleNamespace(compare=print, support=lambda *_: returned), loop)
-    return loop.run(judge.support("How far?", ("5 km", "by bus"), "It is 5 km."))
+    return loop.run(judge.ask(SUPPORT, "How far?", ("5 km", "by bus"), "It is 5 km."))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_a_judge_without_the_method_is_an_error(loop: BackgroundEventLoop) -> No
     """The error for a missing method names the method, the scores that need it, and its return value."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
-        loop.run(judge.support("Q?", ["a"], "T"))
+        loop.run(judge.ask(SUPPORT, "Q?", ["a"], "T"))
     assert str(caught.value).startswith(
         "rageval_judge lacks the method support(question, nuggets, passage), which the scores nuggets.* and "
         "answer.nuggets need.\n"
@@ -178,6 +180,6 @@ def test_a_reply_without_nuggets(reply: str) -> None:
 def test_nuggets_are_asked_for_once() -> None:
     """All sources are in one prompt, so nuggets need one request."""
     gateway = _Gateway('[{"text": "5 km", "vital": true}]')
-    assert asyncio.run(_judge(gateway).nuggets("How far?", ["It is 5 km."])) == (Nugget("5 km"),)
+    assert asyncio.run(_judge(gateway).ask(NUGGETS, "How far?", ["It is 5 km."])) == (Nugget("5 km"),)
     (request,) = gateway.requests
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.nuggets("How far?", ["It is 5 km."])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_rageval.answers.judge.llm_judge import MAX_QUOTED_LENGTH, LLMJudge, Voting
-from pytest_rageval.answers.judge.protocol import Rating
+from pytest_rageval.answers.judge.protocol import Verdict
 from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
@@ -17,6 +17,8 @@ from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, repair_prompt
 from pytest_rageval.models.prompts import CRITERIA
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.scores.judged import RATE
+from pytest_rageval.scores.sufficiency import ENOUGH
 
 
 def said(grade: object, explanation: object = "So it is.") -> str:
@@ -96,8 +98,8 @@ def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
     return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
 
 
-def _rate(gateway: _Gateway, votes: int = 1) -> Rating:
-    return asyncio.run(_judge(gateway, votes).rate("correctness", "How far?", ["five"], ["5 km"]))
+def _rate(gateway: _Gateway, votes: int = 1) -> Verdict:
+    return asyncio.run(_judge(gateway, votes).ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
 
 
 def test_a_rating_is_asked_for_in_its_form() -> None:
@@ -116,7 +118,7 @@ def test_a_rating_is_asked_for_in_its_form() -> None:
 def test_a_reply_that_is_none_is_repaired_once() -> None:
     """If a reply is invalid, a second request has that reply and the reason; its cache key is another one."""
     gateway = _Gateway("4, say", said(4))
-    assert _rate(gateway).grade == 4
+    assert _rate(gateway).value == 4
     first, second = gateway.requests
     assert second.messages == (
         *first.messages,
@@ -163,7 +165,7 @@ def test_silence_is_not_repaired() -> None:
         ((said(2, "Bad."), said(5, "Good."), "?", "?"), (3.5, "Bad.")),
     ],
 )
-def test_the_median_of_several_votes_counts(replies: tuple[str, ...], rating: Rating) -> None:
+def test_the_median_of_several_votes_counts(replies: tuple[str, ...], rating: Verdict) -> None:
     """The grade is the median of the votes, with the explanation of the nearest vote."""
     assert _rate(_Gateway(*replies), votes=3) == rating
 
@@ -173,7 +175,7 @@ def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> 
     judge = _judge(
         _Gateway("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"), votes=3
     )
-    assert asyncio.run(judge.sufficient("When?", ["it was early"])) == (0.0, "A year.")
+    assert asyncio.run(judge.ask(ENOUGH, "When?", ["it was early"])) == (0.0, "A year.")
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -186,11 +188,9 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
     assert [line[0] for line in prompt.splitlines() if line[1:3] == ": "] == ["5", "4", "3", "2", "1"]
-    identity = _judge(_Gateway()).identity(f"rate {criterion}")
+    identity = _judge(_Gateway()).identity(RATE[criterion])
     assert f"prompt to rate {criterion}" in identity
-    others = [
-        _judge(_Gateway()).identity(f"rate {other}").values() for other in CRITERIA if other != criterion
-    ]
+    others = [_judge(_Gateway()).identity(RATE[other]).values() for other in CRITERIA if other != criterion]
     assert all(list(identity.values()) != list(other) for other in others)
 
 
@@ -199,11 +199,11 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     [
         ((4, "The year is missing."), (4.0, "The year is missing.")),
         ([1, ""], (1.0, "")),
-        (Rating(3.5, "Between."), (3.5, "Between.")),
+        (Verdict(3.5, "Between."), (3.5, "Between.")),
         (5, (5.0, "")),
     ],
 )
-def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object, rating: Rating) -> None:
+def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object, rating: Verdict) -> None:
     """The user's `rate` is called in the test's thread, with the rated texts and the texts to rate against as lists."""
     seen: list[object] = []
 
@@ -212,7 +212,7 @@ def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object,
         return returned
 
     judge = adapt_judge(SimpleNamespace(compare=print, rate=rate), loop)
-    assert loop.run(judge.rate("correctness", "How far?", ("five",), ("5 km",))) == rating
+    assert loop.run(judge.ask(RATE["correctness"], "How far?", ("five",), ("5 km",))) == rating
     assert seen == ["correctness", "How far?", ["five"], ["5 km"], threading.get_ident()]
 
 
@@ -224,7 +224,7 @@ def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, re
     """The error for another return value of `rate` shows that value and the valid ones."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
-        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
+        loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
     assert f"rageval_judge.rate returned {returned!r} for 'How far?'" in str(caught.value)
     assert "Return a grade from 1 to 5, or (grade, explanation), or None" in str(caught.value)
 
@@ -237,23 +237,23 @@ def test_an_exception_of_rate_is_reported_with_the_question(loop: BackgroundEven
 
     judge = adapt_judge(SimpleNamespace(compare=print, rate=rate), loop)
     with pytest.raises(CallableError, match=r"rageval_judge\.rate raised for 'How far\?': LookupError"):
-        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
+        loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
 
 
 def test_none_means_no_rating(loop: BackgroundEventLoop) -> None:
     """If `rate` returns None, the example is unscored."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: None), loop)
     with pytest.raises(Unscored, match="the judge gave no rating"):
-        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
+        loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
 
 
 def test_a_judge_without_rate_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
     """The error for a missing `rate` names its arguments and its return value."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
-        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
+        loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
     assert str(caught.value).startswith(
         "rageval_judge lacks the method rate(criterion, question, rated, against), which the scores judged.* need.\n"
         "Add it (sync or async; a grade from 1 to 5, and why)"
     )
-    assert judge.identity("rate correctness") == {"": "none"}
+    assert judge.identity(RATE["correctness"]) == {"": "none"}

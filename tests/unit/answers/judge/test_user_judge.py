@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from pytest_rageval.answers.comparators import GradedComparator
-from pytest_rageval.answers.judge.protocol import Preference
+from pytest_rageval.answers.judge.protocol import Verdict
+from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.core.user_code import PlanStub
+from pytest_rageval.scores.arena import PREFER
+from pytest_rageval.scores.sufficiency import ENOUGH
 
 
 def _compare(loop: BackgroundEventLoop, method: Any, *references: str) -> float:
@@ -68,7 +71,7 @@ def test_a_verdict_on_a_context_may_be_explained(
 ) -> None:
     """`sufficient` may return a verdict with an explanation; a verdict alone has an empty explanation."""
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
-    assert loop.run(judge.sufficient("How far?", ["5 km"])) == verdict
+    assert loop.run(judge.ask(ENOUGH, "How far?", ["5 km"])) == verdict
 
 
 @pytest.mark.parametrize("returned", ["yes", (True, 1), (2, "why"), ("why", True), (True, "why", "more")])
@@ -76,7 +79,7 @@ def test_any_other_verdict_on_a_context_is_an_error(loop: BackgroundEventLoop, r
     """The error for another return value of `sufficient` also names the pair (verdict, explanation)."""
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
-        loop.run(judge.sufficient("How far?", ["5 km"]))
+        loop.run(judge.ask(ENOUGH, "How far?", ["5 km"]))
     assert f"rageval_judge.sufficient returned {returned!r} for 'How far?'" in str(caught.value)
     assert "(one of these, explanation), or None" in str(caught.value)
 
@@ -122,9 +125,9 @@ def test_a_function_compares(loop: BackgroundEventLoop, judge: Any) -> None:
     """A function, method or callable object, sync or async, is a judge; its name is its identity."""
     adapted = adapt_judge(judge, loop)
     assert loop.run(adapted.compare("How far?", ("5 km",), "five kilometres")) == 1.0
-    assert adapted.identity("compare")[""].startswith(f"{__name__}.")
+    assert adapted.identity(COMPARE)[""].startswith(f"{__name__}.")
     with pytest.raises(CallableError, match="rageval_judge lacks the method prefer"):
-        loop.run(adapted.prefer("How far?", "5 km", "6 km"))
+        loop.run(adapted.ask(PREFER, "How far?", "5 km", "6 km"))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +182,7 @@ def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
     """A grade out of range is an error, not clipped; the error shows how to convert grades from 1 to 5."""
     judge = adapt_judge(SimpleNamespace(compare=print, grade=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
-        loop.run(judge.grade("How far?", ["5 km"], "five"))
+        loop.run(judge.ask(GRADE, "How far?", ["5 km"], "five"))
     assert str(caught.value) == (
         f"rageval_judge.grade returned {returned!r} for 'How far?'.\n"
         "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. "
@@ -199,9 +202,9 @@ def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: Backgroun
     )
 
 
-def _prefer(loop: BackgroundEventLoop, method: Any) -> Preference:
+def _prefer(loop: BackgroundEventLoop, method: Any) -> Verdict:
     judge = adapt_judge(SimpleNamespace(compare=print, prefer=method), loop)
-    return loop.run(judge.prefer("How far?", "5 km", "6 km"))
+    return loop.run(judge.ask(PREFER, "How far?", "5 km", "6 km"))
 
 
 @pytest.mark.parametrize("returned", [0, 1, 2, np.int64(2)])
@@ -215,7 +218,7 @@ def test_a_preference_is_a_whole_number(loop: BackgroundEventLoop, returned: int
 
     for method in (prefer, lambda *_: returned):
         preference = _prefer(loop, method)
-        assert (preference, type(preference.better)) == ((int(returned), ""), int)
+        assert (preference, type(preference.value)) == ((int(returned), ""), int)
     assert seen == [("How far?", "5 km", "6 km")]
 
 

@@ -7,8 +7,9 @@ from statistics import median
 
 import pytest
 
-from pytest_rageval.answers.judge.llm_judge import Voter, Voting, majority
+from pytest_rageval.answers.judge.llm_judge import Voter, Voting
 from pytest_rageval.answers.judge.protocol import collect_tallies, record_tally
+from pytest_rageval.answers.judge.tasks import majority
 from pytest_rageval.core.errors import Planned, ServerError, Unscored
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
