@@ -433,6 +433,7 @@ class Session(BaseSession):
         pipeline.comparison(resolved.comparator)
         pipeline.comparison(resolved.label, "label")
         self._check_separable(evalset, resolved, score)
+        score.check_needs(pipeline, evalset.examples, resolved)
         key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
             sends_requests = not self.may_lack_replies

@@ -23,7 +23,14 @@ from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Unscored
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, score_each, score_with_progress
+from pytest_rageval.scores.definition import (
+    LONG_REFERENCE,
+    Family,
+    ScoreDef,
+    WorkedExample,
+    score_each,
+    score_with_progress,
+)
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.agreement import majority as majority_or
 from pytest_rageval.stats.intervals import Estimate
@@ -348,7 +355,7 @@ SCORES: Final = tuple(
         family=FAMILY,
         definition=definition,
         worked=(0.0, "the reference won"),
-        needs=("a long-form reference",),
+        needs=(LONG_REFERENCE,),
     )
     for part, definition in (
         ("win", "1 if the judge prefers the generator's answer to the reference, else 0."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pytest_rageval.answers.comparators import (
     CANONICAL_RULES,
     Expression,
+    Measure,
     judge_tasks,
     measure_fingerprint,
 )
@@ -35,7 +36,17 @@ GOLD: Final = "gold passages"
 GOLD_TEXTS: Final = "gold passages with text"
 REFERENCES: Final = "reference answers"
 NUGGETS: Final = "nuggets"
+LONG_REFERENCE: Final = "a long-form reference"
 """The data that an example must have, as `ScoreDef.needs` and lists of scores name them."""
+
+_FIELDS: Final[Mapping[str, tuple[str, Callable[[Example], object]]]] = {
+    GOLD: ("gold", lambda example: example.relevant),
+    GOLD_TEXTS: ("gold, each with its text", lambda example: any(gold.text for gold in example.relevant)),
+    REFERENCES: ("answers", lambda example: example.wanted or example.reference),
+    NUGGETS: ("nuggets", lambda example: example.nuggets),
+    LONG_REFERENCE: ("reference", lambda example: example.reference),
+}
+"""For each of these data, the fields of a record with them, and whether an example has them."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
 
@@ -242,6 +253,30 @@ class ScoreDef:
     def uses_judge(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
         """Return True if the score is known to use the judge."""
         return not self.asks_all and bool(self._judge_tasks(self._parsed_comparisons(pipeline, resolved)))
+
+    def check_needs(self, pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore) -> None:
+        """Check before the first call, which may be paid, that judge, answer measures and examples are there.
+
+        Raises:
+            RagevalError: no model judges, the user's judge lacks a method, or an extra of this package is missing.
+            InputError: no example has the data that the score needs.
+        """
+        if self.asks_all or not self.asks:
+            return
+        comparisons = self._parsed_comparisons(pipeline, resolved)
+        for task in self._judge_tasks(comparisons):
+            pipeline.judge.require(task)
+        used = _comparator_names(comparisons) | {resolved.part}
+        for name, measure in pipeline.measures.items():
+            if name in used and isinstance(measure, Measure) and measure.extra is not None:
+                measure("a", ["a"])  # an encoder or a package that is missing is an error
+        for need in self.needs if resolved.relevant == "gold" else ():
+            fields, has = _FIELDS[need]
+            if examples and not any(map(has, examples)):
+                raise InputError(
+                    f"{resolved.spec} needs {need}, and none of {counted(len(examples), 'example')} has them.\n"
+                    f"Write {fields} into the records of the eval set, or leave the score out."
+                )
 
     @property
     def _generator_methods(self) -> list[str]:

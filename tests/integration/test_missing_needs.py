@@ -1,0 +1,74 @@
+"""What a score needs and does not have is refused before the first call of the generator, which may be paid."""
+
+import sys
+
+import pytest
+
+GENERATOR = """
+@pytest.fixture(scope="session")
+def rageval_generator():
+    def generate(question, passages):
+        with open("calls", "a") as file:
+            file.write("called\\n")
+        return str(passages[0])
+    return generate
+"""
+
+
+@pytest.fixture
+def refused(project):
+    """Return a function that runs a threshold on an eval set with these fields; it must end without a call."""
+
+    def run(spec: str, keywords: str = "", **fields: object) -> str:
+        lowest = 1.5 if spec.startswith("judged.") else 0.1
+        conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+        project.pytester.makeconftest(conftest + GENERATOR)
+        project.evalset(30, **fields)
+        project.test(
+            f"@pytest.mark.rageval_threshold({spec!r}, min={lowest}{keywords})\ndef test_it(rageval): pass\n"
+        )
+        result = project.run()
+        result.assert_outcomes(errors=1)
+        assert not (project.path / "calls").exists()
+        return result.stdout.str()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("spec", "keywords", "decides"),
+    [
+        ("arena.win@3", "", "Which of two answers is better"),
+        ("answer.nuggets@3", "", "Which nuggets a text supports"),
+        ("judged.faithfulness@3", "", "A rating from 1 to 5"),
+        ("udcg@3", "", "Whether a passage is relevant"),
+        ("rel_recall.citation@3", ", relevant='judge'", "Whether a passage is relevant"),
+        ("answer.correct@3", ", comparator='graded'", "How much an answer says of another"),
+        ("erag.p@3", ", label='graded>=0.5'", "How much an answer says of another"),
+    ],
+)
+def test_without_a_judge(refused, spec, keywords, decides):
+    """A score whose judge is missing calls the generator for no question."""
+    shown = refused(spec, keywords, reference="A long story.", nuggets=["a code"])
+    assert f"{decides} is decided by a model, and this run has no model as judge." in shown
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields", "needs", "write"),
+    [
+        ("llm_reteval@3", {"gold": [{"id": "doc-1"}]}, "gold passages with text", "gold, each with its text"),
+        ("answer.correct@3", {"answers": []}, "reference answers", "answers"),
+        ("rel.citation@3", {"gold": []}, "gold passages", "gold"),
+    ],
+)
+def test_without_the_data(refused, spec, fields, needs, write):
+    """An eval set without an example that has the data is an error that names the fields."""
+    shown = refused(spec, **fields)
+    assert f"{spec} needs {needs}, and none of 30 examples has them." in shown
+    assert f"Write {write} into the records of the eval set, or leave the score out." in shown
+
+
+def test_without_an_extra(refused, monkeypatch):
+    """A measure whose package is not installed is an error before the answers are generated."""
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    assert "pip install 'pytest-rageval[overlap]'" in refused("answer.rouge1@3").replace('"', "'")
