@@ -20,8 +20,8 @@ from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.scores.definition import GOLD_TEXTS, Family, ScoreDef, WorkedExample, score_with_progress
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
-from pytest_rageval.scores.measures.gold_measures import GOLD_MEASURES, GoldRanks
 from pytest_rageval.scores.measures.near_duplicates import near_duplicate
+from pytest_rageval.scores.measures.ranking import MEASURES, Labelled
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, gold_passages, references_of
 from pytest_rageval.scores.ranking import gold_ranks
 from pytest_rageval.stats.agreement import format_rho, spearman_rho
@@ -100,9 +100,9 @@ async def evaluate_llm_reteval(
 
 
 @lru_cache(maxsize=1 << 10)
-def _companion_values(ranks: GoldRanks, k: int) -> Mapping[str, float]:
+def _companion_values(ranks: Labelled, k: int) -> Mapping[str, float]:
     """Return the ranking measures that are reported with the score. Examples with equal ranks share one dict."""
-    return {f"{name}@{k}": GOLD_MEASURES[name](ranks) for name in COMPANIONS}
+    return {f"{name}@{k}": MEASURES[name](ranks) for name in COMPANIONS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.scores.definition import ScoreDef, score_with_progress
+from pytest_rageval.scores.measures.ranking import BINARY_ONLY_MEASURES, usefulness
 from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of, references_of
 
 WORKED: Final = {
@@ -22,7 +23,7 @@ WORKED: Final = {
 """For each measure, its value in the worked examples, in which the labels of `x`, `y` and `z` are 0, 1 and 1."""
 
 LABEL_MEASURE_NAMES: Final = tuple(WORKED)
-"""The names in `measures.ranking.LABEL_MEASURES`, available without the import of numpy."""
+"""The names of the measures."""
 
 ExpectedAnswers = tuple[tuple[str, ...], str]
 """The fields `expected` and `expected_as` of `Evidence`."""
@@ -106,8 +107,6 @@ async def score_by_labels(
     graded: bool = False,
 ) -> list[Outcome]:
     """Label the passages of all examples, and score the rankings by the labels."""
-    from pytest_rageval.scores.measures.ranking import BINARY_ONLY_MEASURES, usefulness  # noqa: PLC0415 - with numpy
-
     # A measure that is defined for labels between 0 and 1 accepts binary labels too.
     graded = graded or resolved.part not in BINARY_ONLY_MEASURES
     # Checks before the first request that the measure is defined for such labels.
@@ -123,7 +122,7 @@ async def score_by_labels(
         return 0.0, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
 
     outcomes = await score_with_progress(pipeline, examples, label_example)
-    scores = usefulness(resolved.part, values_by_id, resolved.k, graded=graded).tolist()
+    scores = usefulness(resolved.part, values_by_id, resolved.k, graded=graded)
     scores_by_id = dict(zip(values_by_id, scores, strict=True))
     return [
         outcome if outcome.value is None else replace(outcome, value=scores_by_id[outcome.example.id])

@@ -30,7 +30,7 @@ from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE
-from pytest_rageval.scores.measures.gold_measures import GoldRanks
+from pytest_rageval.scores.measures.ranking import Labelled
 from pytest_rageval.scores.single_flight import SingleFlight, digest_key
 from pytest_rageval.stats.agreement import Tally
 
@@ -119,7 +119,7 @@ class GoldMatches(NamedTuple):
     examples: Sequence[Example]
     k: int
     outcomes: Sequence[Outcome]
-    gold_ranks: Sequence[GoldRanks]
+    gold_ranks: Sequence[Labelled]
 
 
 @dataclass(eq=False)

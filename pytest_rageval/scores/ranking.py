@@ -13,7 +13,7 @@ from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.core.outcome import EMPTY_MAPPING, Evidence, Outcome
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example, score_each
 from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels, match_by_id
-from pytest_rageval.scores.measures.gold_measures import GoldRanks, compute_measure
+from pytest_rageval.scores.measures.ranking import Labelled, compute_measure
 from pytest_rageval.scores.pipeline import NO_GOLD, Evaluation, GoldMatches, Pipeline, ResolvedScore
 
 
@@ -85,11 +85,11 @@ async def evaluate_ranking(
 
 async def _match(
     pipeline: Pipeline, examples: Sequence[Example], k: int
-) -> tuple[list[Outcome], list[GoldRanks]]:
+) -> tuple[list[Outcome], list[Labelled]]:
     """Return the fields `outcomes` and `gold_ranks` of `GoldMatches`."""
-    ranks_by_id: dict[str, GoldRanks] = {}
+    ranks_by_id: dict[str, Labelled] = {}
     # Equal objects, which are frequent in a large set, are stored once.
-    shared: dict[GoldRanks, GoldRanks] = {}
+    shared: dict[Labelled, Labelled] = {}
 
     async def match_example(example: Example) -> Outcome:
         if not example.relevant:
@@ -97,7 +97,7 @@ async def _match(
         ranking = await pipeline.ranking(example, k)
         counts: Mapping[str, int] = EMPTY_MAPPING
         if (found := match_by_id(ranking, example.gold)) is not None:
-            ranks = GoldRanks(found, tuple(ideal_labels(example.gold)), k)
+            ranks = Labelled(found, tuple(ideal_labels(example.gold)), k)
         else:
             match = GoldMatch(ranking, example.gold, pipeline.match_share)
             if (reason := incomparable_reason(match)) is not None:
@@ -113,10 +113,10 @@ async def _match(
     return outcomes, [ranks_by_id[outcome.example.id] for outcome in outcomes if outcome.value is not None]
 
 
-def gold_ranks(example: Example, match: GoldMatch, k: int) -> GoldRanks:
+def gold_ranks(example: Example, match: GoldMatch, k: int) -> Labelled:
     """Return the input of the measures at a cut-off for an example that has relevant gold passages."""
     found = tuple((position, label) for position, label in enumerate(match.labels) if label)
-    return GoldRanks(found, tuple(ideal_labels(example.gold)), k + match.surplus)
+    return Labelled(found, tuple(ideal_labels(example.gold)), k + match.surplus)
 
 
 def incomparable_reason(match: GoldMatch) -> str | None:

@@ -393,7 +393,7 @@ ELSEWHERE = {
     "measures.bertscore_f1": "as cosine",
     "measures.bertscore_precision": "as cosine",
     "measures.bertscore_recall": "as cosine",
-    "gold_measures.compute_measure": "its text is the name of a measure",
+    "ranking.compute_measure": "its text is the name of a measure",
     "replies.unreadable_reply": "its text is ours; the reply is shortened for the message",
     "ranking.usefulness": "its text is the name of a measure",
     "prompts.fence": "its text is a digest of ours",

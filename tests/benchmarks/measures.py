@@ -4,9 +4,9 @@
 take turns in one process, with the same rankings. The script prints the medians and their ratio, and checks that the
 scores are equal.
 
-1. from ids: this package starts with `Ranking` and `Gold` objects, matches documents with gold passages, creates arrays
+1. from ids: this package starts with `Ranking` and `Gold` objects, matches documents with gold passages,
    and computes the measures. pytrec_eval starts with dicts of ids, creates its evaluator and evaluates.
-2. evaluation alone: this package starts with arrays of labels. pytrec_eval starts with an evaluator that has the
+2. evaluation alone: this package starts with labels. pytrec_eval starts with an evaluator that has the
    judgements, and matches the documents of each ranking.
 """
 
@@ -21,7 +21,7 @@ import pytrec_eval
 
 from pytest_rageval.core.data import Document, Gold, Ranking
 from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.scores.measures.ranking import MEASURES, Labels
+from pytest_rageval.scores.measures.ranking import Labelled, compute_measure
 
 QUERIES, DEPTH, JUDGED, K = 10_000, 100, 20, 10
 TREC = {
@@ -35,19 +35,17 @@ TREC = {
 Scores = dict[str, list[float]]
 
 
-def arrays(rankings: list[Ranking], gold: list[list[Gold]]) -> tuple[Labels, Labels]:
-    """Return the labels of the rankings, and of ideal rankings, as an evaluation computes them."""
-    labels, ideal = np.zeros((len(rankings), DEPTH)), np.zeros((len(rankings), JUDGED))
-    for row, (ranking, passages) in enumerate(zip(rankings, gold, strict=True)):
-        labels[row, : len(ranking)] = GoldMatch(ranking, passages).labels
-        best = ideal_labels(passages)
-        ideal[row, : len(best)] = best
-    return labels, ideal
+def labelled(rankings: list[Ranking], gold: list[list[Gold]]) -> list[Labelled]:
+    """Return the rankings with their labels, as an evaluation computes them."""
+    return [
+        Labelled.of(GoldMatch(ranking, passages).labels, ideal_labels(passages), K)
+        for ranking, passages in zip(rankings, gold, strict=True)
+    ]
 
 
-def ours(labels: Labels, ideal: Labels) -> Scores:
+def ours(rankings: list[Labelled]) -> Scores:
     """Return all measures of this package by name, each with one score per query."""
-    return {name: MEASURES[name](labels, ideal, K).tolist() for name in TREC}
+    return {name: compute_measure(name, rankings) for name in TREC}
 
 
 def theirs(evaluator: pytrec_eval.RelevanceEvaluator, run: dict[str, dict[str, float]]) -> Scores:
@@ -86,15 +84,15 @@ def main(rounds: int) -> None:
         qrels[str(query)] = grades
         run[str(query)] = {name: float(DEPTH - rank) for rank, name in enumerate(retrieved)}
     measures = {key.replace("_10", ".10") for key in TREC.values()}
-    labels, ideal = arrays(rankings, gold)
+    rows = labelled(rankings, gold)
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, measures)
     in_turn(
         "from ids",
         rounds,
-        lambda: ours(*arrays(rankings, gold)),
+        lambda: ours(labelled(rankings, gold)),
         lambda: theirs(pytrec_eval.RelevanceEvaluator(qrels, measures), run),
     )
-    in_turn("evaluation alone", rounds, lambda: ours(labels, ideal), lambda: theirs(evaluator, run))
+    in_turn("evaluation alone", rounds, lambda: ours(rows), lambda: theirs(evaluator, run))
 
 
 if __name__ == "__main__":

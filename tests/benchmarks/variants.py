@@ -21,17 +21,21 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from pytest_rageval.retrievers.bm25 import words
-from pytest_rageval.scores.measures.ranking import hit, map_, mrr, ndcg
+from pytest_rageval.scores.measures.ranking import Labelled, compute_measure
 
 DATA = Path(os.environ.get("RAGEVAL_TEST_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 DEPTH = 5
 
 Array = NDArray[np.float64]
 
+
+def _measure(name: str, k: int, labels: Array, ideal: Array) -> Array:
+    rows = zip(labels.tolist(), ideal.tolist(), strict=True)
+    return np.array(compute_measure(name, [Labelled.of(*row, k) for row in rows]))
+
+
 MEASURES: dict[str, Callable[[Array, Array], Array]] = {
-    f"{name}@{k}": partial(measure, k=k)
-    for name, measure in {"hit": hit, "map": map_, "mrr": mrr, "ndcg": ndcg}.items()
-    for k in (1, 3, 5)
+    f"{name}@{k}": partial(_measure, name, k) for name in ("hit", "map", "mrr", "ndcg") for k in (1, 3, 5)
 }
 """Functions that compute ranking measures, by name and cut-off."""
 

@@ -1,12 +1,11 @@
 """Properties of ranking and answer measures, for any input."""
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_rageval.answers.overlap import exact_match, token_f1
-from pytest_rageval.scores.measures.ranking import MEASURES
+from pytest_rageval.scores.measures.ranking import MEASURES, Labelled
 from pytest_rageval.stats.intervals import mean_interval
 
 pytestmark = pytest.mark.slow
@@ -25,7 +24,7 @@ def rankings(draw: st.DrawFn, labels: st.SearchStrategy[float] = GRADES) -> tupl
 
 
 def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
-    return float(MEASURES[name](np.array([labels], float), np.array([ideal], float), k)[0])
+    return MEASURES[name](Labelled.of(labels, ideal, k))
 
 
 @pytest.mark.parametrize("name", MEASURES)

@@ -16,7 +16,7 @@ GRADED = ("p", "ndcg", "hit")
 
 
 def _score(name: str, labels: list[float], k: int | None, **how) -> float:
-    return usefulness(name, {"q": {str(n): label for n, label in enumerate(labels)}}, k, **how).item()
+    return usefulness(name, {"q": {str(n): label for n, label in enumerate(labels)}}, k, **how)[0]
 
 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
@@ -89,7 +89,7 @@ def test_recall_at_full_depth_is_hit(labels: list[float]) -> None:
 def test_queries_do_not_touch_each_other(name: str, rows: list[list[float]], k: int | None) -> None:
     """Queries scored together have the same scores as alone."""
     labels = {str(q): {str(n): label for n, label in enumerate(row)} for q, row in enumerate(rows)}
-    together = usefulness(name, labels, k).tolist()
+    together = usefulness(name, labels, k)
     assert together == pytest.approx([_score(name, row, k) for row in rows], abs=1e-12)
 
 

@@ -37,7 +37,7 @@ def _theirs(labels: Labels, *measures: str) -> dict[str, Any]:
 
 def _ours(name: str, labels: Labels, k: int | None, **how) -> list[float]:
     named = {query: {str(n): label for n, label in enumerate(row)} for query, row in labels.items()}
-    return usefulness(name, named, k, **how).tolist()
+    return usefulness(name, named, k, **how)
 
 
 def _random_labels(shares: tuple[float, ...], shortest: int) -> Labels:

@@ -11,7 +11,7 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.extensions.calibration.calibration import Calibration
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledPassage
 from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
-from pytest_rageval.scores.measures.ranking import LABEL_MEASURES, usefulness
+from pytest_rageval.scores.measures.ranking import LABEL_MEASURES, Labelled, usefulness
 
 pytestmark = pytest.mark.slow
 
@@ -37,9 +37,12 @@ def passages(
 
 def scores(measure: str, labels: Labels) -> Labels:
     """Return the score of each question, like `usefulness` but without names."""
-    ideal = -np.sort(-labels, axis=1)
-    ideal[ideal[:, 0] == 0, 0] = 1
-    return LABEL_MEASURES[measure](labels, ideal, K)
+    rows, inverse = np.unique(labels, axis=0, return_inverse=True)
+    values = [
+        LABEL_MEASURES[measure](Labelled.of(row, sorted(row, reverse=True), K)) if any(row) else 0.0
+        for row in rows.tolist()
+    ]
+    return np.array(values)[inverse]
 
 
 @pytest.mark.parametrize("judge", [(0.9, 0.8), (0.95, 0.95), (0.7, 0.7)], ids=str)
@@ -97,7 +100,5 @@ def test_a_score_is_corrected_as_its_values_are() -> None:
             for n, value in enumerate(by_judge)
         ]
         corrected = calibration.corrected(Score(f"relevance.{measure}@{K}", outcomes))
-        expected = prediction_powered_mean(
-            by_people[:20].tolist(), by_judge[:20].tolist(), by_judge[20:].tolist()
-        )
+        expected = prediction_powered_mean(by_people[:20], by_judge[:20], by_judge[20:])
         assert corrected == (expected, 20, 0)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_rageval.core.data import Document, Gold, Ranking
 from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.scores.measures.ranking import MEASURES, Labels
+from pytest_rageval.scores.measures.ranking import MEASURES, Labelled
 
 pytestmark = pytest.mark.slow
 
@@ -65,15 +65,15 @@ def _rankings(path: Path, most: int | None) -> dict[str, Ranking]:
     }
 
 
-def _arrays(ranking: Ranking, grades: dict[str, int], level: int) -> tuple[Labels, Labels]:
+def _labels(ranking: Ranking, grades: dict[str, int], level: int) -> tuple[list[int], list[int]]:
     """Return labels of the ranking and of the ideal one; grades below the level are not relevant."""
     gold = [Gold(name, grade=grade if grade >= level else 0) for name, grade in grades.items()]
-    return np.array([GoldMatch(ranking, gold).labels], float), np.array([ideal_labels(gold)], float)
+    return GoldMatch(ranking, gold).labels, ideal_labels(gold)
 
 
-def _score(name: str, k: int | None, labels: Labels, ideal: Labels) -> float:
-    whole = max(labels.size, 1) if name in {"precision", "f1"} else max(ideal.size, labels.size)
-    return float(MEASURES[name](labels, ideal, k or whole)[0])
+def _score(name: str, k: int | None, labels: list[int], ideal: list[int]) -> float:
+    whole = max(len(labels), 1) if name in {"precision", "f1"} else max(len(ideal), len(labels))
+    return MEASURES[name](Labelled.of(labels, ideal, k or whole))
 
 
 CASES = [
@@ -102,8 +102,8 @@ def test_every_measure_we_have_equals_the_file(  # noqa: PLR0913, PLR0917 - the 
     rankings = _rankings(folder / "v10.0" / results, most)
     assert len(wanted) == values
     missing = Ranking("", ())
-    arrays = {
-        (topic, each): _arrays(rankings.get(topic, missing), grades, each)
+    labels = {
+        (topic, each): _labels(rankings.get(topic, missing), grades, each)
         for topic, grades in judged.items()
         for each in {level, 1}
     }
@@ -113,5 +113,5 @@ def test_every_measure_we_have_equals_the_file(  # noqa: PLR0913, PLR0917 - the 
         name, k = ours
         applied = 1 if name == "ndcg" else level
         topics = judged if topic == "all" else [topic]
-        mean = fmean(_score(name, k, *arrays[each, applied]) for each in topics)
+        mean = fmean(_score(name, k, *labels[each, applied]) for each in topics)
         assert mean == pytest.approx(value, abs=DIGITS), (topic, trec_name)

@@ -10,7 +10,7 @@ import pytrec_eval
 
 from pytest_rageval.core.data import Document, Gold, Ranking
 from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.scores.measures.ranking import MEASURES, Labels
+from pytest_rageval.scores.measures.ranking import MEASURES, Labelled
 
 pytestmark = pytest.mark.slow
 
@@ -74,21 +74,17 @@ def _cut(name: str, k: int) -> list[float]:
 
 
 def _ours(name: str, k: int) -> list[float]:
-    labels, ideal = _arrays()
-    return MEASURES[name](labels, ideal, k).tolist()
+    return [MEASURES[name](Labelled.of(labels, ideal, k)) for labels, ideal in _labels()]
 
 
 @cache
-def _arrays() -> tuple[Labels, Labels]:
-    """Return the labels of all rankings, and those of the ideal rankings."""
-    labels, ideal = np.zeros((RANKINGS, DEPTH)), np.zeros((RANKINGS, DEPTH))
-    for row, (documents, grades) in enumerate(_queries()):
+def _labels() -> list[tuple[list[int], list[int]]]:
+    """Return the labels of all rankings, each with those of the ideal ranking."""
+    labels = []
+    for documents, grades in _queries():
         gold = [Gold(name, grade=grade) for name, grade in grades.items()]
-        found = GoldMatch(Ranking.of("q", documents), gold).labels
-        labels[row, : len(found)] = found
-        best = ideal_labels(gold)
-        ideal[row, : len(best)] = best
-    return labels, ideal
+        labels.append((GoldMatch(Ranking.of("q", documents), gold).labels, ideal_labels(gold)))
+    return labels
 
 
 @pytest.mark.parametrize("k", CUTS)

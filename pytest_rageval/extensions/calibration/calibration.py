@@ -39,6 +39,7 @@ from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.arena import PREFER
 from pytest_rageval.scores.definition import check_failures, score_each
+from pytest_rageval.scores.measures.ranking import usefulness
 from pytest_rageval.scores.pipeline import Pipeline
 from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
@@ -324,8 +325,6 @@ class Calibration:
             The values by people's labels and by the judge's labels of the labelled questions; the values by the judge's
             labels of the other questions; and the number of questions with incomplete labels.
         """
-        from pytest_rageval.scores.measures.ranking import usefulness  # noqa: PLC0415 - numpy
-
         spec = Spec.parse(score.spec)
         labels: dict[str, dict[str, float | None]] = {}
         for item in self.labels.passages:
@@ -352,7 +351,7 @@ class Calibration:
                     str(rank): label for rank, label in enumerate(ranked_labels) if label is not None
                 }
                 judge.append(outcome.value)
-        human = usefulness(spec.part or "", by_people, spec.k).tolist() if by_people else []
+        human = usefulness(spec.part or "", by_people, spec.k) if by_people else []
         return human, judge, unlabelled, incomplete
 
 

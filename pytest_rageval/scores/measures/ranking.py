@@ -1,17 +1,8 @@
-"""Ranking measures: one definition for every kind of label, computed for all queries at once.
+"""Ranking measures: one definition for every kind of label.
 
 `usefulness` computes eRAG: which retrieved passages helped this generator. The label of a passage is the downstream
 score of the answer that the generator gives from that passage alone. Only retrieved passages have a label, so recall,
 MAP and nDCG are relative to the retrieved passages.
-
-Inputs, for n queries:
-
-- `labels`: array n × depth of numbers ≥ 0: the label of each retrieved document in rank order, padded with 0;
-- `ideal`: array n × m: the labels of all relevant documents, highest first, padded with 0; every row has at least one
-  number above 0;
-- `k`: the cut-off, an integer ≥ 1.
-
-Output: array of n scores in [0, 1]. Aggregate over queries with the mean.
 
 In measures of binary relevance, a document of label l counts as `min(l, 1)`: integer grades above 1 are simply
 relevant, as in trec_eval. An empty ranking scores 0. P@k divides by k even if the ranking is shorter.
@@ -20,76 +11,93 @@ Source: trec_eval 9.0.8 (NIST), whose values these equal on integer labels; Sale
 Retrieval Quality in Retrieval-Augmented Generation".
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from math import fsum, log2
+from typing import Final, NamedTuple, Self
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.scores.measures.gold_measures import discount
 
-Labels = NDArray[np.float64]
-Scores = NDArray[np.float64]
+Labels = tuple[tuple[int, float], ...]
+"""Positions in a ranking, from 0 and ascending, each with its label above 0."""
 
 
-def precision(labels: Labels, ideal: Labels, k: int) -> Scores:  # noqa: ARG001 - one signature for all
+class Labelled(NamedTuple):
+    """A ranking with the labels of its documents. Most have few, so only those above 0 are stored.
+
+    Attributes:
+        found: the labels of the retrieved documents.
+        ideal: the labels of all relevant documents, highest first; at least one.
+        cutoff: the number of positions that count, at least 1.
+    """
+
+    found: Labels
+    ideal: tuple[float, ...]
+    cutoff: int
+
+    @classmethod
+    def of(cls, labels: Iterable[float], ideal: Iterable[float], cutoff: int) -> Self:
+        """Return a ranking from the labels of all its documents, and those of an ideal ranking; both may have zeros."""
+        found = tuple([(position, label) for position, label in enumerate(labels) if label])
+        return cls(found, tuple([label for label in ideal if label]), cutoff)
+
+    @property
+    def top(self) -> Labels:
+        """The items of `found` whose position is within the cut-off."""
+        return tuple([item for item in self.found if item[0] < self.cutoff])
+
+
+def precision(ranking: Labelled) -> float:
     """P@k: the share of relevant documents among the first k, `Σ_{i≤k} l_i / k`."""
-    score: Scores = _relevance(labels, k).sum(axis=1) / k
-    return score
+    return _relevance(label for _, label in ranking.top) / ranking.cutoff
 
 
-def recall(labels: Labels, ideal: Labels, k: int) -> Scores:
+def recall(ranking: Labelled) -> float:
     """R@k: the share of the relevant documents that the first k hold, `Σ_{i≤k} l_i / Σ ideal`."""
-    # Fractional labels and their ideal order are summed in different orders, so the sums may differ in the last bit.
-    score: Scores = np.minimum(_relevance(labels, k).sum(axis=1) / _total_relevance(ideal), 1.0)
-    return score
+    return _relevance(label for _, label in ranking.top) / _relevance(ranking.ideal)
 
 
-def f1(labels: Labels, ideal: Labels, k: int) -> Scores:
+def f1(ranking: Labelled) -> float:
     """F1@k: the harmonic mean of P@k and R@k; 0 if both are 0."""
-    p, r = precision(labels, ideal, k), recall(labels, ideal, k)
-    return np.divide(2 * p * r, p + r, out=np.zeros_like(p), where=p + r > 0)
+    p, r = precision(ranking), recall(ranking)
+    return 2 * p * r / (p + r) if p + r > 0 else 0.0
 
 
-def map_(labels: Labels, ideal: Labels, k: int) -> Scores:
+def map_(ranking: Labelled) -> float:
     """AP@k: the mean, over all relevant documents, of the precision at the document's rank.
 
     `Σ_{i≤k} l_i · P@i / Σ ideal`: a relevant document that is not among the first k adds 0. The mean of AP@k over
     queries is MAP.
     """
-    relevance = _relevance(labels, k)
-    ranks = np.arange(1, relevance.shape[1] + 1)
-    score: Scores = (relevance * relevance.cumsum(axis=1) / ranks).sum(axis=1) / _total_relevance(ideal)
-    return score
+    terms, before = [], 0.0
+    for position, label in ranking.top:
+        relevance = min(label, 1.0)
+        before += relevance
+        terms.append(relevance * before / (position + 1))
+    return min(fsum(terms) / _relevance(ranking.ideal), 1.0)
 
 
-def mrr(labels: Labels, ideal: Labels, k: int) -> Scores:  # noqa: ARG001
+def mrr(ranking: Labelled) -> float:
     """RR@k: one over the rank of the first relevant document; 0 if none of the first k is relevant."""
-    relevant = labels[:, :k] > 0
-    if not relevant.shape[1]:
-        return np.zeros(len(labels))
-    return np.where(relevant.any(axis=1), 1 / (relevant.argmax(axis=1) + 1.0), 0.0)
+    return 1 / (ranking.top[0][0] + 1) if ranking.top else 0.0
 
 
-def ndcg(labels: Labels, ideal: Labels, k: int) -> Scores:
+def ndcg(ranking: Labelled) -> float:
     """NDCG@k: `DCG@k / ideal DCG@k` with `DCG@k = Σ_{i≤k} l_i / log2(i + 1)`.
 
     The gain is the label itself, not 2^label - 1.
 
     Source: Järvelin and Kekäläinen (2002), with the logarithm's base 2 for all ranks.
     """
-    return _dcg(labels, k) / _dcg(ideal, k)
+    return _dcg(ranking.top) / _dcg(enumerate(ranking.ideal[: ranking.cutoff]))
 
 
-def hit(labels: Labels, ideal: Labels, k: int) -> Scores:  # noqa: ARG001
+def hit(ranking: Labelled) -> float:
     """Hit@k: the highest label among the first k; with binary labels, 1 if any of the first k is relevant."""
-    score: Scores = _relevance(labels, k).max(axis=1, initial=0.0)
-    return score
+    return float(max((min(label, 1.0) for _, label in ranking.top), default=0.0))
 
 
-Measure = Callable[[Labels, Labels, int], Scores]
-MEASURES: Final[Mapping[str, Measure]] = {
+MEASURES: Final[Mapping[str, Callable[[Labelled], float]]] = {
     "recall": recall,
     "precision": precision,
     "f1": f1,
@@ -106,19 +114,24 @@ LABEL_MEASURES: Final = {"p": precision} | {
 """The measures over labels of retrieved passages, by the name that users write."""
 
 
-def _relevance(labels: Labels, k: int) -> Labels:
-    return np.minimum(labels[:, :k], 1.0)
+def compute_measure(name: str, rankings: Sequence[Labelled]) -> list[float]:
+    """Return the value of a measure for each ranking. It is computed once for equal rankings, which are frequent."""
+    values = {ranking: MEASURES[name](ranking) for ranking in set(rankings)}
+    return [values[ranking] for ranking in rankings]
 
 
-def _total_relevance(ideal: Labels) -> Scores:
-    total: Scores = np.minimum(ideal, 1.0).sum(axis=1)
-    return total
+def _relevance(labels: Iterable[float]) -> float:
+    return fsum([min(label, 1.0) for label in labels])
 
 
-def _dcg(labels: Labels, k: int) -> Scores:
-    top = labels[:, :k]
-    gain: Scores = (top / [discount(position) for position in range(top.shape[1])]).sum(axis=1)
-    return gain
+def _dcg(labels: Iterable[tuple[int, float]]) -> float:
+    return fsum([label / discount(position) for position, label in labels])
+
+
+@cache
+def discount(position: int) -> float:
+    """Return the logarithm by which a gain at a position, from 0 on, is divided."""
+    return log2(position + 2)
 
 
 BINARY_ONLY_MEASURES: Final = frozenset({"recall", "map", "mrr"})
@@ -132,7 +145,7 @@ GRADED_LABELS_REMEDY: Final = (
 
 def usefulness(
     name: str, labels: Mapping[str, Mapping[str, float]], k: int | None, *, graded: bool = False
-) -> Scores:
+) -> list[float]:
     """Score rankings by the labels l_1 … l_n of their passages, in rank order.
 
     - p: `Σ_{i≤k} l_i / k`, the mean label of the first k. It divides by k even if fewer passages were retrieved.
@@ -156,40 +169,27 @@ def usefulness(
         InputError: a label is outside [0, 1] or not a number; a label lies between 0 and 1 and `graded` is False; or
             `graded` is True and the measure needs binary labels.
 
-    >>> usefulness("map", {"q1": {"a": 1, "b": 0, "c": 1}, "q2": {}}, 3).tolist()
+    >>> usefulness("map", {"q1": {"a": 1, "b": 0, "c": 1}, "q2": {}}, 3)
     [0.8333333333333333, 0.0]
     """
     if graded and name in BINARY_ONLY_MEASURES:
         raise InputError(
             f"eRAG's {name} is defined for labels of 0 and 1 only, and these are graded.\n{GRADED_LABELS_REMEDY}"
         )
-    sizes = np.array([len(by_passage) for by_passage in labels.values()], dtype=int)
-    flat = np.array([label for by_passage in labels.values() for label in by_passage.values()], dtype=float)
-    # The comparisons are negated so that NaN is invalid too.
-    _check_labels(labels, ~((flat >= 0) & (flat <= 1)), "; it must lie between 0 and 1.")
-    if not graded:
-        reason = f", and labels are expected to be 0 or 1.\n{GRADED_LABELS_REMEDY}"
-        _check_labels(labels, (flat > 0) & (flat < 1), reason)
-
-    # The number of columns determines the order in which numpy adds. It is at least k, so that the score of a query
-    # does not depend on the other queries.
-    depth = int(sizes.max(initial=k or 1))
-    table = np.zeros((len(sizes), depth))
-    table[np.arange(depth) < sizes[:, None]] = flat
-    ideal = -np.sort(-table, axis=1)
-    # A query without useful passages scores 0 in all measures; the 1 only avoids a division by 0.
-    ideal[ideal[:, 0] == 0, 0] = 1
-    scores: Scores = LABEL_MEASURES[name](table, ideal, depth if k is None else k)
-    return scores * depth / np.maximum(sizes, 1) if name == "p" and k is None else scores
+    for query, by_passage in labels.items():
+        for passage, label in by_passage.items():
+            problem = ""
+            # The comparison is negated so that NaN is invalid too.
+            if not 0 <= label <= 1:
+                problem = "; it must lie between 0 and 1."
+            elif 0 < label < 1 and not graded:
+                problem = f", and labels are expected to be 0 or 1.\n{GRADED_LABELS_REMEDY}"
+            if problem:
+                raise InputError(f"query {query!r}: the label of passage {passage!r} is {label!r}{problem}")
+    return [_usefulness(name, list(by_passage.values()), k) for by_passage in labels.values()]
 
 
-def _check_labels(labels: Mapping[str, Mapping[str, float]], invalid: NDArray[np.bool_], reason: str) -> None:
-    """Raise InputError for the first invalid label; `invalid` has one item per label, in the order of `labels`."""
-    if invalid.any():
-        flat = [
-            (query, passage, label)
-            for query, by_passage in labels.items()
-            for passage, label in by_passage.items()
-        ]
-        query, passage, label = flat[invalid.argmax()]
-        raise InputError(f"query {query!r}: the label of passage {passage!r} is {label!r}{reason}")
+def _usefulness(name: str, labels: Sequence[float], k: int | None) -> float:
+    if not any(labels):
+        return 0.0
+    return LABEL_MEASURES[name](Labelled.of(labels, sorted(labels, reverse=True), k or len(labels)))

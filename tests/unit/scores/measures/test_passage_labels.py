@@ -14,7 +14,7 @@ SHARES = {"q": {"a": 0.5, "b": 0.8, "c": 0.2}}
 
 def _score(name: str, labels: list[float], k: int | None, **how) -> float:
     row = {f"p{rank}": label for rank, label in enumerate(labels, start=1)}
-    return usefulness(name, {"q": row}, k, **how).item()
+    return usefulness(name, {"q": row}, k, **how)[0]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def _score(name: str, labels: list[float], k: int | None, **how) -> float:
 )
 def test_a_worked_example(name: str, k: int | None, expected: float) -> None:
     """Two useful passages of four: the ideal ranking has them at ranks 1 and 2."""
-    assert usefulness(name, BINARY, k).item() == pytest.approx(expected, abs=1e-15)
+    assert usefulness(name, BINARY, k)[0] == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_worked_example(name: str, k: int | None, expected: float) -> None:
 )
 def test_graded_labels_are_taken_as_they_are(name: str, k: int | None, expected: float) -> None:
     """With graded labels, P is their mean, Hit the highest label, and NDCG uses the labels as gains."""
-    assert usefulness(name, SHARES, k, graded=True).item() == pytest.approx(expected, abs=1e-15)
+    assert usefulness(name, SHARES, k, graded=True)[0] == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", ["recall", "map", "mrr"])
@@ -90,11 +90,11 @@ def test_a_label_outside_0_and_1_is_refused_by_name(label: float, how: dict) -> 
 def test_empty_and_useless_rankings_score_0_and_stay(name: str, k: int | None) -> None:
     """Queries without passages or without a useful passage score 0 and stay in the result."""
     labels = {"nothing came back": {}, "nothing helps": {"a": 0, "b": 0}, "first": {"a": True}}
-    assert usefulness(name, labels, k).tolist() == [0.0, 0.0, 0.2 if (name, k) == ("p", 5) else 1.0]
+    assert usefulness(name, labels, k) == [0.0, 0.0, 0.2 if (name, k) == ("p", 5) else 1.0]
 
 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 def test_no_queries_have_no_scores(name: str) -> None:
     """Without queries, the result is an empty array."""
-    assert usefulness(name, {}, 3).shape == (0,)
-    assert usefulness(name, {"q": {}}, None).tolist() == [0.0]
+    assert usefulness(name, {}, 3) == []
+    assert usefulness(name, {"q": {}}, None) == [0.0]

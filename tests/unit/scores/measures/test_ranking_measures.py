@@ -2,14 +2,13 @@
 
 from math import log2
 
-import numpy as np
 import pytest
 
-from pytest_rageval.scores.measures.ranking import MEASURES
+from pytest_rageval.scores.measures.ranking import MEASURES, Labelled, compute_measure
 
 
 def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
-    return float(MEASURES[name](np.array([labels], float), np.array([ideal], float), k)[0])
+    return MEASURES[name](Labelled.of(labels, ideal, k))
 
 
 # The documents at ranks 1 and 3 are relevant; one more relevant document was not retrieved.
@@ -81,16 +80,10 @@ def test_nothing_relevant_retrieved_scores_0(name: str, labels: list[float]) -> 
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_queries_do_not_touch_each_other(name: str) -> None:
-    """The values for several rows at once equal those for single rows."""
-    labels = np.array([[1, 0, 2], [0, 0, 0], [0, 1, 0]], float)
-    ideal = np.array([[2, 1, 1], [1, 0, 0], [1, 0, 0]], float)
-    together = MEASURES[name](labels, ideal, 2).tolist()
-    alone = [MEASURES[name](labels[i : i + 1], ideal[i : i + 1], 2).item() for i in range(3)]
-    assert together == alone
-
-
-@pytest.mark.parametrize("name", MEASURES)
-def test_no_queries_give_no_scores(name: str) -> None:
-    """Without rows, the result is an empty array."""
-    assert MEASURES[name](np.zeros((0, 5)), np.zeros((0, 1)), 5).shape == (0,)
+def test_equal_rankings_have_equal_values(name: str) -> None:
+    """The values of several rankings are in their order, also if some are equal."""
+    rankings = [Labelled.of(labels, [2, 1, 1], 2) for labels in ([1, 0, 2], [0, 1, 0], [1, 0, 2])]
+    values = compute_measure(name, rankings)
+    assert values == [MEASURES[name](ranking) for ranking in rankings]
+    assert values[0] == values[2]
+    assert compute_measure(name, []) == []
