@@ -275,6 +275,7 @@ class ScoreEntry(TypedDict, total=False):
     early_stop: EarlyStopEntry
     verdict: str | None
     reason: str | None
+    ceiling: dict[str, Any]
     cases: dict[str, int]
     spearman: dict[str, float | None]
     warnings: list[str]

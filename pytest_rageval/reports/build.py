@@ -79,7 +79,7 @@ REPORTED_KEYS: Final = (
 BASELINE_BOUNDS: Final = ("max_drop", "max_total_drop", "max_lost")
 """The bounds that compare a score with the baseline."""
 
-SUMMARY_KEYS: Final = frozenset({"counts", "beside", "pooled", "common", "cases", "spearman"})
+SUMMARY_KEYS: Final = frozenset({"counts", "beside", "pooled", "common", "ceiling", "cases", "spearman"})
 """The keys of a score's entry that summarize the evaluated examples."""
 
 Notes = Callable[[Score | None], Mapping[str, Any]]

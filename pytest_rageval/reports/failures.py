@@ -10,6 +10,7 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.spec import score_name
 from pytest_rageval.gate.comparison import ExamplePair
 from pytest_rageval.gate.judge import ThresholdResult
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.causes import cause_text
 from pytest_rageval.reports.layout import cut_line, width, wrap_text
@@ -23,6 +24,9 @@ from pytest_rageval.reports.questions import (
     question_entry,
     score_text,
 )
+
+ceiling_notes: Final = Lazy("scores.llm_reteval", "ceiling_notes")
+ceiling_text: Final = Lazy("scores.llm_reteval", "ceiling_text")
 
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """The operator that gives the same comparison when the operands are swapped."""
@@ -126,6 +130,9 @@ def _sentence_lines(result: ThresholdResult) -> list[str]:
         ]
         some = f"{len(failed)} of {len(result.slices)} values of {threshold.by} fail"
         lines += wrap_text(f"  {some}: {', '.join(failed)}", 4)
+    ceiling = ceiling_notes(score)
+    if ceiling:
+        lines += wrap_text(f"  {ceiling_text(ceiling)}", 4)
     return [*lines, *zero_lines(score)]
 
 

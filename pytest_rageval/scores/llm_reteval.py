@@ -2,13 +2,17 @@
 
 A retriever that found the answer in another passage loses nothing; a retriever whose passages mislead the generator
 does. An abstention from the retrieved passages scores 0. A question is unscored if the generator abstains even with the
-gold passages. Below the score are recall, precision and F1 of the same rankings, the [cases](terminal-table.md) in
-which verdict and recall disagree, and the cause of each lost question.
+gold passages. Below the score are its *ceiling*, recall, precision and F1 of the same rankings, the
+[cases](terminal-table.md) in which verdict and recall disagree, and the cause of each lost question.
+
+The ceiling says how often the generator is right with the gold passages. A verdict "yes" means only that the answer is
+the same; with a weak generator both answers may be wrong. Right is what the canonical comparison, or a comparator that
+sends no requests, finds in the reference answers.
 """
 
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,10 +22,12 @@ from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
+from pytest_rageval.lib.plural import counted
 from pytest_rageval.scores.definition import GOLD_TEXTS, Family, ScoreDef, WorkedExample, score_with_progress
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
 from pytest_rageval.scores.measures.near_duplicates import near_duplicate
 from pytest_rageval.scores.measures.ranking import MEASURES, Labelled
+from pytest_rageval.scores.passage_labels import has_references
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, gold_passages, references_of
 from pytest_rageval.scores.ranking import gold_ranks
 from pytest_rageval.stats.agreement import format_rho, spearman_rho
@@ -29,7 +35,10 @@ from pytest_rageval.stats.agreement import format_rho, spearman_rho
 COMPANIONS: Final = ("recall", "precision", "f1")
 """The ranking measures that are reported with the score."""
 
-RECALL_ERRED: Final = {"A", "B", "C"}
+FAILURES: Final = {"recall": "ABC", "LLM-retEval": "DEF"}
+"""For each measure, the cases in which it failed, as in the rows of the paper's Table 1."""
+
+RECALL_ERRED: Final = frozenset(FAILURES["recall"])
 """The cases in which recall erred. "Refined" correlations leave them out (Alinejad et al. 2024, section 4.3)."""
 
 
@@ -45,6 +54,9 @@ async def evaluate_llm_reteval(
     Unscored: an example without gold passages or without their text; an example whose semi-gold answers all abstain,
     because the generator cannot answer it with an ideal retriever; an example for which a model gave no usable reply.
 
+    How often the generator is right with the gold passages is counted too (`ceiling_sizes`): the score cannot tell
+    whether an answer is right.
+
     If the verdict and Recall@k disagree, the reference answers determine the case (`case_of`) and what lost the
     question (`lost_by`). This needs further verdicts. A missing one does not change the score. Recall, precision and F1
     of the same rankings are reported with the score.
@@ -59,8 +71,10 @@ async def evaluate_llm_reteval(
             pipeline.semi_gold(example), pipeline.ranking_and_answer(example, resolved.k)
         )
         references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
+        sizes = await ceiling_sizes(pipeline, example, semi_gold, resolved.comparator)
         if not references:
-            raise NoGroundTruth("the generator abstains even with the gold passages")
+            reason = "the generator abstains even with the gold passages"
+            return Outcome(example, None, reason, Evidence(sizes=sizes), cause=NoGroundTruth.cause)
         match = GoldMatch(ranking, example.gold, pipeline.match_share)
         retrieved_count = len([label for label in match.labels if label > 0])
         gold_retrieved, recall = retrieved_count > 0, retrieved_count / len(example.relevant)
@@ -73,6 +87,7 @@ async def evaluate_llm_reteval(
             recall,
             beside=companions,
             counts=match.counts or EMPTY_MAPPING,
+            sizes=sizes,
         )
 
         def check_references() -> Awaitable[ReferenceChecks]:
@@ -90,6 +105,10 @@ async def evaluate_llm_reteval(
             await check_references()
             raise
         yes = verdict >= YES_THRESHOLD
+        if yes and sizes:
+            right = await ceiling_sizes(pipeline, example, [answer], resolved.comparator)
+            more = {"yes": 1, "right_of_yes": right["right"]} if right else {}
+            evidence = replace(evidence, sizes={**sizes, **more})
         checks = await check_references() if yes != gold_retrieved else UNCHECKED
         case = case_of(checks, gold_retrieved=gold_retrieved, yes=yes)
         has_other_passages = not yes and any(not positions for positions in match.positions)
@@ -97,6 +116,21 @@ async def evaluate_llm_reteval(
         return Outcome(example, verdict, None, evidence, case=case, lost_by=cause)
 
     return await score_with_progress(pipeline, examples, score)
+
+
+async def ceiling_sizes(
+    pipeline: Pipeline, example: Example, answers: Sequence[str], comparator: str | None
+) -> dict[str, int]:
+    """Return the numbers of "answers", and of those that are "right" by the reference answers.
+
+    They are compared without requests (`Pipeline.free_comparator`); an abstention is wrong. Empty if there are no
+    references, or if one of the answers cannot be compared.
+    """
+    if not has_references(example):
+        return {}
+    free = pipeline.free_comparator(comparator)
+    values = [await _is_yes(pipeline.correctness(example, answer, free)) for answer in answers]
+    return {} if None in values else {"answers": len(values), "right": values.count(True)}
 
 
 @lru_cache(maxsize=1 << 10)
@@ -269,8 +303,37 @@ def _any(values: Iterable[bool | None]) -> bool | None:
     return None if None in known else False
 
 
+def ceiling_notes(score: Score | None) -> dict[str, Any]:
+    """Return the report's key `ceiling`: how often the generator is right with the gold passages.
+
+    `answers` and `right` count its answers from the gold passages, also those of questions that are unscored because it
+    abstains; `yes` counts the verdicts "yes", and `right_of_yes` those whose answer is right. Empty if none is known.
+    """
+    sizes: Counter[str] = Counter()
+    for outcome in () if score is None else score.outcomes:
+        if "answers" in outcome.evidence.sizes:
+            sizes.update(outcome.evidence.sizes)
+    names = ("answers", "right", "yes", "right_of_yes")
+    return {"ceiling": {name: sizes[name] for name in names}} if sizes else {}
+
+
+def ceiling_text(entry: Mapping[str, Any]) -> str:
+    """Return the ceiling of the score.
+
+    Such as "the generator answers 42% right with the gold passages (51 of 120 answers); of 18 verdicts yes, the answer
+    is right in 5".
+    """
+    ceiling = entry["ceiling"]
+    answers, right = ceiling["answers"], ceiling["right"]
+    text = f"the generator answers {right / answers:.0%} right with the gold passages ({right} of {answers} answers)"
+    yes = f"; of {counted(ceiling['yes'], 'verdict')} yes, the answer is right in {ceiling['right_of_yes']}"
+    return text + (yes if ceiling["yes"] else "")
+
+
 def triage_notes(score: Score | None) -> dict[str, Any]:
-    """Return the report keys `cases`, the counts of the cases, and `spearman`, the rho of verdicts and Recall@k.
+    """Return the report keys `ceiling` (see `ceiling_notes`), `cases` and `spearman`.
+
+    `cases` has the counts of the cases, and `spearman` the rho of verdicts and Recall@k.
 
     "refined" leaves out the questions on which recall erred: those of the cases A, B and C. It is None if verdict and
     recall disagree on some questions and the case of none of them is known.
@@ -280,6 +343,7 @@ def triage_notes(score: Score | None) -> dict[str, Any]:
     known = bool(cases) or not any(map(_disagrees, outcomes))
     refined = [outcome for outcome in outcomes if known and outcome.case not in RECALL_ERRED]
     return {
+        **ceiling_notes(score),
         "cases": dict(sorted(cases.items())),
         "spearman": {"all": _spearman(outcomes), "refined": _spearman(refined)},
     }
@@ -303,14 +367,22 @@ def _spearman(outcomes: Sequence[Outcome]) -> float | None:
 
 
 def triage_text(entry: ScoreEntry) -> str:
-    """Return the questions by case, and rank correlations: "cases A 2, C 5; Spearman with recall .58, refined .87"."""
-    cases = ", ".join(f"{case} {count}" for case, count in entry["cases"].items())
+    """Return the questions by case, and rank correlations.
+
+    Such as "recall failed on 7 (A 2, C 5), LLM-retEval on 1 (F 1); Spearman with recall .58, refined .87".
+    """
+    failures: list[str] = []
+    for name, letters in FAILURES.items():
+        cases = {case: count for case, count in entry["cases"].items() if case in letters}
+        if cases:
+            by_case = ", ".join(f"{case} {count}" for case, count in cases.items())
+            failures.append(f"{name}{'' if failures else ' failed'} on {sum(cases.values())} ({by_case})")
     rhos = ", ".join(
         f"{name} {format_rho(rho)}"
         for key, name in (("all", "with recall"), ("refined", "refined"))
         if (rho := entry["spearman"][key]) is not None
     )
-    return "; ".join(f"{name} {text}" for name, text in (("cases", cases), ("Spearman", rhos)) if text)
+    return "; ".join(filter(None, (", ".join(failures), rhos and f"Spearman {rhos}")))
 
 
 FAMILY: Final = Family(

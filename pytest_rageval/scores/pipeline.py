@@ -454,6 +454,11 @@ class Pipeline:
             )
         return self._expressions[text]
 
+    def free_comparator(self, text: str | None = None) -> str:
+        """Return a comparator, or the default one, if it sends no requests; otherwise canonical comparison."""
+        comparison = self.comparison(text)
+        return comparison.text if comparison.names <= {"canonical", *self.measures} else "canonical"
+
     async def compare(
         self, question: str, references: Sequence[str], prediction: str, comparator: str | None = None
     ) -> float:

@@ -383,14 +383,9 @@ def _compare(prompt: _Prompt, answer: str, items: ListedAnswers) -> tuple[RelPri
 def _item_comparator(pipeline: Pipeline, resolved: ResolvedScore) -> str:
     """Return the comparator of list items.
 
-    It is the threshold's comparator; without one, the run's comparator if it sends no requests; otherwise the canonical
-    comparison. A judge would be called for each pair of an item and a wanted answer, so it is used only if a threshold
-    names it.
+    A judge would be called for each pair of an item and a wanted answer, so it is used only if a threshold names it.
     """
-    if resolved.comparator is not None:
-        return resolved.comparator
-    default = pipeline.comparison(None)
-    return default.text if default.names <= {"canonical", *pipeline.measures} else "canonical"
+    return pipeline.free_comparator() if resolved.comparator is None else resolved.comparator
 
 
 async def _add_equivalent_items(

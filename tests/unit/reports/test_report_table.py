@@ -33,8 +33,13 @@ def _entry(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("cases", "rhos", "line"),
     [
-        ({"A": 2, "C": 5}, (0.58, 0.87), "cases A 2, C 5; Spearman with recall .58, refined .87"),
-        ({"F": 1}, (None, None), "cases F 1"),
+        (
+            {"A": 2, "C": 5},
+            (0.58, 0.87),
+            "recall failed on 7 (A 2, C 5); Spearman with recall .58, refined .87",
+        ),
+        ({"F": 1}, (None, None), "LLM-retEval failed on 1 (F 1)"),
+        ({"B": 1, "D": 2, "F": 1}, (None, None), "recall failed on 1 (B 1), LLM-retEval on 3 (D 2, F 1)"),
         ({}, (1.0, -0.204), "Spearman with recall 1.00, refined -.20"),
         ({}, (0.996, None), "Spearman with recall 1.00"),
         ({}, (None, None), None),

@@ -15,6 +15,7 @@ from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores.llm_reteval import (
     ReferenceChecks,
     case_of,
+    ceiling_text,
     evaluate_llm_reteval,
     lost_by,
     triage_notes,
@@ -443,3 +444,35 @@ def test_refined_spearman_by_hand(world, example) -> None:
     entry = triage_notes(Score("llm_reteval@1", outcomes))
     assert entry["cases"] == {"A": 1}
     assert entry["spearman"] == {"all": pytest.approx(4 / 6), "refined": pytest.approx(1.0)}
+
+
+def test_the_ceiling_is_how_often_the_generator_is_right_with_the_gold_passages(world, example) -> None:
+    """Answers from the gold passages are compared by rules, so that no request is sent, also those that abstain.
+
+    A verdict yes means the same answer, which may be wrong.
+    """
+    world.rankings = {"right": ["Reno"], "wrong": ["Ely"], "silent": ["Elko"], "open": ["Ely"]}
+    world.answers = {"Reno": ("Reno", "Reno", "Elko"), "gold": NOTHING}
+    outcomes = world.evaluate(
+        "llm_reteval@1",
+        example("right", "Reno", answers=("Reno",)),
+        example("wrong", "Ely", answers=("Reno",)),
+        example("silent", "gold", answers=("Reno",)),
+        example("open", "Ely"),
+    )
+    assert [outcome.value for outcome in outcomes] == [1.0, 1.0, None, 1.0]
+    assert world.call_count("compare") == 3
+    notes = triage_notes(Score("llm_reteval@1", outcomes, max_unscored=1.0))
+    assert notes["ceiling"] == {"answers": 9, "right": 2, "yes": 2, "right_of_yes": 1}
+    assert ceiling_text(notes) == (
+        "the generator answers 22% right with the gold passages (2 of 9 answers); "
+        "of 2 verdicts yes, the answer is right in 1"
+    )
+
+
+def test_without_references_there_is_no_ceiling(world, example) -> None:
+    """Nothing says which answers are right, so the report has no ceiling."""
+    world.rankings = {"q": ["Reno"]}
+    assert "ceiling" not in triage_notes(
+        Score("llm_reteval@1", world.evaluate("llm_reteval@1", example("q", "Reno")))
+    )
