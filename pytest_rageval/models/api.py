@@ -9,10 +9,10 @@ from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.request_parameters import REJECTED_ARGUMENTS
 from pytest_rageval.core.user_code import count_completion
 from pytest_rageval.models.cached_functions import Functions
+from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import Message, Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
-from pytest_rageval.models.server import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
 Conversation = str | Sequence[Message]

@@ -16,10 +16,7 @@ REMEDIES: Final = {
 def blocked_error(what: str, host: str, error: BaseException) -> ServerError | None:
     """Return the error about a plugin that blocks sockets; None if an exception has another cause.
 
-    Args:
-        what: what needs the socket and cannot work, the beginning of the message.
-        host: the host to allow.
-        error: the exception. Libraries raise it from the plugin's own, or in a group.
+    `what` begins the message. Libraries raise the exception from the plugin's own, or in a group.
     """
     for cause in exception_chain(error):
         package = _raising_package(cause)

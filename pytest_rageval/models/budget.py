@@ -57,30 +57,20 @@ class Charge:
 
 
 class Ledger(Protocol):
-    """The account of the calls and the cost of a run, which its processes share."""
-
     async def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
         """As `ReplyStore.spend`; a cancelled caller does not cancel it."""
         ...
 
-    async def others_active(self) -> bool:
-        """Whether another living process has any claim."""
-        ...
+    async def others_active(self) -> bool: ...
 
 
 class Budget:
-    """One process's access to the budget of a run, or of a server in a run.
+    """One process's access to the budget of a run, or of a server; all processes with the same `run` share it.
 
     If the open calls of other processes leave no room, this process waits. It gives up when the account has not changed
-    for `patience_s`, or for `SETTLING_S` if no other process is active.
-
-    Args:
-        limits: the limits of the budget.
-        prices: the prices of models.
-        run: the name of the account; all processes with this name share the budget.
-        patience_s: how long to wait for other processes; longer than a call lasts.
+    for `patience_s`, which is longer than a call lasts, or for `SETTLING_S` if no other process is active.
     """
 
     def __init__(self, limits: Limits, prices: Prices, run: str, *, patience_s: float = 60.0) -> None:
@@ -128,12 +118,9 @@ class Budget:
     async def check_batch(
         self, ledger: Ledger, requests: Sequence[Request], *, open_calls: int = 0, open_cost: float = 0.0
     ) -> None:
-        """Check that requests in a batch cannot exceed a limit.
+        """Raise BudgetError if requests in a batch could exceed a limit.
 
         `open_calls` and `open_cost` are the calls, and their highest possible cost, of batches without replies.
-
-        Raises:
-            BudgetError: the requests could exceed a limit.
         """
         limits = self._limits
         if not limits:
@@ -155,18 +142,14 @@ class Budget:
         )
 
     async def count_batch(self, ledger: Ledger, calls: int, cost: float) -> None:
-        """Count the replies of a batch, and their cost in USD."""
         if self._limits:
             await ledger.spend(self._run, Spending(calls, cost))
 
     @contextlib.asynccontextmanager
     async def reserve(self, ledger: Ledger, request: Request) -> AsyncIterator[Charge]:
-        """Reserve one call and its highest possible cost; at the end of the block, settle the reservation.
+        """Reserve a call at its highest possible cost, or raise BudgetError; settle it at the end of the block.
 
         The caller puts the outcome of the call into the yielded charge.
-
-        Raises:
-            BudgetError: the call could exceed a limit.
         """
         charge = Charge()
         # Read the file of prices before anything is paid: an error after the reply would lose the reply.
@@ -189,7 +172,6 @@ class Budget:
                 await self._settle(ledger)
 
     async def _settle(self, ledger: Ledger) -> None:
-        """Count the calls that have ended."""
         ended, self._unsettled = self._unsettled, []
         if not ended:
             return
@@ -201,7 +183,6 @@ class Budget:
     def _restore_if_failed(
         self, ended: Sequence[Spending], counting: "asyncio.Future[Spending | None]"
     ) -> None:
-        """If the calls could not be counted, put them back into `_unsettled`."""
         if not counting.cancelled() and counting.exception() is not None:
             self._unsettled += ended
 
@@ -238,7 +219,6 @@ class Budget:
             raise
 
     def _release(self, ledger: Ledger, max_cost: float, reserving: "asyncio.Future[Spending | None]") -> None:
-        """Release a reservation, if it was made."""
         if not reserving.cancelled() and reserving.exception() is None and reserving.result() is None:
             self._unsettled.append(Spending(open_calls=-1, open_cost=-max_cost))
             self._releasing = asyncio.ensure_future(self._try_settle(ledger))
@@ -248,12 +228,10 @@ class Budget:
             await self._settle(ledger)
 
     def _fits(self, state: Spending, max_cost: float) -> bool:
-        """Whether one more call keeps the limits."""
         return state.fits(Spending(open_calls=1, open_cost=max_cost), **self._bounds)
 
     @property
     def _bounds(self) -> "_Bounds":
-        """The limits as arguments of the ledger."""
         calls, cost = self._limits.max_calls, self._limits.max_cost
         return {"max_calls": inf if calls is None else calls, "max_cost": inf if cost is None else cost}
 
@@ -277,7 +255,6 @@ class Budget:
         return (batch_price or price).cost(prompt_tokens(request.messages, request.parameters), tokens_out)
 
     def _exhausted_error(self, state: Spending, max_cost: float) -> BudgetError:
-        """Return the error for a call that cannot be reserved."""
         limits = self._limits
         if limits.max_calls is not None and state.calls >= limits.max_calls:
             problem = f"{limits.describe('max_calls', str(limits.max_calls))} is reached"

@@ -37,19 +37,11 @@ T = TypeVar("T")
 
 
 class Cache:
-    """The cache of one process; used from one event loop.
+    """The cache of one process; used from one event loop. Every method raises StoreError if it cannot be used.
 
-    Args:
-        place: the cache folder, which all processes share and which is created at the first use; or a function that
-            opens another store.
-        cassette: a file of recorded replies, or None.
-        missing_ok: whether the cassette may be missing, because this run writes it.
-        refresh: whether to find only replies that this run requested, and none of the cassette.
-        run: a name that the processes of a run share.
-        replay: whether the run sends no requests, so that empty replies of other runs count too.
-
-    Raises:
-        StoreError: from any method, when the store or the cassette cannot be used.
+    `place` is the cache folder, or a function that opens another store. With `missing_ok`, this run writes the
+    cassette. With `refresh`, only replies that this run requested are found. With `replay`, empty replies of other runs
+    count too.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a run
@@ -82,7 +74,6 @@ class Cache:
 
     @property
     def store(self) -> ReplyStore:
-        """The store; opened at the first access."""
         if self._store is None:
             self._store = self._open_store(self._new_remarks.append)
         return self._store
@@ -120,7 +111,6 @@ class Cache:
             return replies
 
     async def look_up(self, keys: Sequence[str]) -> dict[str, Reply]:
-        """Return the stored or recorded replies to these keys."""
         return await self._off_loop(lambda: self._find(keys))
 
     def find_at_other_address(self, request: Request, base_urls: Collection[str] = ()) -> Entry | None:
@@ -163,10 +153,7 @@ class Cache:
             raise
 
     async def keep(self, entry: Entry) -> Reply:
-        """Store a reply durably; return the stored reply.
-
-        If this process has lost the claim, that may be the reply of another process.
-        """
+        """Store a reply durably; return the stored one: another process's, if this process has lost the claim."""
         return await self._keeping.result(entry)
 
     def release(self, key: str) -> None:
@@ -187,7 +174,6 @@ class Cache:
         return await self._claim_states.result(key) is True
 
     async def others_active(self) -> bool:
-        """Whether another living process has any claim."""
         return await self._off_loop(lambda: self.store.others_active())  # noqa: PLW0108 - opened in its thread
 
     async def spend(
@@ -240,8 +226,6 @@ class Cache:
             self._note_remarks()
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run a function in the store's thread."""
-
         def locked() -> T:
             with self._store_lock:
                 return work()
@@ -266,7 +250,6 @@ class Cache:
 
     @property
     def _recorded(self) -> Mapping[str, Entry]:
-        """The entries of the cassette that this run uses, by key."""
         if self._cassette is None:
             file, recording = self._cassette_file, self._missing_ok
             unread = file is None or self._refresh or (recording and not file.exists())
@@ -278,7 +261,6 @@ class Cache:
 
     @cached_property
     def _recorded_base_urls(self) -> Mapping[str, Sequence[str]]:
-        """The base URLs in the cassette, by model."""
         by_model: dict[str, dict[str, None]] = {}
         for entry in self._recorded.values():
             model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
@@ -299,7 +281,6 @@ class Cache:
         return replies
 
     def _add_recorded(self, keys: Sequence[str], replies: dict[str, Reply]) -> None:
-        """Add the cassette's replies to the keys that are missing in `replies`."""
         recorded = self._recorded
         if recorded and len(replies) < len(keys):
             replies.update(
@@ -308,14 +289,12 @@ class Cache:
 
     @property
     def _reply_filter(self) -> "_ReplyFilter":
-        """The arguments of the store's methods that say which replies count in this run."""
         return {"run": self._run, "only_run": self._refresh}
 
     def _claim_all(self, keys: Sequence[str]) -> Mapping[str, Reply | bool]:
         return self.store.claim(keys, **self._reply_filter)
 
     def _claim_states_of_all(self, keys: Sequence[str]) -> Mapping[str, bool | None]:
-        """Return for each key whether its claim is this process's; None if there is no claim."""
         claims = self.store.claims(keys)
         return {key: claims.get(key) for key in keys}
 
@@ -354,7 +333,6 @@ class _Batcher(Generic[K, V]):
         self._working: asyncio.Task[None] | None = None
 
     async def result(self, item: K) -> V:
-        """Return the result of an item."""
         loop = asyncio.get_running_loop()
         if item not in self._pending:
             self._pending[item] = loop.create_future()
@@ -364,7 +342,6 @@ class _Batcher(Generic[K, V]):
         return await asyncio.shield(self._pending[item])
 
     async def drain(self) -> None:
-        """Wait until nothing is pending."""
         if self._working is not None:
             await asyncio.wait([self._working])
 

@@ -29,12 +29,7 @@ ResultFuture = concurrent.futures.Future[Any]
 
 
 class Functions:
-    """Wraps the user's functions so that their results are cached.
-
-    Args:
-        gateway: its cache and cassette store the results.
-        loop: the event loop of the gateway.
-    """
+    """Wraps the user's functions; the cache and the cassette of the gateway store their results."""
 
     def __init__(self, gateway: Gateway, loop: BackgroundEventLoop) -> None:
         self._gateway = gateway
@@ -197,8 +192,6 @@ class Functions:
 
 @dataclass(eq=False)
 class _Call:
-    """One call of a cached function."""
-
     request: Request
     decided: asyncio.Event = field(default_factory=asyncio.Event)  # set when it is known which call computes
     computes: bool = False  # whether this call has to compute the result; False again when it has ended
@@ -213,7 +206,6 @@ class _MemoryCache:
         self._results: dict[str, tuple[_Call, ResultFuture]] = {}
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of a call with these arguments: computed now, or by an earlier call."""
         while True:
             call, future = self._register(args, kwargs)
             if call.computes:
@@ -271,7 +263,6 @@ class _MemoryCache:
             future.set_result(done.result())
 
     def _discard(self, call: _Call, future: ResultFuture) -> None:
-        """Remove a failed call, so that a waiting caller computes the result."""
         call.computes = False
         with self._lock:
             del self._results[call.request.key]
@@ -348,7 +339,6 @@ def _make_reusable(function: Callable[..., Any], result: Any) -> Any:
 
 
 def build_request(name: str, version: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
-    """Return the request that stands for a call of a function with this name and version."""
     arguments = {str(position): argument for position, argument in enumerate(args, 1)} | dict(kwargs)
     try:
         values = {key: _to_json_value(argument) for key, argument in arguments.items()}
@@ -380,7 +370,6 @@ def _to_json_value(value: Any) -> Any:
 
 
 def build_reply(name: str, result: Any) -> Reply:
-    """Return a function's result as a reply."""
     try:
         text = json.dumps(result, allow_nan=False)
         _refuse_non_text_keys(result)

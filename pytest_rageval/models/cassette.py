@@ -25,15 +25,11 @@ MIN_LINE_BYTES: Final = 512  # a shorter line counts with this size, which its e
 
 
 class LaterVersionError(ValueError):
-    """A line was written by a later version of this package."""
+    pass
 
 
 def read_cassette(path: Path) -> dict[str, Entry]:
-    """Return all entries of a cassette by key; of two entries with the same key, as after a merge, the first.
-
-    Raises:
-        StoreError: the file cannot be read, or a line is not a reply; names the file and the line.
-    """
+    """Return the entries of a cassette by key; of two with the same key, as after a merge, the first."""
     entries: dict[str, Entry] = {}
     try:
         for number, line in enumerate(cassette_lines(path), 1):
@@ -77,12 +73,7 @@ def entry_line(entry: Entry) -> str:
 
 
 def parse_entry(line: str) -> Entry:
-    """Return the entry in a line of `entry_line`.
-
-    Raises:
-        LaterVersionError: a later version of this package wrote the line.
-        ValueError: the line has no entry.
-    """
+    """Return the entry in a line of `entry_line`; LaterVersionError, or ValueError if there is none."""
     return entry_from_record(parse_json(line))
 
 
@@ -119,9 +110,7 @@ def entry_from_record(record: Any) -> Entry:
 def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
     """Yield the lines of a cassette; `errors` is the error handler for bytes that are not UTF-8, as in `bytes.decode`.
 
-    Raises:
-        OSError, EOFError, zlib.error: the file cannot be read to its end.
-        StoreError: a line or the file exceeds the limit of size, or is not UTF-8.
+    OSError, EOFError and zlib.error of the file are not mapped, in contrast to limits of size and wrong encodings.
     """
     refuse_special(path)
     with path.open("rb") as file:

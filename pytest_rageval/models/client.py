@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from pytest_rageval.core.errors import ContextOverflow, ServerError, Unscored, parse_failure
-from pytest_rageval.core.model_settings import Api, Role
+from pytest_rageval.core.errors import ContextOverflow, Unscored, parse_failure
+from pytest_rageval.core.model_settings import Api
 from pytest_rageval.core.options import (
     DEFAULT_CONCURRENCY,
     DEFAULT_PATIENCE_S,
@@ -20,7 +20,6 @@ from pytest_rageval.core.options import (
     DEFAULT_TIMEOUT_S,
 )
 from pytest_rageval.lib.lazy import lazy_pattern
-from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.secret import Credentials, public_url
 from pytest_rageval.models import completions, responses
 from pytest_rageval.models.blocked_sockets import blocked_error
@@ -35,6 +34,7 @@ from pytest_rageval.models.proxied_request import (
     send_raw,
 )
 from pytest_rageval.models.rate_limits import retry_after, until_reset
+from pytest_rageval.models.server_errors import NamedServer
 
 if TYPE_CHECKING:
     import httpx2
@@ -46,12 +46,6 @@ T = TypeVar("T")
 
 MAX_BODY_CHARACTERS: Final = 4000  # of an unreadable body, for messages and searches
 MAX_ERROR_DEPTH: Final = 32  # levels of nesting of an error that is searched for words; real errors have six
-URL_OPTIONS: Final[Mapping[Role, str]] = {
-    "generator": "--rageval-base-url or OPENAI_BASE_URL",
-    "judge": "--rageval judge_base_url=URL or RAGEVAL_JUDGE_BASE_URL",
-}
-"""The option and the environment variable that name the server of a model, for messages."""
-
 AUTH_STATUSES: Final = {401, 403}
 OVERLOAD_STATUSES: Final = {429, 503, 529}  # the server has too much load
 REFUSAL_STATUSES: Final = {400, 404, 422}  # the request itself is wrong
@@ -87,19 +81,12 @@ without a reply, sent an unreadable reply, or reported another error."""
 
 @dataclass(eq=False)
 class RetryableError(Exception):
-    """This attempt failed, and a retry may succeed.
+    """This attempt failed, and a retry may succeed."""
 
-    Attributes:
-        reason: the reason that users read if all retries fail.
-        kind: the kind of failure.
-        wait_s: the delay before the next request that the server requests, in seconds; None if it requests none.
-        exhausted: whether the server says that its limit is used up, which concerns all requests.
-    """
-
-    reason: str
+    reason: str  # what users read if all retries fail
     kind: FailureKind
-    wait_s: float | None = None
-    exhausted: bool = False
+    wait_s: float | None = None  # the delay before the next request that the server requests, in seconds
+    exhausted: bool = False  # whether the server says that its limit is used up, which concerns all requests
 
 
 class RequestRefused(Unscored):
@@ -117,64 +104,31 @@ Send = Callable[["Connection"], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
-    """How fast this process sends requests to a server.
+    """How fast this process sends requests to a server."""
 
-    Attributes:
-        concurrency: the most requests in flight.
-        timeout_s: the longest wait for one reply, in seconds.
-        retries: attempts after the first one.
-        rpm: requests per minute; None for no limit.
-        tpm: tokens per minute; None for no limit.
-        patience_s: the longest time without any reply, in seconds, before the server is given up.
-    """
-
-    concurrency: int = DEFAULT_CONCURRENCY
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    retries: int = DEFAULT_RETRIES
-    rpm: float | None = None
-    tpm: float | None = None
-    patience_s: float = DEFAULT_PATIENCE_S
+    concurrency: int = DEFAULT_CONCURRENCY  # the most requests in flight
+    timeout_s: float = DEFAULT_TIMEOUT_S  # the longest wait for one reply
+    retries: int = DEFAULT_RETRIES  # attempts after the first one
+    rpm: float | None = None  # requests per minute; None for no limit
+    tpm: float | None = None  # tokens per minute; None for no limit
+    patience_s: float = DEFAULT_PATIENCE_S  # the longest time without any reply before the server is given up
 
 
 NO_LIMITS: Final = Limits()
 
 
-class Server(ABC):
+class Server(NamedServer, ABC):
     """Answers model requests: a server at a URL, or what a provider makes in its place.
 
     Two objects of one class with equal `_settings` are one server.
-
-    Attributes:
-        base_url: the name of the server in request keys and reports. It is the same in every run and has no secrets.
-        credentials: the secrets sent with each request. They are never printed or stored.
-        api: the API of its models.
-        role: the model whose settings name the server.
-        model: the name of its only model in request keys; "" if it has others, which the options name.
-        key_name: the environment variable of its key, for messages.
-        key_command: the command that prints its key; empty for none.
-        in_flight: the most requests in flight; None for those of its policy.
-        policy: how fast requests are sent to it; None for the policy of the run.
-        limits: limits of its requests, in addition to those of the run.
-        flex: whether requests use the flex tier: a lower price, and slower replies.
     """
 
-    base_url: str
-    credentials: Credentials = Credentials()
-    api: Api = "chat"
-    role: Role = "generator"
-    model: str = ""
-    key_name: str = ""
-    key_command: tuple[str, ...] = ()
-    in_flight: int | None = None
-    policy: RequestPolicy | None = None
-    limits: Limits = NO_LIMITS
-    flex: bool = False
+    model: str = ""  # its only model in request keys; "" if it has others, which the options name
+    in_flight: int | None = None  # the most requests in flight; None for those of its policy
+    policy: RequestPolicy | None = None  # None for the policy of the run
+    limits: Limits = NO_LIMITS  # of its requests, in addition to those of the run
+    flex: bool = False  # whether requests use the flex tier: a lower price, and slower replies
     _settings: tuple[object, ...]
-
-    @property
-    def label(self) -> str:
-        """The name of the server in reports."""
-        return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
 
     @abstractmethod
     def client(self, *, timeout_s: float) -> "Client":
@@ -188,7 +142,7 @@ class Server(ABC):
         """Return whether there is another key than the refused one: False for a server whose keys do not expire."""
         return False
 
-    def close(self) -> None:  # noqa: B027 - most servers were not started by this package
+    def close(self) -> None:
         """Stop the server if `address` has started it."""
 
     def __eq__(self, other: object) -> bool:
@@ -211,36 +165,20 @@ class _AuthFailure(NamedTuple):
 
 
 class Client:
-    """Sends requests to one server, one attempt each.
-
-    Args:
-        server: the server.
-        timeout_s: the longest wait for a whole reply, in seconds.
-        max_body_bytes: the size limit of the body of a reply; None for the default.
-    """
+    """Sends requests to one server, one attempt each; `timeout_s` is the longest wait for a whole reply."""
 
     def __init__(self, server: Server, *, timeout_s: float, max_body_bytes: int | None = None) -> None:
-        self._server = server
+        self.server = server
         self._timeout_s = timeout_s
         self._size_limit = {} if max_body_bytes is None else {"max_body_bytes": max_body_bytes}
         self._connection: Connection | None = None
         self._api = responses if server.api == "responses" else completions
 
-    @property
-    def url(self) -> str:
-        """The URL of the server without secrets."""
-        return self._server.base_url
-
     async def address(self) -> str:
-        """Return the URL for requests."""
-        return await self._server.address()
+        return await self.server.address()
 
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
-        """Send a request once and wait for the whole reply.
-
-        Args:
-            request: the request.
-            parameters: the parameters to send, adapted to what the server supports.
+        """Send a request once, with parameters that are adapted to the server.
 
         Returns:
             The reply, and the pause in seconds that the server requests, or None.
@@ -256,7 +194,7 @@ class Client:
         def send(connection: "Connection") -> Awaitable[Any]:
             if proxied is not None:
                 return send_proxied_request(connection, proxied)
-            return connection.post(self._api.PATH, request_body(self._server.api, request, parameters))
+            return connection.post(self._api.PATH, request_body(self.server.api, request, parameters))
 
         try:
             response = await self._send_with_renewal(request, send)
@@ -286,13 +224,12 @@ class Client:
         return result
 
     def parse_body(self, body: bytes) -> Reply:
-        """Return the reply in the body of an answer; raise the errors of `complete`."""
         return self._parse_reply(body)
 
     async def _send_with_renewal(self, request: Request, send: Send) -> Any:
         """Send a request; if the key is refused and there is another one, send it again with that key."""
         response = await self._send(request, send)
-        if isinstance(response, _AuthFailure) and await self._server.renew_key(response.credentials):
+        if isinstance(response, _AuthFailure) and await self.server.renew_key(response.credentials):
             response = await self._send(request, send)
         if isinstance(response, _AuthFailure):
             response = response.outcome
@@ -304,7 +241,7 @@ class Client:
     async def _send(self, request: Request, send: Send) -> Any:
         """Return what `send` returns, or the error as a value."""
         address = await self.address()
-        credentials = self._server.credentials
+        credentials = self.server.credentials
         # Imported here, since it takes 0.1 s, and a run that finds all replies in the cache sends nothing.
         from pytest_rageval.models.connection import Connection  # noqa: PLC0415
 
@@ -315,7 +252,7 @@ class Client:
                     credentials,
                     timeout_s=self._timeout_s,
                     # The variables of OpenAI's library are for the generator's server.
-                    environment=self._server.role == "generator",
+                    environment=self.server.role == "generator",
                     **self._size_limit,
                 )
             self._connection.set_credentials(credentials)
@@ -325,11 +262,10 @@ class Client:
             return _AuthFailure(answer, credentials) if refused else answer
         except Exception as error:  # noqa: BLE001 - raised without its frames
             host = urlsplit(address).hostname or ""
-            blocked = blocked_error(f"{self._server_text} cannot be reached", host, error)
+            blocked = blocked_error(f"{self.server.subject} cannot be reached", host, error)
             return blocked or self._map_error(request, error, credentials)
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -383,17 +319,15 @@ class Client:
         return error.with_traceback(None)
 
     def _connection_error(self, cause: BaseException) -> RetryableError:
-        """Return the package's error for an error of the connection."""
         detail, name = self._shorten(str(cause)), type(cause).__name__
         if name in INTERRUPTION_ERRORS and "without sending a response" not in detail:
             return RetryableError(f"the connection broke off: {detail}", "garbled")
         return RetryableError(f"no connection: {detail}", "dropped" if name in SENT_ERRORS else "unreached")
 
     def _map_response(self, request: Request, response: "httpx2.Response", credentials: Credentials) -> Any:
-        """Return the package's error for an answer with an error status."""
         status = response.status_code
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
-            return ServerError(self._redirect_text(response))
+            return self.server.redirect_error(status, self._location(response), self._api.PATH)
         body: Any = None
         with contextlib.suppress(ValueError, RecursionError):
             body = json.loads(response.text)
@@ -406,26 +340,18 @@ class Client:
     def _map_status(  # noqa: PLR0911 - a case per line
         self, request: Request, status: int, answer: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Exception:
-        """Return the package's error for an HTTP error status and the error that the server sent with it."""
         detail = self._shorten(str(answer.get("message") or answer))
         if not request.is_internal and status in REFUSAL_STATUSES:
             plain = json.loads(self._redact(json.dumps(answer)))
             return RequestRefused(f"the server answered {status}: {detail}", plain, status)
         if status in AUTH_STATUSES:
-            return ServerError(self._auth_text(status, detail))
-        if self._server.api == "chat" and NO_CHAT_COMPLETIONS.search(str(answer)):
-            return ServerError(
-                f"{self._server_text} has no chat completions for the model {request.model!r}: {detail}.\n"
-                'Use the Responses API for it: write api = "responses" into the table '
-                "[tool.rageval.models.generator], or .judge, of pyproject.toml; or name another model."
-            )
+            return self.server.auth_error(status, detail)
+        if self.server.api == "chat" and NO_CHAT_COMPLETIONS.search(str(answer)):
+            return self.server.no_chat_error(request.model, detail)
         if status == 404 and not NO_PROVIDER.search(str(answer)):  # noqa: PLR2004 - "Not Found"
-            return ServerError(self._unknown_model_text(request, detail))
+            return self.server.unknown_model_error(request.model, detail)
         if status == 402 or "insufficient_quota" in str(answer):  # noqa: PLR2004 - "Payment Required"
-            return ServerError(
-                f"The account at {self._server.base_url} has no quota left: {detail}.\n"
-                "Replies received before are in the cache: a later run goes on from there."
-            )
+            return self.server.quota_error(detail)
         reason = f"the server answered {status}: {detail}"
         if status in RETRYABLE_STATUSES:
             kind: FailureKind = "throttled" if status in OVERLOAD_STATUSES else "failed"
@@ -435,71 +361,12 @@ class Client:
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
         return RequestRefused(reason, answer) if status in REFUSAL_STATUSES else Unscored(reason)
 
-    def unreachable_error(self, reason: str, attempts: int) -> ServerError:
-        """Return the error for a server that was never reached."""
-        return ServerError(
-            f"No server answers at {self._server.base_url} ({reason}; tried {counted(attempts, 'time')}).\n"
-            f"Start it, or name another with {URL_OPTIONS[self._server.role]}. "
-            "Replies received before are in the cache."
-        )
-
-    def silence_error(self, last: str, requests: int, seconds: float) -> ServerError:
-        """Return the error for a server that has answered no request for this time."""
-        waited = f"{counted(requests, 'request')} waited"
-        return ServerError(
-            f"{self._server_text} answered nothing for {seconds:g} s, while {waited} "
-            f"(last: {last}).\n"
-            "Send it fewer requests (--rageval concurrency=N, --rageval rpm=N), wait longer "
-            "(--rageval patience=SECONDS), or run again later: replies received before are in the cache, and the next "
-            "run requests the rest."
-        )
-
-    @property
-    def _server_text(self) -> str:
-        return f"The server at {self._server.base_url}"
-
-    def _unknown_model_text(self, request: Request, detail: str) -> str:
-        other = (
-            ""
-            if self._server.api == "chat"
-            else '; not every server has the Responses API (api = "responses")'
-        )
-        return (
-            f"{self._server_text} does not know the model {request.model!r} or the path: {detail}.\n"
-            "Name a model it serves with --rageval-model (and --rageval-judge-model); "
-            f"a base URL usually ends in /v1{other}."
-        )
-
-    def _auth_text(self, status: int, detail: str) -> str:  # noqa: ARG002 - it may quote a part of the key
-        credentials = self._server.credentials
-        server, name = self._server, self._server.key_name
-        key, remedy = "a request without a key", f"Set {name} to a key of this server"
-        if credentials.login is not None:
-            key, remedy = "the user and the password in the base URL", "Correct them"
-        elif server.key_command:
-            key, remedy = f"the key that {server.key_command[0]!r} printed", "Run that command in a terminal"
-        elif credentials.api_key is not None:
-            key = f"the key in {name}"
-        return (
-            f"The server at {server.base_url} refused {key} (status {status}).\n"
-            f"{remedy}, or name another server with {URL_OPTIONS[server.role]}."
-        )
-
-    def _redirect_text(self, response: "httpx2.Response") -> str:
-        here = (
-            f"The server at {self._server.base_url} answers with a redirect (status {response.status_code})"
-        )
-        remedy = f"Set the base URL ({URL_OPTIONS[self._server.role]}) to"
+    def _location(self, response: "httpx2.Response") -> str:
         try:
             location = urljoin(str(response.request.url), response.headers["location"])
-            there = self._redact(public_url(location).partition("?")[0])
+            return str(self._redact(public_url(location).partition("?")[0]))
         except (LookupError, ValueError):
-            return f"{here} that names no location.\n{remedy} that of a server that answers."
-        path = self._api.PATH
-        base = (
-            there.removesuffix(path) if there.endswith(path) else "that of the models there, if there are any"
-        )
-        return f"{here} to {there}, and redirects are not followed.\n{remedy} {base}."
+            return ""
 
     def _shorten(self, text: str) -> str:
         line = " ".join(self._redact(text).split()).rstrip(".")
@@ -511,7 +378,7 @@ class Client:
 
     def _redact(self, value: Any) -> Any:
         """Redact the secrets in a text, which a server may quote; return any other value unchanged."""
-        return self._server.credentials.redact(value) if isinstance(value, str) else value
+        return self.server.credentials.redact(value) if isinstance(value, str) else value
 
 
 def request_body(api: Api, request: Request, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -524,7 +391,6 @@ def request_body(api: Api, request: Request, parameters: Mapping[str, Any]) -> d
 
 
 def _parse_json(body: bytes) -> Any:
-    """Parse a body as JSON; ValueError says why it is not JSON."""
     reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is not JSON"}
     try:
         return json.loads(body)
@@ -542,6 +408,5 @@ def error_body(body: object) -> Mapping[str, Any] | None:
 
 
 def _is_nested_within(value: object, levels: int) -> bool:
-    """Whether a JSON value has at most this many levels of nesting."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return levels > 0 and all(_is_nested_within(item, levels - 1) for item in inner)

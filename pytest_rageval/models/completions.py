@@ -25,7 +25,6 @@ JSON_TYPES: Final[Mapping[type, str]] = {
 
 
 def request_body(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a request without the model."""
     return {"messages": messages, **parameters}
 
 
@@ -67,13 +66,7 @@ def typed_field(mapping: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 
 def usage_fields(answer: Mapping[str, Any], tokens_in: str, tokens_out: str) -> dict[str, Any]:
-    """Return model, tier and token counts that a server reports; "" and 0 for missing values.
-
-    Args:
-        answer: the parsed answer.
-        tokens_in: the name of the count of prompt tokens in the answer's usage.
-        tokens_out: the name of the count of generated tokens.
-    """
+    """Return model, tier and the counts of tokens under these names; "" and 0 for what is not reported."""
     usage, model, tier = answer.get("usage"), answer.get("model"), answer.get("service_tier")
     counts = usage if isinstance(usage, Mapping) else {}
     return {
@@ -100,7 +93,6 @@ def _text(content: object) -> str:
 
 
 def _has_separate_reasoning(message: Mapping[str, Any]) -> bool:
-    """Whether a message has the model's reasoning in a separate field or part."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     return any(message.get(name) for name in REASONING_FIELDS) or any(

@@ -51,13 +51,8 @@ QUERY: Final = re.compile(r"(?<=://)([^\s?'\"]*)\?[^\s'\"]*")
 class Connection:
     """An HTTP connection that does not retry, follows no redirect, and logs no secret.
 
-    Args:
-        address: the URL of the server.
-        credentials: the secrets. A login replaces the key, since both use the same header.
-        timeout_s: the longest wait for a whole reply, in seconds.
-        environment: whether headers that the openai client reads from its environment variables
-            (`OPENAI_CUSTOM_HEADERS`, `OPENAI_ORG_ID` …) are sent.
-        max_body_bytes: the size limit of a body.
+    A login replaces the key, since both use the same header. With `environment`, the headers that the openai client
+    reads from its environment variables (`OPENAI_CUSTOM_HEADERS`, `OPENAI_ORG_ID` …) are sent.
     """
 
     def __init__(
@@ -87,7 +82,6 @@ class Connection:
 
     @cached_property
     def client(self) -> "AsyncOpenAI":
-        """The `openai` client, which sends through this connection."""
         import openai  # noqa: PLC0415 - 0.7 s, which completions do not need
 
         client = openai.AsyncOpenAI(
@@ -105,9 +99,7 @@ class Connection:
     async def post(self, path: str, body: Mapping[str, Any], *, stream: bool = False) -> httpx2.Response:
         """Post a body as JSON once; return the response, unread if it is a stream.
 
-        Raises:
-            HTTPStatusError: the status is not one of success. The response has been read.
-            HTTPError: there is no response.
+        Another status than one of success is an HTTPStatusError, whose response has been read.
         """
         response = await self.send("POST", path, json=body, stream=stream)
         if not response.is_success:
@@ -137,11 +129,9 @@ class Connection:
         return await self._http.send(request, stream=stream)
 
     def set_credentials(self, credentials: Credentials) -> None:
-        """Use other credentials for all later requests."""
         self._credentials = self._filter.credentials = credentials
 
     async def _authorize(self, request: httpx2.Request) -> None:
-        """Set the header with the login or the key of a request."""
         for name in self._removed_headers:
             request.headers.pop(name, None)
         request.headers.setdefault("Authorization", f"Bearer {DUMMY_KEY}")
@@ -171,7 +161,6 @@ class Connection:
 
 
 def _environment_headers() -> dict[str, str]:
-    """Return the headers that the openai client would read from the environment."""
     headers = {header: os.environ[name] for name, header in ENVIRONMENT_HEADERS.items() if name in os.environ}
     for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n"):
         name, colon, value = line.partition(":")
@@ -235,7 +224,6 @@ class _OpenAITransport:
         self._library = library
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Send a request of the library; return the unread response as one of the library."""
         # Which encodings can be decoded, the client that decodes them says.
         headers = [
             (name, value) for name, value in request.headers.multi_items() if name != "accept-encoding"
@@ -251,7 +239,6 @@ class _OpenAITransport:
 
 
 def _openai_http_client(http: httpx2.AsyncClient) -> Any:
-    """Return an HTTP client for the `openai` client, which sends with `http`."""
     import openai  # noqa: PLC0415 - see `Connection.client`
 
     default = openai.DefaultAsyncHttpxClient

@@ -15,17 +15,11 @@ from pytest_rageval.core.concurrency.inline import require_loop
 from pytest_rageval.core.errors import RagevalError, Unscored
 from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.client import Server
 from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request, request_summary
 from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.models.rate_limits import Stall
-from pytest_rageval.models.server import Server
-from pytest_rageval.models.sources import (
-    GatewaySettings,
-    LiveSource,
-    PlanSource,
-    ReplaySource,
-    Source,
-)
+from pytest_rageval.models.sources import GatewaySettings, LiveSource, PlanSource, ReplaySource, Source
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.usage import Prices, Usage
 
@@ -43,17 +37,7 @@ class Gateway:
     """Sends requests to models; used from one event loop.
 
     Requests with the same key are sent once. Requests that arrive in one iteration of the event loop share one look-up.
-
-    Args:
-        settings: cache, cassette, mode, limits.
-        run_number: returns the number of the current call of `BackgroundEventLoop.run`; a request of the generator
-            or the judge is counted once for each number.
-
-    Attributes:
-        used: by key, the entries of all used replies; only with `GatewaySettings.record`.
-        served: by model and base URL, the names that the server reported for the model.
-        source: obtains missing replies.
-        serves_application: whether the application under test has sent a request.
+    `run_number` returns the number of the current call of `BackgroundEventLoop.run`.
     """
 
     def __init__(self, settings: GatewaySettings, run_number: Callable[[], int] = lambda: 0) -> None:
@@ -61,6 +45,7 @@ class Gateway:
         self._run_number = run_number
         self._counted_run = 0
         self._counted_keys = _KeySet()
+        # By key, the entries of all used replies; only with `GatewaySettings.record`.
         self.used: dict[str, Entry] = {}
         self.serves_application = False
         self.cache: Cache = Cache(
@@ -72,6 +57,7 @@ class Gateway:
             replay=settings.mode == "replay",
         )
         self.usage: Usage = Usage(remarks=self.cache.remarks)
+        # By model and base URL, the names that the server reported for the model.
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self.source: Source = self._make_source(Prices.load(settings.prices))
         # A separate future for each caller: cancelling one caller must not cancel the others.
@@ -150,31 +136,18 @@ class Gateway:
         return self._counted_keys.add(keys)
 
     async def forward(
-        self,
-        server: Server,
-        proxied: ProxiedRequest,
-        method: str,
-        content: bytes,
-        headers: Mapping[str, str],
+        self, server: Server, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Send a request whose reply is not cached, and return the server's response with any status.
-
-        Raises:
-            MissingReplyError: this run sends no requests.
-            RagevalError, Unscored: as from `get_reply`.
-        """
+        """Send a request whose reply is not cached, and return the server's response with any status."""
         return await self.source.forward(server, proxied, method, content, headers)
 
     async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
-        """Return the server's list of models, which costs nothing; raises as `forward`."""
         return await self.source.list_models(server, proxied)
 
     def stalls(self) -> list[Stall]:
-        """Return the servers that answer nothing while requests wait for them."""
         return self.source.stalls()
 
     async def close(self) -> None:
-        """Cancel requests in flight, and close connections and files."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -185,7 +158,6 @@ class Gateway:
         await asyncio.to_thread(self.cache.close)
 
     def _start_task(self, work: Coroutine[Any, Any, None], requests: Sequence[Request]) -> None:
-        """Start a task that resolves these requests."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(partial(self._end_task, requests))
@@ -268,7 +240,6 @@ class Gateway:
         self.used[recorded.key] = recorded
 
     def _remark(self, request: Request, key: str, reply: Reply, recorded: Entry | None = None) -> None:
-        """Count remarks about a reply for the report, such as that the token limit cut it."""
         if reply.cut:
             self.usage.cut += 1
         if request.is_internal and reply.has_reasoning:
@@ -298,7 +269,6 @@ class _KeySet:
         self._buckets: defaultdict[int, bytearray] = defaultdict(bytearray)
 
     def add(self, keys: Iterable[str]) -> list[str]:
-        """Add keys; return the new ones."""
         new = []
         for key in keys:
             number = hash(key)

@@ -20,6 +20,7 @@ from pytest_rageval.core.settings import TEMPERATURE
 from pytest_rageval.core.user_code import InvalidResult, UserCallable, bounded_text, has_parameter
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.plural import counted
+from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import LazyParts, Reply, Request, describe_parameters, empty_reason
 from pytest_rageval.models.prompt_rendering import (
@@ -29,7 +30,6 @@ from pytest_rageval.models.prompt_rendering import (
     few_shot_long_answer_prompt,
     few_shot_prompt,
 )
-from pytest_rageval.models.server import Server
 
 PromptRenderer = Callable[[str, Sequence[str]], str]
 """A function that renders the prompt of a question and passages."""
@@ -67,11 +67,7 @@ class Generator(Protocol):
 
 
 def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
-    """Return the user's object from the fixture `rageval_generator` as a `Generator`.
-
-    Raises:
-        CallableError: the object is not callable and has no method `generate`.
-    """
+    """Return the user's object from the fixture `rageval_generator` as a `Generator`, or raise CallableError."""
     functions = {name: getattr(generator, name, None) for name in ("generate", "cite", "explain")}
     if not callable(functions["generate"]):
         functions["generate"] = generator
@@ -129,11 +125,9 @@ class _ModelGenerator(_DispatchingGenerator):
 
     @cached_property
     def _prompts_and_parameters(self) -> dict[str, tuple[PromptRenderer, dict[str, Any]]]:
-        """By method: the renderer of its prompt and its parameters, computed at the first call."""
         return {}
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the model, its server and parameters, and the digest of the method's prompt."""
         prompt = {f"prompt to {method}": digest(self._prompt_renderer(method)("", []))[:12]}
         api = {} if self.server.api == "chat" else {"api": self.server.api}
         parameters = describe_parameters(self._parameters(method))
@@ -143,7 +137,6 @@ class _ModelGenerator(_DispatchingGenerator):
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
-        """Return the answers of these samples if all are available without waiting; None if not, or if one is empty."""
         request = self._build_request(method, question, passages, samples[0])
         replies = self.gateway.get_replies_nowait(request, samples) or ()
         answers = tuple([reply.answer for reply in replies])
@@ -194,17 +187,7 @@ def _parts(render: PromptRenderer, question: str, texts: tuple[str, ...]) -> dic
 
 @dataclass(frozen=True)
 class LLMGenerator(_ModelGenerator):
-    """An instruction-tuned model at an OpenAI-compatible server.
-
-    Attributes:
-        gateway: sends the requests.
-        server: the server of the model.
-        model: the name of the model.
-        temperature: the sampling temperature.
-        max_tokens: the maximum length of an answer, or None for the server's default.
-        prompts: the prompts.
-        parameters: the user's parameters of requests; they replace the generator's own.
-    """
+    """An instruction-tuned model at an OpenAI-compatible server; the user's `parameters` replace its own."""
 
     gateway: Gateway
     server: Server
@@ -220,7 +203,6 @@ class LLMGenerator(_ModelGenerator):
         return replace(self, temperature=temperature, parameters=parameters)
 
     def template(self, method: str) -> str:
-        """Return the template of a method's prompt."""
         return self.prompts.template(
             {"generate": "answer", "cite": "citing", "explain": "long_answer"}[method]
         )
@@ -240,15 +222,6 @@ class EmbeddedGenerator(_ModelGenerator):
 
     At temperature 0, the default, all draws are the same. At 0.5 so small a model returns other wrong answers rather
     than other correct ones.
-
-    Attributes:
-        gateway: sends the requests.
-        server: the server of the model.
-        model: the name of the model.
-        max_tokens: the maximum length of a short answer.
-        max_tokens_cited: the maximum length of a list of answers with citations.
-        max_tokens_explained: the maximum length of a long answer.
-        temperature: the sampling temperature.
     """
 
     gateway: Gateway
@@ -260,7 +233,6 @@ class EmbeddedGenerator(_ModelGenerator):
     temperature: float = 0.0
 
     def with_temperature(self, temperature: float) -> "EmbeddedGenerator":
-        """Return this generator with another temperature."""
         return replace(self, temperature=temperature)
 
     def template(self, method: str) -> str:
@@ -305,9 +277,6 @@ class CallableGenerator(_DispatchingGenerator):
     prompt decides whether the answer has citations and how long it is. A function with a parameter `sample` gets the
     number of the draw, and one with a parameter `history` the messages before the question. The function is called for
     each draw. An exception, or a result that is not a text, raises a QueryError.
-
-    Args:
-        methods: the functions by method, with "generate" among them.
     """
 
     def __init__(self, methods: Mapping[str, UserCallable]) -> None:
@@ -320,11 +289,9 @@ class CallableGenerator(_DispatchingGenerator):
         return cast("str", await user.call(question, list(passages), **keywords))
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the identity of the user's function."""
         return {"": self._methods.get(method, self.user).identity}
 
     def template(self, method: str) -> str:  # noqa: ARG002 - the same for all methods
-        """Return an empty text, because prompts of the user's generator are unknown."""
         return ""
 
 

@@ -159,7 +159,6 @@ class Reply:
 
     @property
     def cut(self) -> bool:
-        """Whether the token limit cut the reply."""
         return self.finish_reason == "length"
 
     @property

@@ -30,40 +30,16 @@ ROADS: Final = "Two roads leave Brack. The upper one crosses the Tamm on the Ost
 RIVER: Final = "The river Tamm runs under the Ostrel bridge and, two miles on, under the Linden bridge."
 
 ANSWER_EXAMPLES: Final[tuple[WorkedExample, ...]] = (
-    (
-        "What is the cable car to the Senn plateau called?",
-        (HUTS, CABLE_CAR, OBSERVATORY),
-        "Aurelie",
-    ),
-    (
-        "How much is a season ticket for the baths?",
-        (BATHS, HUTS, CABLE_CAR),
-        "45 crowns",
-    ),
-    (
-        "When was the observatory in Brack finished?",
-        (CABLE_CAR, BATHS, OBSERVATORY),
-        "1962",
-    ),
-    (
-        "Which hut can be visited in winter?",
-        (OBSERVATORY, HUTS, BATHS),
-        "Fern Hut",
-    ),
+    ("What is the cable car to the Senn plateau called?", (HUTS, CABLE_CAR, OBSERVATORY), "Aurelie"),
+    ("How much is a season ticket for the baths?", (BATHS, HUTS, CABLE_CAR), "45 crowns"),
+    ("When was the observatory in Brack finished?", (CABLE_CAR, BATHS, OBSERVATORY), "1962"),
+    ("Which hut can be visited in winter?", (OBSERVATORY, HUTS, BATHS), "Fern Hut"),
 )
 """Short answers."""
 
 CITING_EXAMPLES: Final[tuple[WorkedExample, ...]] = (
-    (
-        "Which bridges cross the Tamm?",
-        (RIVER, BATHS, ROADS),
-        "Ostrel bridge [1][3], Linden bridge [1]",
-    ),
-    (
-        "What may ride along in the cable car?",
-        (OBSERVATORY, CABLE_CAR, HUTS),
-        "dogs [2], skis [2]",
-    ),
+    ("Which bridges cross the Tamm?", (RIVER, BATHS, ROADS), "Ostrel bridge [1][3], Linden bridge [1]"),
+    ("What may ride along in the cable car?", (OBSERVATORY, CABLE_CAR, HUTS), "dogs [2], skis [2]"),
 )
 """Lists of all answers, each with the numbers of its passages."""
 

@@ -53,12 +53,7 @@ FIRST_QUESTION_LINE: Final = lazy_pattern(r"^(?=.*\{question\})", re.MULTILINE)
 
 
 class Prompts:
-    """The prompts of generators and judges.
-
-    Args:
-        replaced: templates by name that replace those of `TEMPLATES`; they have the same placeholders.
-        fences: whether quoted texts have fences.
-    """
+    """The prompts of generators and judges; `replaced` templates have the placeholders of those in `TEMPLATES`."""
 
     def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
         self._templates = {**TEMPLATES, **(replaced or {})}
@@ -82,8 +77,6 @@ class Prompts:
         return self._add_fences(self._templates[name])
 
     def _add_fences(self, template: str) -> str:
-        """Put fences around the placeholders of quoted texts."""
-
         def add_fence(match: re.Match[str]) -> str:
             quoted = self._fences and match[1] not in UNFENCED_PLACEHOLDERS
             return fence(match[1], match[0], f"{{{FENCE_PLACEHOLDER}}}") if quoted else match[0]
@@ -250,11 +243,7 @@ def repair_prompt(why: str) -> str:
 
 
 def build_prompts(templates: object, where: str) -> Prompts:
-    """Return the package's prompts with a user's templates by name; errors name their origin, `where`.
-
-    Raises:
-        InputError: a name is unknown, or the placeholders of a template are not those of the package's template.
-    """
+    """Return the prompts with a user's templates by name, or raise InputError, which names their origin, `where`."""
     if not isinstance(templates, Mapping):
         raise InputError(
             f"{where} gives {type(templates).__name__}, and not a dict of prompts by name.\n"
@@ -289,7 +278,6 @@ def read_prompts(path: Path | None) -> Prompts:
 
 
 def _check_template(name: object, template: object, where: str) -> None:
-    """Raise InputError unless a template has the placeholders of the package's template."""
     if name not in TEMPLATES:
         hint = did_you_mean(str(name), TEMPLATES)
         raise InputError(f"{where}: there is no prompt {name!r}.{hint}\nThere are: {', '.join(TEMPLATES)}.")
@@ -356,7 +344,6 @@ def _worked_examples(render: Callable[[str, Sequence[str]], str], examples: Sequ
 
 
 def _conversation_section(question: str) -> str:
-    """Return the section with the conversation before a question; empty if there is none."""
     conversation = conversation_text(history_of(question))
     return CONVERSATION_SECTION.replace("{conversation}", conversation) if conversation else ""
 

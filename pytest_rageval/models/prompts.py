@@ -27,7 +27,6 @@ def numbered_list(passages: Sequence[str]) -> str:
 
 
 def bulleted_list(texts: Sequence[str]) -> str:
-    """Return texts as a list with bullets, one per line."""
     return "\n".join([f"- {' '.join(text.split())}" for text in texts])
 
 

@@ -34,8 +34,6 @@ FINAL_EVENTS: Final = ("response.completed", "response.incomplete")  # events wi
 
 
 class Event(NamedTuple):
-    """One event of a stream."""
-
     name: str  # empty for chat completions
     data: str
 
@@ -53,18 +51,13 @@ class StreamEndedEarly(Exception):  # noqa: N818 - another attempt may follow, o
 
 
 class Sink:
-    """Passes the events of a stream on as they arrive.
-
-    Attributes:
-        begun: whether an event has arrived.
-    """
+    """Passes the events of a stream on as they arrive; `begun` when one has arrived."""
 
     def __init__(self, receive: Callable[[Event], None]) -> None:
         self._receive = receive
         self.begun: bool = False
 
     def __call__(self, event: Event) -> None:
-        """Pass the next event on."""
         self.begun = True
         self._receive(event)
 
@@ -83,7 +76,6 @@ class ProxiedRequest(Request):
 
     @cached_property
     def key(self) -> str:
-        """The `digest` of path, base URL, body and sample."""
         names = {"base_url": self.base_url, "path": self.path, "sample": self.sample}
         return digest({"schema": KEY_SCHEMA, **names, "body": self.body})
 
@@ -94,12 +86,10 @@ class ProxiedRequest(Request):
 
     @property
     def begun(self) -> bool:
-        """Whether a part of the reply was passed on to the client."""
         return self.sink is not None and self.sink.begun
 
     @property
     def summary_parameters(self) -> Mapping[str, Any]:
-        """The parameters without those that a model reads."""
         return {name: value for name, value in self.parameters.items() if name not in PROMPT_FIELDS}
 
     @property
@@ -109,7 +99,6 @@ class ProxiedRequest(Request):
 
     @property
     def generates(self) -> bool:
-        """Whether the model generates tokens for the reply."""
         return self.path != EMBEDDINGS
 
 
@@ -178,12 +167,7 @@ def _embeddings_record(answer: Any) -> dict[str, Any]:
 
 
 async def send_proxied_request(connection: "Connection", proxied: ProxiedRequest) -> Answer:
-    """Send a proxied request once, and return the complete response; a stream is assembled.
-
-    Raises:
-        StreamEndedEarly: the stream broke off.
-        HTTPError: as from `Connection.post`, and while the response is read.
-    """
+    """Send a proxied request once, and return the complete response; StreamEndedEarly if a stream broke off."""
     if proxied.sink is None:
         response = await connection.post(proxied.path, proxied.body)
         return Answer(response.content, response.headers)
@@ -220,7 +204,6 @@ async def _open_stream(connection: "Connection", path: str, body: dict[str, Any]
 
 
 async def _events(response: "httpx2.Response") -> AsyncIterator[Event]:
-    """Yield the server-sent events of a response."""
     name, data = "", list[str]()
     async for line in response.aiter_lines():
         if not line and data:
@@ -270,7 +253,6 @@ class _StreamAssembler:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the end of the stream has arrived."""
         if self._path == RESPONSES:
             return bool(self.answer)
         choices = self.answer.get("choices")
@@ -278,7 +260,6 @@ class _StreamAssembler:
 
 
 def _add_chunk(answer: dict[str, Any], chunk: Mapping[str, Any]) -> None:
-    """Add a chunk of a stream to its chat completion."""
     for name, value in chunk.items():
         if name != "choices" and value is not None:
             answer[name] = "chat.completion" if name == "object" else value
@@ -352,6 +333,5 @@ def _add_items(items: list[Any], new: Sequence[Any]) -> None:
 async def send_raw(
     connection: "Connection", method: str, path: str, content: bytes, headers: Mapping[str, str]
 ) -> Answer:
-    """Send a request of any kind once, and return the response with any status."""
     response = await connection.send(method, path, content=content, headers=headers)
     return Answer(response.content, response.headers, response.status_code)

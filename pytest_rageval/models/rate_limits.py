@@ -32,24 +32,17 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 @dataclass(slots=True)
 class Slot:
-    """The permission to have one request in flight.
+    """The permission to have one request in flight."""
 
-    Attributes:
-        began: the time at which the permission was granted, of `time.monotonic`.
-        tokens: the estimated tokens of the request.
-    """
-
-    began: float
-    tokens: int
+    began: float  # when it was granted, of `time.monotonic`
+    tokens: int  # the estimated tokens of the request
 
 
 class Limiter:
     """The rate limits of one server, for all tests of a process.
 
-    Args:
-        max_in_flight: the most requests in flight.
-        rpm: requests per minute, evenly spaced; None for no limit.
-        tpm: tokens per minute; None for no limit. They are estimated before a request, and corrected after its reply.
+    Requests per minute (`rpm`) are evenly spaced. Tokens per minute (`tpm`) are estimated before a request, and
+    corrected after its reply.
     """
 
     def __init__(self, max_in_flight: int, *, rpm: float | None = None, tpm: float | None = None) -> None:
@@ -72,16 +65,13 @@ class Limiter:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether tokens are limited, so that the tokens of each request must be estimated."""
         return self._tpm is not None
 
     @contextlib.asynccontextmanager
     async def slot(self, tokens: int = 0, *, first: bool = False) -> AsyncIterator[Slot]:
-        """Wait until a request may be sent; it counts as in flight until the block ends.
+        """Wait until a request of about so many tokens may be sent; it counts as in flight until the block ends.
 
-        Args:
-            tokens: the estimated tokens of the request.
-            first: whether the request is admitted before the waiting ones, as a retry is.
+        A `first` request is admitted before the waiting ones, as a retry is.
         """
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         add = self._waiting.appendleft if first else self._waiting.append
@@ -106,12 +96,9 @@ class Limiter:
         self.limit = min(self._max_in_flight, self.limit + 1 / max(self.limit, self._averaged_requests))
 
     def record_refusal(self, slot: Slot, seconds: float, *, exhausted: bool = False) -> None:
-        """Record that a request was refused for load.
+        """Record that a request was refused for load, and is sent again after some seconds.
 
-        Args:
-            slot: the slot of the request.
-            seconds: the time after which the request is sent again.
-            exhausted: whether the server says that its limit is used up, which concerns all requests.
+        `exhausted` means that the server's limit is used up, which concerns all requests.
         """
         self._refused_share += (1 - self._refused_share) / self._averaged_requests
         if exhausted or self._refused_share > PAUSE_SHARE:
@@ -133,14 +120,12 @@ class Limiter:
             self._last_decrease = time.monotonic()
 
     def fail_waiting(self, error: Exception) -> None:
-        """Raise an error in all requests that wait for a slot."""
         for future, _ in self._waiting:
             if not future.done():
                 future.set_exception(error)
         self._waiting.clear()
 
     def pause(self, seconds: float) -> None:
-        """Admit no request for this time, as the server has requested."""
         now = time.monotonic()
         if self._not_before <= now:
             self._paused_at = now
@@ -157,7 +142,6 @@ class Limiter:
         self._admit()
 
     def _admit(self) -> None:
-        """Grant slots to waiting requests, as far as the limits allow."""
         while self._waiting and self.in_flight < int(self.limit):
             future, tokens = self._waiting[0]
             if future.done():
@@ -180,14 +164,10 @@ class Limiter:
 
 
 class OutageTimer:
-    """Measures for how long requests have waited for one server without any success.
+    """Measures how long requests have waited for one server without any success; calls `give_up` after the patience.
 
     The time starts when the first attempt that fails is sent, and a success resets it. It stops while no request is
     waiting.
-
-    Args:
-        patience_s: the time in seconds after which `give_up` is called.
-        give_up: called once when the time is over.
     """
 
     def __init__(self, patience_s: float, give_up: Callable[[], None]) -> None:
@@ -202,13 +182,11 @@ class OutageTimer:
 
     @property
     def elapsed_s(self) -> float:
-        """The time without a success so far, in seconds."""
         runs_since = self._runs_since
         return self._elapsed_s + (0.0 if runs_since is None else time.monotonic() - runs_since)
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count one request as waiting for the server until the block ends."""
         self.requests += 1
         if self.last_failure:
             self._start()
@@ -220,14 +198,12 @@ class OutageTimer:
                 self._stop()
 
     def record_failure(self, sent_at: float, reason: str) -> None:
-        """Record a failed attempt, the time at which it was sent, and the reason."""
         if not self.last_failure:
             self._elapsed_s = time.monotonic() - max(sent_at, self._succeeded_at)
         self.last_failure = reason
         self._start()
 
     def record_success(self) -> None:
-        """Record a reply, which resets the time."""
         self._stop()
         self._elapsed_s, self.last_failure = 0.0, ""
         self._succeeded_at = time.monotonic()
@@ -247,21 +223,13 @@ class OutageTimer:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A server that keeps requests waiting.
+    """A server that keeps requests waiting."""
 
-    Attributes:
-        url: the URL of the server, without secrets.
-        reason: why the requests wait, such as the server's last answer.
-        requests: the number of waiting requests.
-        seconds: the time for which they have been waiting.
-        patience_s: the time after which the server is given up; None if it has not refused any request.
-    """
-
-    url: str
-    reason: str
+    url: str  # without secrets
+    reason: str  # why the requests wait, such as the server's last answer
     requests: int
-    seconds: float
-    patience_s: float | None = None
+    seconds: float  # for which they have been waiting
+    patience_s: float | None = None  # after which the server is given up; None if it has refused no request
 
     def has_lasted(self, seconds: float) -> bool:
         """Whether the stall has lasted for this time, or for a third of the patience if that is less."""
@@ -282,7 +250,6 @@ class StallNotifier:
         self._announced: set[str] = set()
 
     def __call__(self, stalls: Sequence[Stall]) -> None:
-        """Announce each stall that has lasted long enough and was not announced before."""
         self._announced &= {stall.url for stall in stalls}
         for stall in stalls:
             if stall.url not in self._announced and stall.has_lasted(ANNOUNCE_AFTER_S):

@@ -37,12 +37,7 @@ def request_body(messages: Sequence[Message], parameters: Mapping[str, Any]) -> 
 
 
 def reply_fields(response: Any) -> dict[str, Any]:
-    """Return the fields of a `Reply` from a parsed response.
-
-    Raises:
-        ReportedError: the server sent an error.
-        ValueError: it is not a response; the message says why.
-    """
+    """Return the fields of a `Reply` from a parsed response; ReportedError, or ValueError that says why it is none."""
     if not isinstance(response, Mapping):
         raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
     status, failure = response.get("status"), response.get("error")
@@ -87,7 +82,6 @@ def _is_instruction(message: Message) -> bool:
 
 
 def _input_item(message: Message) -> dict[str, Any]:
-    """Return a message as an item of the input."""
     content, role = message.get("content"), message.get("role")
     if not isinstance(content, list):
         return {"role": role, "content": content}
@@ -133,6 +127,5 @@ def _flatten_function(tool: Any) -> Any:
 
 
 def _tool_call(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a function call in the form of chat completions."""
     function = {"name": item.get("name"), "arguments": item.get("arguments")}
     return {"id": item.get("call_id"), "type": "function", "function": function}

@@ -66,16 +66,8 @@ class Sender:
         """Return the server's reply to a request.
 
         After an error that concerns all requests to a model, such as a wrong key, no further request for that model is
-        sent.
-
-        Args:
-            request: the request.
-            reserve: returns a context manager that is entered around each attempt. Its errors are raised.
-            keep: stores the reply and returns it, before the attempt is settled and its slot is released.
-
-        Raises:
-            ServerError: the server cannot answer any request, or has not answered for `patience_s` seconds.
-            Unscored: this request failed. The message is the reason.
+        sent. `reserve` is entered around each attempt. `keep` stores the reply and returns it, before the attempt is
+        settled and its slot is released.
         """
         with self._outage.waiting():
             return await self._send(request, reserve, keep)
@@ -86,7 +78,7 @@ class Sender:
         outage = self._outage
         if not outage.requests or self._outage_error is not None:
             return None
-        url, requests = self.client.url, outage.requests
+        url, requests = self.client.server.base_url, outage.requests
         if outage.last_failure:
             return Stall(url, outage.last_failure, requests, outage.elapsed_s, outage.patience_s)
         if self._silent_since is not None:
@@ -142,7 +134,6 @@ class Sender:
     async def _attempt(
         self, request: Request, parameters: Mapping[str, Any], slot: Slot, charge: Charge
     ) -> Reply:
-        """Send the request once, and adapt the limiter to the outcome."""
         if self._silent_since is None:
             self._silent_since = slot.began
         # Assumed until the outcome is known, since the server may charge for a cancelled call.
@@ -183,7 +174,7 @@ class Sender:
     def _give_up(self) -> None:
         """Fail all waiting requests. A request in flight may still succeed, and then requests are sent again."""
         outage = self._outage
-        self._outage_error = self.client.silence_error(
+        self._outage_error = self.client.server.silence_error(
             outage.last_failure, outage.requests, outage.patience_s
         )
         self.limiter.fail_waiting(self._outage_error)
@@ -206,7 +197,7 @@ class Sender:
         if counted_failures <= self.retries and seconds <= self.patience_s:
             return
         if last.kind in {"unreached", "dropped"} and not self._reached:
-            self._model_errors[model] = self.client.unreachable_error(last.reason, len(failures))
+            self._model_errors[model] = self.client.server.unreachable_error(last.reason, len(failures))
             raise self._model_errors[model] from last
         raise Unscored(f"{last.reason}, {counted(len(failures), 'time')}") from last
 
@@ -290,11 +281,7 @@ class UnsupportedParams:
         return sent, " ".join(omitted)
 
     def learn(self, sent: Mapping[str, Any], refusal: Mapping[str, Any]) -> bool:
-        """Learn from a refusal (status 400 or 422) which of the sent parameters is not supported.
-
-        Returns:
-            True if the refusal names a parameter that can be renamed or omitted, so that a retry makes sense.
-        """
+        """Learn from a refusal which of the sent parameters is not supported; return whether a retry makes sense."""
         error = _remove_echo(refusal)
         text = EXPECTED_NAMES.sub("", str(error))
         refused = UNSUPPORTED.search(text) and not OUT_OF_RANGE.search(text)
@@ -310,7 +297,6 @@ class UnsupportedParams:
 
 
 def _remove_echo(refusal: Any) -> Any:
-    """Return an error without the fields that repeat the request."""
     if isinstance(refusal, Mapping):
         return {name: _remove_echo(value) for name, value in refusal.items() if name not in ECHO_FIELDS}
     return [_remove_echo(value) for value in refusal] if isinstance(refusal, list) else refusal

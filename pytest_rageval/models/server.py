@@ -10,15 +10,8 @@ from pytest_rageval.core.errors import RagevalError, ServerError
 from pytest_rageval.core.model_settings import Api, Role
 from pytest_rageval.lib.secret import BaseURL, Credentials, Secret
 from pytest_rageval.models.budget import Limits
-from pytest_rageval.models.client import NO_LIMITS, URL_OPTIONS, Client, RequestPolicy, Server
-
-__all__ = [
-    "DEFAULT_BASE_URL",
-    "URL_OPTIONS",
-    "RemoteServer",
-    "RequestPolicy",
-    "Server",
-]
+from pytest_rageval.models.client import NO_LIMITS, Client, RequestPolicy, Server
+from pytest_rageval.models.server_errors import URL_OPTIONS
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 
@@ -26,18 +19,8 @@ DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 class RemoteServer(Server):
     """A server at a URL, which may contain user, password and query.
 
-    Args:
-        url: the base URL.
-        api_key: the key, unless `key_command` prints it.
-        in_flight: the most requests in flight; None for those of its policy.
-        api: the API of its models.
-        role: the model whose settings name the server.
-        key_name: the environment variable of the key, for messages.
-        needs_key: whether the server refuses requests without a key.
-        key_command: the command that prints the key. It runs at the first request, and again after a key was refused.
-        policy: how fast requests are sent to it; None for the policy of the run.
-        limits: limits of its requests, in addition to those of the run.
-        flex: whether requests use the flex tier.
+    The command for the key runs at the first request, and again after a key was refused. The other arguments are the
+    attributes of `Server`.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a server
@@ -75,7 +58,6 @@ class RemoteServer(Server):
         self._key_error: RagevalError | None = None
 
     def client(self, *, timeout_s: float) -> Client:
-        """Return a client that sends HTTP requests."""
         return Client(self, timeout_s=timeout_s)
 
     async def address(self) -> str:
@@ -126,9 +108,7 @@ SHELL_HINT: Final = (
 def run_key_command(command: Sequence[str]) -> Secret:
     """Run a command without a shell, and return the key: the one word that it prints.
 
-    Raises:
-        ServerError: the command does not exist, fails, takes too long, or prints something else. The message does not
-            quote the output, which may be a key.
+    Otherwise raise ServerError. Its message does not quote the output, which may be a key.
     """
     result = _key_or_error(command)
     if isinstance(result, Secret):
@@ -142,7 +122,6 @@ def run_key_command(command: Sequence[str]) -> Secret:
 
 
 def _key_or_error(command: Sequence[str]) -> Secret | str:
-    """Return the key that a command prints, or the description of its error."""
     try:
         completed = subprocess.run(  # noqa: S603 - the user's own command
             command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=MAX_KEY_COMMAND_S

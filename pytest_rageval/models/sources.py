@@ -12,14 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Protocol
 
-from pytest_rageval.core.errors import (
-    REPLY_PLACEHOLDER,
-    MissingReplyError,
-    RagevalError,
-    Unscored,
-)
+from pytest_rageval.core.errors import REPLY_PLACEHOLDER, MissingReplyError, RagevalError, Unscored
 from pytest_rageval.models.budget import Budget, Charge, Limits, max_reply_tokens, prompt_tokens
 from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.client import RequestPolicy, Server
 from pytest_rageval.models.messages import (
     BilledFailure,
     Reply,
@@ -32,7 +28,6 @@ from pytest_rageval.models.messages import (
 from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.models.rate_limits import Limiter, Stall
 from pytest_rageval.models.sender import Sender
-from pytest_rageval.models.server import RequestPolicy, Server
 from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.usage import Price, Prices, Tier, Usage
 
@@ -82,22 +77,16 @@ class Source(ABC):
         content: bytes,  # noqa: ARG002
         headers: Mapping[str, str],  # noqa: ARG002
     ) -> Answer:
-        """Send a request whose reply is not cached, and return the server's response with any status.
-
-        Raises:
-            MissingReplyError: this source sends no requests.
-        """
+        """Send a request whose reply is not cached, and return the server's response with any status."""
         raise MissingReplyError(
             f"{method} {proxied.path} is passed on to the server and not cached, and this run "
             f"({self.option}) sends no requests."
         )
 
     async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:  # noqa: ARG002
-        """Return the server's list of models; raises as `forward`."""
         raise MissingReplyError("This run sends no requests.")
 
     def stalls(self) -> list[Stall]:
-        """Return the servers that answer nothing while requests wait for them."""
         return []
 
     async def close(self) -> None:  # noqa: B027 - most sources have nothing to close
@@ -105,10 +94,7 @@ class Source(ABC):
 
 
 class MakeBudget(Protocol):
-    """Makes a budget with the prices of the run."""
-
-    def __call__(self, limits: Limits, *, run: str) -> Budget:
-        """Return the budget of this name."""
+    def __call__(self, limits: Limits, *, run: str) -> Budget: ...
 
 
 MakeSource = Callable[[Cache, MakeBudget, Usage, GatewaySettings], Source]
@@ -140,7 +126,6 @@ class LiveSource(Source):
         self._routes: dict[Server, _Route] = {}
 
     async def obtain(self, server: Server, request: Request) -> Reply:
-        """Return the reply from the server, or from another process that has requested it."""
         route = self._route(server)
         while True:
             # A process claims at most twice as many requests as it has in flight: the rest is for other processes.
@@ -158,12 +143,7 @@ class LiveSource(Source):
             await self.cache.wait_for_other(request.key)
 
     async def forward(
-        self,
-        server: Server,
-        proxied: ProxiedRequest,
-        method: str,
-        content: bytes,
-        headers: Mapping[str, str],
+        self, server: Server, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
         """Return the server's response to a request that is sent once, and counted as one call."""
         route = self._route(server)
@@ -184,21 +164,17 @@ class LiveSource(Source):
         return answer
 
     async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
-        """Return the server's list of models."""
         return await self._route(server).sender.client.forward(proxied, "GET", b"", {})
 
     def stalls(self) -> list[Stall]:
-        """Return the servers that answer nothing while requests wait for them."""
         return [stall for route in list(self._routes.values()) if (stall := route.sender.stall) is not None]
 
     async def close(self) -> None:
-        """Close the connections."""
         for route in self._routes.values():
             await route.sender.client.close()
         self._routes.clear()
 
     def budgets(self, server: Server) -> tuple[Budget, Budget]:
-        """Return the budget of the run and the budget of a server."""
         return self._budget, self._route(server).budget
 
     async def _send(self, route: _Route, request: Request) -> Reply:
@@ -255,7 +231,6 @@ class LiveSource(Source):
                 self.usage.remarks[f"{request.model} answered outside the flex tier, at the usual price"] += 1
 
     def _route(self, server: Server) -> _Route:
-        """Return the route to a server; servers with the same settings share it."""
         if server not in self._routes:
             policy = server.policy or self._settings.policy
             max_in_flight = min(policy.concurrency, server.in_flight or policy.concurrency)
@@ -269,7 +244,7 @@ class LiveSource(Source):
 
 
 class _ClaimLost(Exception):  # noqa: N818 - control flow, not an error
-    """Another process has taken over a claim of this process."""
+    pass
 
 
 @dataclass
@@ -320,11 +295,9 @@ class PlanSource(Source):
     _planned: dict[str, int] = field(default_factory=dict)  # by mark, the estimated tokens of the reply
 
     def planned_reply(self, request: Request) -> Reply | None:
-        """Return the placeholder of a request that was counted before."""
         return _placeholder_reply(request) if request.key[:16] in self._planned else None
 
     async def obtain(self, server: Server, request: Request) -> Reply:
-        """Return a placeholder, after counting the request."""
         mark = request.key[:16]
         price = self.prices.get(request.base_url, request.model)
         marks = REPLY_PLACEHOLDER.findall(

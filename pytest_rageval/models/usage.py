@@ -44,7 +44,6 @@ class Price:
         return self.tiers.get(tier, None if self.input or self.output else self)
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:
-        """Return the cost in USD of a prompt and a reply with these numbers of tokens."""
         return (self.input * tokens_in + self.output * tokens_out) / MILLION
 
 
@@ -67,9 +66,6 @@ class Prices:
 
         In the file, a table named by a model, `["gpt-4o"]`, applies at every base URL. A table named by base URL and
         model, `["https://proxy.example/v1"."gpt-4o"]`, applies at that base URL and takes precedence.
-
-        Raises:
-            InputError: the file cannot be read, is not TOML, or has a table that is not a price.
         """
         return cls(_read(override) if override is not None else None)
 
@@ -191,7 +187,6 @@ class Usage:
         return self, self.servers.setdefault(server, Usage())
 
     def count_live(self, tokens_in: int, tokens_out: int, cost_usd: float | None) -> None:
-        """Count a server's reply; `cost_usd` is None if the price is not known."""
         self.live += 1
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
@@ -204,7 +199,6 @@ class Usage:
         return dict(sorted(self.remarks.items(), key=lambda remark: (-remark[1], remark[0])))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the usage as a JSON object."""
         servers = {name: usage.to_dict() for name, usage in sorted(self.servers.items())}
         # Plain dicts: xdist sends no subclasses of dict.
         counters = {name: dict(getattr(self, name)) for name in COUNTERS}
@@ -212,7 +206,6 @@ class Usage:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Usage":
-        """Return the usage for a JSON object of `to_dict`."""
         servers = UsageByServer({name: cls.from_dict(usage) for name, usage in plain["servers"].items()})
         counters = {name: Counter(plain[name]) for name in (*COUNTERS, "remarks")}
         # A later version may count more.

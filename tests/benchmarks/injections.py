@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.extensions.calibration.command import Trial, compare_fences, summarize_trials
 from pytest_rageval.extensions.providers.embedded import EmbeddedServer, resolve_weights
+from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
-from pytest_rageval.models.server import RequestPolicy
 from pytest_rageval.stats.intervals import wilson_interval
 
 YES_OR_NO = 'root ::= "yes" | "no"'

@@ -20,9 +20,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
-from pytest_rageval.models.server import RemoteServer, RequestPolicy
+from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.stores.sqlite_file import FILE, Database, ReplyTable
 

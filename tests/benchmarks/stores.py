@@ -25,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.lib.secret import parse_cache
 from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
-from pytest_rageval.models.server import RemoteServer, RequestPolicy
+from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.stores import store_opener
 from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.stores.sqlite import SqliteStore

@@ -16,10 +16,10 @@ from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.errors import Planned, Unscored, is_placeholder
 from pytest_rageval.core.request_parameters import merge_parameters
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import LazyParts, Reply, Request, describe_parameters, empty_reason
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts, repair_prompt
-from pytest_rageval.models.server import Server
 from pytest_rageval.stats.agreement import Tally
 
 V = TypeVar("V")

@@ -24,7 +24,7 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.settings import EMBEDDED
 from pytest_rageval.core.user_code import count_completion
-from pytest_rageval.models.client import RequestRefused
+from pytest_rageval.models.client import RequestRefused, Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply
 from pytest_rageval.models.proxied_request import (
@@ -38,7 +38,6 @@ from pytest_rageval.models.proxied_request import (
     is_token_list,
     make_proxied_request,
 )
-from pytest_rageval.models.server import Server
 from pytest_rageval.run.session import Session
 
 if TYPE_CHECKING:
@@ -82,15 +81,7 @@ class Backend:
 
     @classmethod
     def of(cls, session: Session, client: object = None) -> "Backend":
-        """Return the backend for model calls of the application under test.
-
-        Args:
-            session: the session of the process.
-            client: the user's client, which the backend calls; None to call the server of the options.
-
-        Raises:
-            CallableError: `client` cannot be called as a client.
-        """
+        """Return the backend of the application; `client` is the user's, None for the server of the options."""
         settings = session.settings
         names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
         server = session.models_of(client).server("generator")
@@ -98,11 +89,9 @@ class Backend:
 
 
 class Application:
-    """Answers requests to the gateway.
+    """Answers requests to the proxy.
 
-    Args:
-        token: the token that a client must send, in the path or as the API key.
-        get_backend: returns the current backend, or raises RagevalError; the error is the response.
+    A client must send the token, in the path or as the API key. An error that `get_backend` raises is the response.
     """
 
     def __init__(self, token: str, get_backend: Callable[[], Backend]) -> None:
@@ -110,7 +99,6 @@ class Application:
         self._get_backend = get_backend
 
     async def __call__(self, scope: dict[str, Any], receive: Asgi, send: Asgi) -> None:
-        """Answer one request."""
         from starlette.requests import Request  # noqa: PLC0415 - an optional package
 
         response = await self._response(Request(scope, receive))  # type: ignore[arg-type]
@@ -365,7 +353,6 @@ def _json_error(status: int, message: str, code: str, answer: dict[str, Any] | N
 
 
 def encode_event(event: Event) -> str:
-    """Return an event in the text format of server-sent events."""
     name = f"event: {event.name}\n" if event.name else ""
     data = "".join(f"data: {line}\n" for line in event.data.split("\n"))
     return f"{name}{data}\n"
@@ -387,7 +374,6 @@ def _pieces(text: str) -> list[str]:
 
 
 def _chunks(answer: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any]]:
-    """Yield the chunks of a chat completion."""
     common = {name: value for name, value in answer.items() if name not in ("choices", "usage", "object")} | {
         "object": "chat.completion.chunk"
     }
@@ -400,10 +386,7 @@ def _chunks(answer: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any
         }
 
         def chunk(delta: dict[str, Any], index: int = index, **kwargs: Any) -> dict[str, Any]:
-            return {
-                **common,
-                "choices": [{"index": index, "delta": delta, "finish_reason": None, **kwargs}],
-            }
+            return {**common, "choices": [{"index": index, "delta": delta, "finish_reason": None, **kwargs}]}
 
         content, calls = message.pop("content", None), message.pop("tool_calls", None) or []
         texts = {name: value for name, value in message.items() if isinstance(value, str) and name != "role"}
@@ -477,13 +460,7 @@ def build_placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
     if proxied.path == EMBEDDINGS:
         return {"object": "list", "model": proxied.model, "data": _embeddings(body), "usage": usage}
     part = {"type": "output_text", "text": mark, "annotations": []}
-    item = {
-        "id": "planned",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [part],
-    }
+    item = {"id": "planned", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
     return {
         **common,
         "object": "response",

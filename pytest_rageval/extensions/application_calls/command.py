@@ -40,7 +40,6 @@ def gateway_command(options: argparse.Namespace) -> int:
 
 
 def _run_command(command: Sequence[str], env: dict[str, str]) -> int:
-    """Run a command to its end, with signals forwarded to it; return its exit status."""
     try:
         process = subprocess.Popen(command, env=env)  # noqa: S603 - the user's own command
     except OSError as error:
@@ -52,8 +51,6 @@ def _run_command(command: Sequence[str], env: dict[str, str]) -> int:
 
 @contextmanager
 def _forward_signals(process: "subprocess.Popen[Any]") -> Iterator[None]:
-    """Forward signals that this process receives to another process, within a `with` block."""
-
     def forward(number: int, _: FrameType | None) -> None:
         # A terminal sends the SIGINT of Ctrl-C to both processes.
         if number != signal.SIGINT or not os.isatty(0):

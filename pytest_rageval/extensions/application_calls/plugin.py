@@ -19,13 +19,7 @@ GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
 
 
 class GatewayPlugin:
-    """The hooks of a run with a gateway.
-
-    Args:
-        config: the configuration of the run.
-        server: the gateway.
-        cleanup: stops the gateway and restores the environment.
-    """
+    """The hooks of a run with a proxy; `cleanup` stops it and restores the environment."""
 
     def __init__(self, config: pytest.Config, server: GatewayServer, cleanup: ExitStack) -> None:
         self._config = config

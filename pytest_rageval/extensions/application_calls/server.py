@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pytest_rageval.core.errors import InputError, RagevalError, ServerError, require
 from pytest_rageval.extensions.application_calls.application import LOCAL_HOSTS, Application, Backend
 from pytest_rageval.models.blocked_sockets import blocked_error
-from pytest_rageval.models.server import Server
+from pytest_rageval.models.client import Server
 
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 1024
@@ -152,8 +152,6 @@ class GatewayServer:
 
 
 def _raise(error: RagevalError) -> Callable[[], Backend]:
-    """Return a function that raises an error."""
-
     def get_backend() -> Backend:
         # Without the traceback of an earlier request.
         raise error.with_traceback(None)

@@ -58,8 +58,6 @@ class Failure(NamedTuple):
 
 
 class ServerBatch(NamedTuple):
-    """The state of a batch at the server."""
-
     id: str
     status: str
     name: str = ""  # in its metadata; empty for a batch of another program
@@ -130,12 +128,7 @@ class UnclearError(ServerError):
 
 
 class BatchAPI:
-    """The batch API of a server; used from one event loop. A call that failed is repeated if that may help.
-
-    Args:
-        server: the server.
-        folder: the folder of the batches' files; an error message names it.
-    """
+    """The batch API of a server; used from one event loop. A call that failed is repeated if that may help."""
 
     def __init__(self, server: RemoteServer, folder: Path) -> None:
         self._server = server
@@ -156,10 +149,7 @@ class BatchAPI:
         async def create(client: "AsyncOpenAI") -> ServerBatch:
             path: Any = _path(self._server.api)
             answer = await client.batches.with_raw_response.create(
-                input_file_id=file_id,
-                endpoint=path,
-                completion_window="24h",
-                metadata={METADATA: name},
+                input_file_id=file_id, endpoint=path, completion_window="24h", metadata={METADATA: name}
             )
             return ServerBatch.read(parse_object(answer.content))
 
@@ -215,7 +205,6 @@ class BatchAPI:
         return await self._call(retrieve, f"{file} describes the batch {batch_id}, which it does not know.")
 
     async def download(self, file_id: str, target: Path) -> None:
-        """Download a file of the server to a path."""
         unknown = f"{target.with_suffix('.json')} describes a batch with the answers {file_id}, which it does not know."
         await self._call(lambda client: _download(client, file_id, target), unknown)
 
@@ -248,7 +237,6 @@ class BatchAPI:
         return Failure("failed", reason[:200])
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:

@@ -91,11 +91,9 @@ class Batch:
 
     @property
     def ended(self) -> bool:
-        """True if the server has finished the batch."""
         return self.status in ENDED
 
     def line(self) -> str:
-        """Return a line about the batch for the terminal."""
         what = f"{self.id or self.name} at {self.label}, {self.model}: {self.status}"
         if self.error:
             what += f" ({self.error})"
@@ -107,14 +105,7 @@ class Batch:
 
 
 class Batches:
-    """The batches of a cache folder; used from one event loop.
-
-    Args:
-        folder: the folder of the batches' files.
-        cache: where replies are stored.
-        run: the name of the run.
-        budgets: returns the budget of the run and the budget of a server.
-    """
+    """The batches of a cache folder; used from one event loop. `budgets` are those of the run and of a server."""
 
     def __init__(
         self, folder: Path, cache: Cache, run: str, budgets: Callable[[RemoteServer], Sequence[Budget]]
@@ -147,9 +138,8 @@ class Batches:
     async def submit(self, missing: Sequence[tuple[RemoteServer, Request]]) -> list[Batch]:
         """Submit the requests that are in no open batch; return the new batches.
 
-        Raises:
-            BudgetError: the requests could exceed a limit; nothing is submitted.
-            ServerError: a server has no batches, or refuses one.
+        BudgetError if they could exceed a limit: nothing is submitted. ServerError if a server has no batches, or
+        refuses one.
         """
         async with self._locked():
             for server in dict.fromkeys(server for server, _ in missing):
@@ -172,9 +162,7 @@ class Batches:
     async def refresh(self, servers: Iterable[RemoteServer], *, collect: bool = True) -> None:
         """Update the open batches of these servers; with `collect`, store the replies of batches that have ended.
 
-        Raises:
-            RetryableError: a server does not answer now.
-            ServerError: a server does not know a batch.
+        RetryableError if a server does not answer now, ServerError if it does not know a batch.
         """
         async with self._locked():
             for server in dict.fromkeys(servers):
@@ -188,7 +176,6 @@ class Batches:
                         await self._collect(server, batch, at_server)
 
     async def close(self) -> None:
-        """Close the connections."""
         for api in self._apis.values():
             await api.close()
         self._apis.clear()
@@ -307,8 +294,7 @@ class Batches:
     async def _collect(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
         """Store the replies of a batch that has ended, and why its other requests have none.
 
-        Raises:
-            UnclearError: nothing can be read in a file of answers, or there is none. The batch stays open.
+        UnclearError if nothing can be read in a file of answers, or there is none: the batch stays open.
         """
         unanswered = {record.key: record for record in self._read_requests(batch)}
         failures: dict[str, Failure] = {}
@@ -419,7 +405,6 @@ class Batches:
                 yield BatchRequest(**fields)
 
     def _delete(self, batch: Batch) -> None:
-        """Delete the files of a batch."""
         for suffix in ("json", "lines", "answers"):
             (self._folder / f"{batch.name}.{suffix}").unlink(missing_ok=True)
         self.all = [other for other in self.all if other.name != batch.name]
@@ -429,7 +414,6 @@ EMPTY_BATCH: Final = Batch("", "", "", "chat", "", 0, 0.0, "")  # for the types 
 
 
 def _read_batch(file: Path) -> Batch:
-    """Return the batch in a file."""
     try:
         refuse_special(file)
         fields = json.loads(file.read_text(encoding="utf-8-sig"))
@@ -473,6 +457,5 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _failure_kind(status: str) -> FailureKind:
-    """Return why a request has no reply if its batch has ended with this status."""
     kinds: dict[str, FailureKind] = {"expired": "expired", "completed": "failed"}
     return kinds.get(status, "cancelled")

@@ -30,20 +30,12 @@ MAX_OUTPUT_LENGTH: Final = 4000
 
 @dataclass
 class StepReport:
-    """The result of a step.
+    """The result of a step, and the error that ended it."""
 
-    Attributes:
-        lines: lines for the terminal.
-        missing: number of requests without a reply.
-        waited_for: names of the batches that contain these requests.
-        unfinished: number of batches that have not ended.
-        error: the error that ended the step; empty if there was none.
-    """
-
-    lines: list[str] = field(default_factory=list)
-    missing: int = 0
-    waited_for: list[str] = field(default_factory=list)
-    unfinished: int = 0
+    lines: list[str] = field(default_factory=list)  # for the terminal
+    missing: int = 0  # requests without a reply
+    waited_for: list[str] = field(default_factory=list)  # the names of the batches with these requests
+    unfinished: int = 0  # batches that have not ended
     error: str = ""
 
     def write(self) -> None:
@@ -53,16 +45,9 @@ class StepReport:
 
 
 def run_step(step: Step, arguments: Sequence[str], *, folder: Path, run: str = "") -> StepReport:
-    """Run pytest for a step, and return the report of the step.
+    """Run pytest for a step, and return the report of the step; InputError if it reported an error, or no report.
 
-    Args:
-        step: the step.
-        arguments: the command-line arguments of the run.
-        folder: the folder in which pytest is started.
-        run: the name of the run, which its processes share; empty for a new name.
-
-    Raises:
-        InputError: the step reported an error, or pytest ended without a report.
+    `run` names the run, which its processes share; empty for a new name.
     """
     with TemporaryDirectory(prefix="rageval-batch-", ignore_cleanup_errors=True) as name:
         report, output = Path(name, "report.json"), Path(name, "output.txt")
@@ -86,7 +71,6 @@ def run_step(step: Step, arguments: Sequence[str], *, folder: Path, run: str = "
 
 
 def submit_command(options: argparse.Namespace) -> int:
-    """Submit the requests of the tests that have no reply in the cache."""
     report = _run("submit", options)
     if report.missing:
         echo_err(
@@ -99,12 +83,10 @@ def submit_command(options: argparse.Namespace) -> int:
 
 
 def status_command(options: argparse.Namespace) -> int:
-    """Print the batches and their progress; return 1 if a batch has not ended."""
     return int(_run("status", options).unfinished > 0)
 
 
 def collect_command(options: argparse.Namespace) -> int:
-    """Write the replies of ended batches to the cache; return 1 if a batch has not ended."""
     report = _run("collect", options)
     if not report.unfinished:
         echo_err("Submit the next stage with `rageval batch submit`, until no reply is missing.")

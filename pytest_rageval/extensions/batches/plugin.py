@@ -46,12 +46,7 @@ SUBMITTING_STATUSES: Final = {
 
 
 def refresh_batches(config: pytest.Config, *, collect: bool) -> "list[Batch]":
-    """Request the state of the batches at the servers of the options, and return all batches.
-
-    Args:
-        config: the configuration of the run.
-        collect: True to store the replies of batches that have ended.
-    """
+    """Return all batches, after requesting their state at the servers of the options, and their replies."""
     session = EvaluationPlugin.get(config).session
     servers = [session.models.server(role) for role in ROLES]
     return session.loop.run(_source(session).refresh(servers, collect=collect))
@@ -103,7 +98,6 @@ class BatchPlugin:
         return [*arguments, "-n0"] if getattr(self._config.option, "numprocesses", None) else arguments
 
     def _wait(self, names: Sequence[str]) -> None:
-        """Wait until these batches have ended and their replies are stored."""
         delay, shown_at, before = INITIAL_POLL_S, -PROGRESS_INTERVAL_S, ""
         answered_at = time.monotonic()
         while True:
@@ -159,7 +153,6 @@ class _StepPlugin:
         self._report.write()
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """Print the lines of the report, or its error."""
         lines = self._report.error.splitlines() or self._report.lines
         print_lines(terminalreporter, lines, red=bool(self._report.error))
 

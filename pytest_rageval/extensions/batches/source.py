@@ -7,8 +7,9 @@ from pytest_rageval.core.errors import ReplyPending, Unscored
 from pytest_rageval.extensions.batches.api import Failure
 from pytest_rageval.extensions.batches.batches import Batch, Batches
 from pytest_rageval.models.cache import Cache
+from pytest_rageval.models.client import Server
 from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request
-from pytest_rageval.models.server import RemoteServer, Server
+from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.sources import GatewaySettings, LiveSource, MakeBudget
 from pytest_rageval.models.usage import Usage
 
@@ -16,8 +17,6 @@ NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does
 
 
 class Submission(NamedTuple):
-    """The result of a submission: new batches, open batches with missing replies, and how many replies are missing."""
-
     made: list[Batch]
     waited_for: list[Batch]
     missing: int
@@ -28,12 +27,7 @@ class BatchSource(LiveSource):
 
     While it collects, a request raises ReplyPending. These requests are sent live instead: requests of the application,
     requests of this run only, requests to servers without a URL, and, with `errors` "live", requests that failed in a
-    batch.
-
-    Args:
-        cache, make_budget, usage, settings: as for `LiveSource`.
-        collects: whether missing requests are collected; otherwise batches were collected, and the rest is sent live.
-        errors: what happens to requests that failed in a batch.
+    batch. When it does not collect, batches were collected, and the rest is sent live.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a source, and its own settings
@@ -53,12 +47,6 @@ class BatchSource(LiveSource):
         self._missing: dict[str, tuple[RemoteServer, Request]] = {}
 
     async def obtain(self, server: Server, request: Request) -> Reply:
-        """Return the reply to a request that is sent live.
-
-        Raises:
-            ReplyPending: the request is for a batch.
-            Unscored: the request failed in a batch, or is in no batch, and is not sent live.
-        """
         if (
             not isinstance(server, RemoteServer)
             or not request.is_internal
@@ -78,7 +66,6 @@ class BatchSource(LiveSource):
         return reply
 
     async def submit(self) -> Submission:
-        """Submit the missing requests that are in no open batch; raises as `Batches.submit`."""
         submitted = await self._batches.submit(list(self._missing.values()))
         states = (self._batches.state(request) for _, request in self._missing.values())
         names = {state.name for state in states if isinstance(state, Batch)}
@@ -86,12 +73,10 @@ class BatchSource(LiveSource):
         return Submission(submitted, waited_for, len(self._missing))
 
     async def refresh(self, servers: Iterable[Server], *, collect: bool = True) -> list[Batch]:
-        """Update the batches of these servers, and return all batches of the folder. Raises as `Batches.refresh`."""
         remote = (server for server in servers if isinstance(server, RemoteServer))
         await self._batches.refresh(remote, collect=collect)
         return self._batches.all
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._batches.close()
         await super().close()

@@ -95,12 +95,10 @@ def shared_encoder(model: str | None = None) -> "SentenceEncoder":
 
 
 def measure_arguments(settings: Settings) -> dict[str, Any]:
-    """Return the keyword arguments of answer measures under these settings."""
     return {"encoder": shared_encoder(settings.encoder)}
 
 
 def measure_fingerprint(settings: Settings) -> dict[str, str]:
-    """Return what answer measures depend on under these settings, by name."""
     return {"encoder": shared_encoder(settings.encoder).fingerprint}
 
 

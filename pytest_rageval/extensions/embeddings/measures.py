@@ -21,8 +21,6 @@ DECIMALS: Final = 5
 
 
 class BERTScore(NamedTuple):
-    """Precision, recall and F1 of an answer, each in [0, 1]."""
-
     precision: float
     recall: float
     f1: float

@@ -89,7 +89,6 @@ class EmbeddingStore:
         }
 
     def put_many(self, vectors: "Mapping[str, NDArray[np.float32]]") -> None:
-        """Store vectors by key, in one transaction."""
         blobs = {key: vector.astype(FILE_DTYPE, copy=False).tobytes() for key, vector in vectors.items()}
         rows = [(key, blob, _checksum(key, blob), time.time()) for key, blob in blobs.items()]
 
@@ -100,7 +99,6 @@ class EmbeddingStore:
         self._attempt(write)
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -162,11 +160,7 @@ class EmbeddingStore:
 
 
 def survey(directory: Path) -> Survey | None:
-    """Return the contents of the file in a cache folder; None if there is no file.
-
-    Raises:
-        StoreError: the file cannot be used.
-    """
+    """Return the contents of the file in a cache folder; None if there is no file, StoreError if it cannot be used."""
     file = directory / FILE
     if not file.is_file():
         return None
@@ -193,7 +187,6 @@ def delete_damaged(directory: Path) -> None:
 
 
 def _good_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, float]]:
-    """Yield the row id and the time of each undamaged embedding."""
     # Keys are read as bytes, because Python would raise an error for a key that is not UTF-8.
     statement = "SELECT rowid, CAST(key AS BLOB), vector, checksum, written FROM embeddings"
     for row_id, key, vector, checksum, written in connection.execute(statement):
@@ -211,11 +204,7 @@ def _delete_rows(connection: sqlite3.Connection, row_ids: list[tuple[int]]) -> N
 
 @contextlib.contextmanager
 def _open_for_maintenance(directory: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    """Open the existing file; it is neither created nor replaced.
-
-    Raises:
-        StoreError: the file cannot be used.
-    """
+    """Open the existing file, which is neither created nor replaced; StoreError if it cannot be used."""
     file = directory / FILE
     remedy = "If this persists, delete the file: embeddings are computed again, which costs only time."
     uri = f"{file.absolute().as_uri()}?mode={mode}"
@@ -245,7 +234,6 @@ def _check_contents(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def _check_regular(file: Path) -> None:
-    """Raise StoreError if the file is special, such as a pipe."""
     try:
         refuse_special(file)
     except SpecialFileError as error:

@@ -67,12 +67,10 @@ class Weights:
 
     @property
     def name(self) -> str:
-        """The file's name without its suffix."""
         return PACKAGED_MODEL if self.file is None else self.file.stem
 
     @property
     def fingerprint(self) -> str:
-        """The digest of the file's contents."""
         return PACKAGED_SHA256 if self.file is None else file_digest(self.file)
 
     def path(self) -> Path:
@@ -107,7 +105,6 @@ def resolve_weights(gguf: str | None) -> Weights:
 
 
 def _processors() -> int:
-    """Return the number of processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -130,11 +127,9 @@ class EmbeddedServer(Server):
         self._starting: asyncio.Task[list[str]] | None = None
 
     def client(self, *, timeout_s: float) -> "EmbeddedClient":
-        """Return a client that distributes requests over the contexts."""
         return EmbeddedClient(self, self.addresses, contexts=self.contexts, timeout_s=timeout_s)
 
     async def address(self) -> str:
-        """Return the URL of the first context."""
         return (await self.addresses())[0]
 
     async def addresses(self) -> list[str]:
@@ -188,7 +183,6 @@ class EmbeddedServer(Server):
 
 
 def embedded_server(request: ProviderRequest) -> EmbeddedServer:
-    """Return a server of the model file that the options name; InputError if the file does not exist."""
     return EmbeddedServer(resolve_weights(request.settings.gguf))
 
 
@@ -204,7 +198,6 @@ class EmbeddedClient(Client):
         self._previous: _Prompt | None = None
 
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
-        """Send a request once; raise the errors of `Client.complete`."""
         prompt, previous = _Prompt.from_request(request), self._previous
         if previous is not None and prompt.shares_examples(previous):
             self._context = min(self._contexts, key=lambda context: context.requests)
@@ -215,17 +208,14 @@ class EmbeddedClient(Client):
     async def forward(
         self, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Send a request of any kind once; raise the errors of `Client.forward`."""
         async with self._context as context:
             return await context.forward(proxied, method, content, headers)
 
     async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
-        """Call a function with the `openai` client; raise the errors of `Client.call`."""
         async with self._context as context:
             return await context.call(request, function)
 
     async def close(self) -> None:
-        """Close the connections."""
         for context in self._contexts:
             await context.close()
 
@@ -278,7 +268,6 @@ class _Context(Client):
         self.requests -= 1
 
     async def address(self) -> str:
-        """Return the URL of the context."""
         return (await self._addresses())[self._index]
 
     async def complete_after(

@@ -25,7 +25,6 @@ def main(model: str, threads: int, contexts: int) -> None:
 
 
 def serve(model: str, threads: int) -> xllamacpp.Server:
-    """Start a server with one context."""
     params = xllamacpp.CommonParams()
     params.model.path = model
     # Without an alias every reply would contain the path of the model.

@@ -60,11 +60,7 @@ EXCEPTION_STATUSES: Final = {
 
 
 class UserServer(Server):
-    """The user's client in place of a server.
-
-    Raises:
-        CallableError: the function cannot be called as `(model, messages, **parameters)`.
-    """
+    """The user's client in place of a server; CallableError unless it takes `(model, messages, **parameters)`."""
 
     def __init__(
         self,
@@ -99,16 +95,36 @@ class UserServer(Server):
         self._settings = (id(function), name, role, policy, limits)
 
     def client(self, *, timeout_s: float) -> "UserClient":
-        """Return a client that calls the function."""
         return UserClient(self, timeout_s=timeout_s)
 
     async def address(self) -> str:
-        """Return the name of the client, which knows the address itself."""
         return self.base_url
+
+    @property
+    def subject(self) -> str:
+        """The name of the function, and what it calls."""
+        return f"{self.name} ({self.base_url.removeprefix('client:')})"
+
+    def unknown_model_error(self, model: str, detail: str) -> ServerError:
+        return ServerError(
+            f"{self.subject} does not know the model {model!r}: {detail}.\n"
+            "Name one as this client names it, with --rageval-model (and --rageval-judge-model)."
+        )
+
+    def auth_error(self, status: int, detail: str) -> ServerError:
+        return ServerError(
+            f"{self.subject} has no key that the server takes (status {status}): {detail}.\n"
+            "Give it one, or leave the fixture out for the server of --rageval-base-url."
+        )
+
+    def unreachable_error(self, reason: str, attempts: int) -> ServerError:
+        return ServerError(
+            f"{self.subject} reaches no server ({reason}; tried {attempts} times).\n"
+            "Check the address that it uses. Replies received before are in the cache."
+        )
 
 
 def user_server(request: ProviderRequest) -> UserServer:
-    """Return the user's client as the server of a role; raises as `UserServer`."""
     part = cast("ClientPart", request.client)
     return UserServer(part, role=request.role, policy=request.policy, limits=request.limits)
 
@@ -124,12 +140,7 @@ class UserClient(Client):
         self._parameter_names = _parameter_names(server.function)
 
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
-        """Call the function, in a thread if it is sync, and return the reply in its result.
-
-        Raises:
-            RetryableError, RequestRefused, ServerError, Unscored: see `Client.complete`.
-            CallableError: the function did not return a chat completion.
-        """
+        """Call the function, in a thread if it is sync; CallableError if it did not return a chat completion."""
         path = request.path if isinstance(request, ProxiedRequest) else None
         if path not in {None, CHAT}:
             raise self._unsupported_path_error(f"/v1{path}")
@@ -150,7 +161,8 @@ class UserClient(Client):
 
     def _unsupported_path_error(self, path: str) -> Unscored:
         return Unscored(
-            f"{self._server_text} gives chat completions only, and cannot answer {path}: lead that client to a server."
+            f"{self.server.subject} gives chat completions only, and cannot answer {path}: lead that client to a "
+            "server."
         )
 
     async def close(self) -> None:
@@ -198,14 +210,13 @@ class UserClient(Client):
             pass
         shown = self._shorten(f"{type(returned).__name__} {returned!r:.100}")
         return CallableError(
-            f"{self._name} ({self._label}) returned {shown}, and not a chat completion.\n"
+            f"{self.server.subject} returned {shown}, and not a chat completion.\n"
             "Return an object or a dict with choices[0].message.content, as OpenAI's clients do; not a stream."
         )
 
     def _map_exception(self, request: Request, error: BaseException) -> Exception:
-        """Return the package's error for an exception of the user's client, by its HTTP status."""
-        host = urlsplit(self._server.base_url).hostname or "HOST"
-        if blocked := blocked_error(f"{self._server_text} reaches no server", host, error):
+        host = urlsplit(self.server.base_url).hostname or "HOST"
+        if blocked := blocked_error(f"{self.server.subject} reaches no server", host, error):
             return blocked
         status, text = _status(error), self._shorten(summary_line(error))
         if status is not None and status >= 400:  # noqa: PLR2004 - HTTP numbers errors from 400 on
@@ -217,33 +228,6 @@ class UserClient(Client):
         if isinstance(error, ConnectionError) or "Connect" in name:
             return RetryableError(f"no connection: {text}", "unreached")
         return Unscored(f"{self._name} raised {text}")
-
-    @property
-    def _label(self) -> str:
-        return self._server.base_url.removeprefix("client:")
-
-    @property
-    def _server_text(self) -> str:
-        return f"{self._name} ({self._label})"
-
-    def _unknown_model_text(self, request: Request, detail: str) -> str:
-        return (
-            f"{self._server_text} does not know the model {request.model!r}: {detail}.\n"
-            "Name one as this client names it, with --rageval-model (and --rageval-judge-model)."
-        )
-
-    def _auth_text(self, status: int, detail: str) -> str:
-        return (
-            f"{self._server_text} has no key that the server takes (status {status}): {detail}.\n"
-            "Give it one, or leave the fixture out for the server of --rageval-base-url."
-        )
-
-    def unreachable_error(self, reason: str, attempts: int) -> ServerError:
-        """Return the error for a client that never reached a server."""
-        return ServerError(
-            f"{self._server_text} reaches no server ({reason}; tried {attempts} times).\n"
-            "Check the address that it uses. Replies received before are in the cache."
-        )
 
 
 def _parameter_names(function: Callable[..., Any]) -> frozenset[str] | None:
@@ -326,7 +310,6 @@ def _json_default(value: Any) -> Any:
 
 
 def _causes(error: BaseException) -> Iterator[Any]:
-    """Yield an exception and its causes."""
     yield error
     for cause in (getattr(error, "original_exception", None), error.__cause__):
         if isinstance(cause, BaseException):

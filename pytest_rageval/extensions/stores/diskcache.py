@@ -41,7 +41,7 @@ SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 
 
 class _NotTextError(ValueError):
-    """A value in the cache is not text."""
+    pass
 
 
 def _text_disk(base: Any) -> Any:
@@ -95,13 +95,11 @@ class DiskcacheStore:
             self._cache = self._open()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the stored replies by key."""
         texts = {key: self._read_reply(key) for key in dict.fromkeys(keys)}
         stored = {key: text for key, text in texts.items() if text is not None}
         return usable_replies(stored, self.damaged, run, only_run=only_run)
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
-        """Return for each key its reply, or whether this process has the claim."""
         # In one transaction: no process can store a reply between look-up and claim.
         with self._transaction():
             replies = self.get_many(keys, run=run, only_run=only_run)
@@ -119,7 +117,6 @@ class DiskcacheStore:
         return build_claim_results(keys, replies, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """For each key with a claim, return whether it is a claim of this process."""
         owners = {key: self._get(self._claim_name(key)) for key in keys}
         dead = self._dead_owners()
         return {
@@ -129,7 +126,6 @@ class DiskcacheStore:
         }
 
     def others_active(self) -> bool:
-        """Whether another living process has any claim."""
         dead = self._dead_owners()
         return bool(set(self._others.owners) - dead)
 
@@ -137,7 +133,6 @@ class DiskcacheStore:
         """Do nothing: the store has no server."""
 
     def renew(self) -> None:
-        """Renew all claims of this process."""
         with self._lock:
             has_claims = bool(self._own_keys)
         if has_claims:
@@ -147,7 +142,6 @@ class DiskcacheStore:
                 self._cache.close()
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies in one transaction; return the stored replies by key."""
         new = {entry.key: entry for entry in reversed(list(entries))}
         with self._transaction():
             stored = self.get_many(list(new), run=run, only_run=only_run)
@@ -158,14 +152,12 @@ class DiskcacheStore:
         return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process without a reply."""
         with self._transaction():
             self._release(keys)
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account; if that would exceed a limit, return the unchanged account."""
         name = f"{self._prefix}spending:{account}"
         with self._transaction():
             try:
@@ -179,20 +171,17 @@ class DiskcacheStore:
         return None
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-        """Yield the entries, sorted by key."""
         for key in sorted(set(self._all_keys() if keys is None else keys)):
             text = self._read_reply(key)
             if text is not None:
                 yield decode_or_damaged(key, text)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Delete entries."""
         with self._transaction():
             for key in keys:
                 self._cache.delete(self._reply_name(key), retry=True)
 
     def close(self) -> None:
-        """End all claims of this process, and close the files."""
         self._closed.set()
         if self._renewal_thread is not None:
             self._renewal_thread.join(timeout=CLAIM_TTL_S)
@@ -251,11 +240,9 @@ class DiskcacheStore:
 
     @property
     def _owners_name(self) -> str:
-        """The name of the entry with the list of owners with claims."""
         return f"{self._prefix}owners"
 
     def _get(self, name: str) -> str | None:
-        """Return the text of an entry; None if the entry is missing or is not text."""
         with self._map_errors():
             try:
                 value = self._cache[name]
@@ -343,7 +330,6 @@ class DiskcacheStore:
 
     @contextlib.contextmanager
     def _map_errors(self) -> Iterator[None]:
-        """Raise `StoreError` for errors of diskcache, of SQLite and of the file system."""
         try:
             yield
         except UntrustedFolderError as error:
@@ -360,7 +346,6 @@ class DiskcacheStore:
 
 
 def _setting(database: Path, name: str) -> int:
-    """Return a number in the settings of a cache, without opening it with diskcache."""
     uri = f"{database.resolve().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
         row = connection.execute("SELECT value FROM Settings WHERE key = ?", (name,)).fetchone()

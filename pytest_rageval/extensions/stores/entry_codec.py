@@ -19,8 +19,6 @@ YEAR_10000: Final = 253_402_300_800.0
 
 
 class StoredEntry(NamedTuple):
-    """An entry, and the run that requested it."""
-
     entry: Entry
     run: str = ""
 
@@ -54,7 +52,6 @@ def decode_entry(key: str, text: object) -> StoredEntry:
 
 
 def decode_or_damaged(key: str, text: object) -> Entry | Damaged:
-    """Return the entry in a text, or the damaged entry with its fault."""
     try:
         return decode_entry(key, text).entry
     except ValueError as error:

@@ -168,12 +168,7 @@ Returns '1' if the change was added, '0' and the account if it would exceed a li
 
 
 class RedisStore:
-    """A `ReplyStore` at a Redis server.
-
-    Raises:
-        StoreAwayError: from every method, if the server does not answer for `PATIENCE_S`.
-        StoreError: from every method, if the server refuses the operation.
-    """
+    """A `ReplyStore` at a Redis server; StoreAwayError from every method if it does not answer for `PATIENCE_S`."""
 
     def __init__(self, url: StoreURL, namespace: str = "replies") -> None:
         self._redis = require("redis", extra="redis", purpose=f"The cache {url.public}")
@@ -210,11 +205,9 @@ class RedisStore:
         self._never_evicts = self._check_eviction()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the stored replies by key."""
         return usable_replies(self._read_replies(keys), self.damaged, run, only_run=only_run)
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
-        """Return for each key its reply, or whether this process has the claim."""
         replies = self.get_many(keys, run=run, only_run=only_run)
         missing = [key for key in dict.fromkeys(keys) if key not in replies]
         if not missing:
@@ -244,7 +237,6 @@ class RedisStore:
         return build_claim_results(keys, replies | late, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """For each key with a claim, return whether it is a claim of this process."""
         owners = self._mget([self._claim_name(key) for key in keys])
         this_owner = self._owner.encode()
         return {
@@ -252,11 +244,9 @@ class RedisStore:
         }
 
     def others_active(self) -> bool:
-        """Whether another living process has any claim."""
         return bool(self._run_script(OTHER_OWNERS, [self._owners_name], [self._owner]))
 
     def renew(self) -> None:
-        """Renew all claims of this process."""
         with self._lock:
             own = list(self._own_keys)
         if own:
@@ -265,7 +255,6 @@ class RedisStore:
             self._run_script(RENEW, keys, [self._owner, CLAIM_TTL_MS], patience_s=0.0)
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies atomically; return the stored replies by key."""
         new = {entry.key: entry for entry in reversed(list(entries))}
         if not new:
             return {}
@@ -284,7 +273,6 @@ class RedisStore:
                 return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process without a reply."""
         if keys:
             self._forget(keys)
             self._run_script(
@@ -294,7 +282,6 @@ class RedisStore:
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account; if that would exceed a limit, return the unchanged account."""
         limits = ["" if limit == inf else repr(limit) for limit in (max_calls, max_cost)]
         keys = [f"{self._prefix}:spending:{account}", f"{self._prefix}:spent:{uuid.uuid4().hex}"]
         # A server may evict what expires: the run would spend more than its limit.
@@ -311,19 +298,16 @@ class RedisStore:
         return Spending(int(calls), cost, int(open_calls), open_cost)
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-        """Yield the entries, sorted by key."""
         ordered = sorted(set(self._all_keys() if keys is None else keys))
         for start in range(0, len(ordered), CHUNK):
             for key, text in self._read_replies(ordered[start : start + CHUNK]).items():
                 yield decode_or_damaged(key, text)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Delete entries."""
         if keys:
             self._call(lambda: self._client.delete(*map(self._reply_name, keys)))
 
     def close(self) -> None:
-        """End all claims of this process, and close the connection."""
         self._closed.set()
         if self._renewal_thread is not None and not self._unreachable:
             self._renewal_thread.join(timeout=CLAIM_TTL_S)
@@ -357,7 +341,6 @@ class RedisStore:
         return f"{self._prefix}:claim:{key}"
 
     def _read_replies(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the stored values of these replies by key, without the missing ones."""
         texts = self._mget([self._reply_name(key) for key in keys])
         return {key: text for key, text in zip(keys, texts, strict=True) if text is not None}
 
@@ -401,7 +384,6 @@ class RedisStore:
                 return answer
 
     def _is_away(self, error: Exception) -> bool:
-        """Whether the server may answer later."""
         errors = self._redis.exceptions
         # The client cuts the code of an error that it has a class for.
         away = (errors.ReadOnlyError, errors.ClusterDownError, errors.TryAgainError, *self._connection_errors)

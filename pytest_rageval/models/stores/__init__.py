@@ -47,10 +47,7 @@ def store_opener(
 ) -> "OpenStore | None":
     """Return a function that opens the store of a run; None for a cache folder, which `Cache` opens itself.
 
-    Args:
-        place: the cache folder, or the URL of a shared store.
-        folder: where replies are stored while the shared store does not answer.
-        stores: a function for each scheme that opens a store.
+    Replies are kept in `folder` while a shared store does not answer.
     """
     if isinstance(place, Path):
         return None

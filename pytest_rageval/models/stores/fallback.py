@@ -33,14 +33,7 @@ T = TypeVar("T")
 
 
 class FallbackStore:
-    """A `ReplyStore`: the shared store, or the cache folder while the shared store does not answer.
-
-    Args:
-        url: the URL of the shared store.
-        shared: the shared store.
-        folder: the cache folder.
-        remark: called with remarks for the report.
-    """
+    """A `ReplyStore`: the shared store, or the cache folder while the shared store does not answer."""
 
     def __init__(
         self, url: StoreURL, shared: ReplyStore, folder: Path, remark: Callable[[str], None]
@@ -60,11 +53,9 @@ class FallbackStore:
 
     @property
     def damaged(self) -> AbstractSet[str]:
-        """The keys of damaged entries that this object has skipped."""
         return self._shared.damaged | (set() if self._folder_store is None else self._folder_store.damaged)
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the stored replies by key, from the shared store or from the folder."""
         replies = self._run(lambda store: store.get_many(keys, run=run, only_run=only_run))
         missing = [key for key in keys if key not in replies]
         if missing and self._away is None:
@@ -72,15 +63,12 @@ class FallbackStore:
         return replies
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
-        """Return for each key its reply, or whether this process has the claim."""
         return self._run(lambda store: store.claim(keys, run=run, only_run=only_run))
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """For each key with a claim, return whether it is a claim of this process."""
         return self._run(lambda store: store.claims(keys))
 
     def others_active(self) -> bool:
-        """Whether another living process has any claim."""
         return self._run(lambda store: store.others_active())
 
     def ping(self) -> None:
@@ -90,7 +78,6 @@ class FallbackStore:
         """Do nothing: both stores renew their own claims."""
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies; return the stored replies by key."""
         entries = list(entries)
         try:
             stored = self._run(lambda store: store.keep(entries, run=run, only_run=only_run))
@@ -104,7 +91,6 @@ class FallbackStore:
         return stored
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process without a reply."""
         self._run(lambda store: store.release(keys))
         if self._away is not None:
             self._released += keys
@@ -130,11 +116,9 @@ class FallbackStore:
         return None
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-        """Yield the entries, sorted by key."""
         return self._run(lambda store: iter(list(store.entries(keys))))
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Delete entries."""
         self._run(lambda store: store.delete_many(keys))
 
     def close(self) -> None:
@@ -169,7 +153,6 @@ class FallbackStore:
             self._remark(f"{self._url} did not answer: meanwhile replies were kept in {self._folder}")
 
     def _try_return(self) -> None:
-        """During an outage, return to the shared store if it answers again, and send it what is missing."""
         if self._away is None or time.monotonic() - self._tried_at < RETRY_INTERVAL_S:
             return
         self._tried_at = time.monotonic()

@@ -40,8 +40,6 @@ def mapped_errors(url: StoreURL) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A stored reply."""
-
     key: str  # the key of the request
     reply: Reply
     summary: RequestSummary = field(default_factory=RequestSummary)  # the summary of the request
@@ -50,8 +48,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A damaged entry."""
-
     key: str | bytes  # bytes if the key in the store is not text
     why: tuple[str, ...]  # the faults
     rest: Entry | None = None  # the entry without damaged metadata; None if the reply itself is damaged
@@ -162,7 +158,6 @@ OpenStore = Callable[[Callable[[str], None]], ReplyStore]
 
 
 def skip_damaged(entries: Iterable[Entry | Damaged]) -> Iterator[Entry]:
-    """Yield the entries without the damaged ones."""
     return (entry for entry in entries if isinstance(entry, Entry))
 
 
@@ -184,6 +179,5 @@ def start_renewing(renew: Callable[[], None], closed: threading.Event) -> thread
 def build_claim_results(
     keys: Sequence[str], replies: Mapping[str, Reply], own: Iterable[str]
 ) -> "dict[str, Reply | bool]":
-    """Return the result of `ReplyStore.claim`, from the stored replies and the keys that this process has claimed."""
     claimed = set(own)
     return {key: replies.get(key, key in claimed) for key in keys}

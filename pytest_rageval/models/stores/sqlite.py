@@ -44,10 +44,7 @@ class Claims:
         self._renewal_thread: threading.Thread | None = None
 
     def claim(self, keys: Sequence[str]) -> set[str]:
-        """Claim the keys that no living process has claimed; return the keys that this process has claimed now.
-
-        Call this method in a transaction.
-        """
+        """Claim, in a transaction, the keys that no living process has claimed; return those of this process."""
         dead = [(owner,) for owner in self._dead_owners()]
         if dead:
             self._database.execute_many("DELETE FROM leases WHERE CAST(owner AS BLOB) = ?", dead)
@@ -78,7 +75,6 @@ class Claims:
         return {key for key, owner in rows if owner not in dead}
 
     def others_active(self) -> bool:
-        """Whether another living process has any claim."""
         dead = self._dead_owners()
         return bool(set(self._others.owners) - dead)
 
@@ -102,7 +98,6 @@ class Claims:
             raise
 
     def close(self) -> None:
-        """Release all claims, and stop renewing them."""
         self._closed.set()
         if self._renewal_thread is not None:
             self._renewal_thread.join(timeout=CLAIM_TTL_S)
@@ -147,7 +142,6 @@ class OwnerMonitor:
 
     @property
     def owners(self) -> Collection[Hashable]:
-        """All owners of the last observation, including dead ones."""
         return self._states.keys()
 
 
@@ -169,7 +163,6 @@ class _OwnerState:
 
 
 def _new_heartbeat() -> float:
-    """Return a number that is different for each renewal; it is never compared with a clock."""
     return time.monotonic()
 
 
@@ -178,12 +171,7 @@ SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 
 
 class SqliteStore:
-    """A `ReplyStore` in a folder, which is created if it is missing.
-
-    Args:
-        directory: the folder.
-        remark: called with remarks for the report.
-    """
+    """A `ReplyStore` in a folder, which is created if it is missing. `remark` is called with remarks for the report."""
 
     def __init__(self, directory: Path, remark: Callable[[str], None] = lambda _: None) -> None:
         self.database: Database = Database(directory, restored=lambda: remark(RESTORED))
@@ -193,15 +181,12 @@ class SqliteStore:
 
     @property
     def damaged(self) -> set[str]:
-        """The keys of damaged entries that this object has skipped."""
         return self._replies.damaged
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the stored replies by key."""
         return self._replies.get_many(keys, run=run, only_run=only_run)
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
-        """Return for each key its reply, or whether this process has the claim."""
         # In one transaction: no process can store a reply between look-up and claim.
         with self.database.transaction():
             replies = self.get_many(keys, run=run, only_run=only_run)
@@ -209,23 +194,19 @@ class SqliteStore:
         return build_claim_results(keys, replies, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        """For each key with a claim, return whether it is a claim of this process."""
         claimed, own = self._claims.held(keys), self._claims.own(keys)
         return {key: key in own for key in claimed}
 
     def others_active(self) -> bool:
-        """Whether another living process has any claim."""
         return self._claims.others_active()
 
     def ping(self) -> None:
         """Do nothing: the store has no server."""
 
     def renew(self) -> None:
-        """Renew all claims of this process."""
         self._claims.renew()
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Store replies in one transaction; return the stored replies by key."""
         new = {entry.key: entry for entry in reversed(list(entries))}
         with self.database.transaction():
             stored = self.get_many(list(new), run=run, only_run=only_run)
@@ -234,27 +215,22 @@ class SqliteStore:
         return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
     def release(self, keys: Sequence[str]) -> None:
-        """End claims of this process without a reply."""
         with self.database.transaction():
             self._claims.release(keys)
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        """Add a change to an account; if that would exceed a limit, return the unchanged account."""
         return spend(self.database, account, change, max_calls=max_calls, max_cost=max_cost)
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-        """Yield the entries, sorted by key."""
         return inspect_entries(self.database, keys)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Delete entries."""
         with self.database.transaction():
             self._replies.delete_many(keys)
 
     def close(self) -> None:
-        """End all claims of this process, and close the file."""
         self._claims.close()
         self.database.close()
 
@@ -262,7 +238,6 @@ class SqliteStore:
 def spend(
     database: Database, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
 ) -> Spending | None:
-    """Add a change to an account in a SQLite file; see `ReplyStore.spend`."""
     with database.transaction():
         oldest = time.time() - SPENDING_KEPT_S
         database.execute("DELETE FROM spending WHERE began < ? AND run != ?", (oldest, account))

@@ -76,22 +76,13 @@ UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CAN
 
 
 class ReplyTable:
-    """The table of replies; raises as `Database`.
-
-    Attributes:
-        damaged: the keys of damaged entries that were read. They count as missing.
-    """
+    """The table of replies; raises as `Database`. `damaged` are the keys of damaged entries that were read."""
 
     def __init__(self, database: "Database") -> None:
         self._database = database
         self.damaged: set[str] = set()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """Return the stored replies by key, without the missing ones.
-
-        With a `run`, empty replies that other runs requested are left out; with `only_run`, all replies that other runs
-        requested.
-        """
         # Sorted keys: neighbours are on the same page of the file.
         many = f"{SELECT} (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
 
@@ -120,25 +111,12 @@ class ReplyTable:
         self._database.execute_many(f"INSERT OR REPLACE INTO replies VALUES ({marks})", rows)  # noqa: S608 - only marks
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Delete replies; call this method in a transaction."""
         self._database.execute_many("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
 
     def _select_usable(
-        self,
-        read: Callable[..., Iterable[tuple[Any, ...]]],
-        keys: Sequence[str],
-        run: str,
-        *,
-        only_run: bool,
+        self, read: Callable[..., Iterable[tuple[Any, ...]]], keys: Sequence[str], run: str, *, only_run: bool
     ) -> dict[str, Reply]:
-        """Return the undamaged replies that count in this run, by key.
-
-        Args:
-            read: returns the rows of `SELECT` for keys; `with_run` says whether with the summary.
-            keys: the keys.
-            run: the run.
-            only_run: as in `get_many`.
-        """
+        """Return the undamaged replies that count in this run; `read` returns the rows of `SELECT` for keys."""
         replies, silent = {}, []
         for row in read(keys, with_run=only_run):
             reply = self._reply(row)
@@ -174,22 +152,15 @@ def stored_summary(text: object) -> dict[str, Any] | None:
 
 
 class ForeignSchemaError(StoreError):
-    """The file has tables, views or triggers that this package did not create."""
+    pass
 
 
 class Database:
     """A connection to the file, used by one thread at a time; read-only if the folder is not writable.
 
-    If the file is removed or replaced while it is open, it is restored.
-
-    Args:
-        directory: the cache folder; created with a `.gitignore` if it is missing.
-        restored: called when the file was restored.
-        replies_only: whether only the table of replies will be read. Then other tables, views and triggers may be
-            foreign: SQLite executes none of them.
-
-    Raises:
-        StoreError: from every method, if the file cannot be used; names the folder.
+    If the file is removed or replaced while it is open, it is restored, and `restored` is called. With `replies_only`,
+    other tables, views and triggers may be foreign: SQLite executes none of them. Every method raises StoreError, which
+    names the folder, if the file cannot be used.
     """
 
     def __init__(
@@ -253,7 +224,6 @@ class Database:
         self._connection.text_factory = _text_or_bytes
 
     def execute_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
-        """Execute a statement once for each row of parameters."""
         with self.map_errors():
             self._current_connection().executemany(sql, parameters)
 
@@ -280,7 +250,6 @@ class Database:
         self.execute("COMMIT")
 
     def close(self) -> None:
-        """Close the file."""
         # If the file was removed, restore it before it is closed.
         with contextlib.suppress(OSError, sqlite3.Error, StoreError):
             self._current_connection()
@@ -289,7 +258,6 @@ class Database:
 
     @contextlib.contextmanager
     def map_errors(self) -> Iterator[None]:
-        """Raise `StoreError` for errors of SQLite and of the file system."""
         try:
             yield
         except UntrustedFolderError as error:
@@ -443,7 +411,6 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of a file; None if the file does not exist."""
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -490,11 +457,7 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 
 def inspect_entries(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-    """Yield all entries, or the entries with these keys, good or damaged, sorted by key.
-
-    Raises:
-        StoreError: the file is too damaged for SQLite.
-    """
+    """Yield all entries, or the entries with these keys, good or damaged, sorted by key."""
     # Text is read as bytes: Python would raise an error for a row with one text that is not UTF-8.
     columns = ", ".join(
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
@@ -521,7 +484,6 @@ def inspect_entries(database: Database, keys: Sequence[str] | None = None) -> It
 
 
 def existing_keys(database: Database, keys: Sequence[str]) -> set[str]:
-    """Return the keys with an entry, good or damaged."""
     rows = database.rows(
         "SELECT key FROM replies WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
     )
@@ -549,7 +511,6 @@ def file_faults(database: Database) -> list[str]:
 
 
 def schema_version(database: Database) -> int:
-    """Return the version of the database schema."""
     return int(database.rows("PRAGMA user_version")[0][0])
 
 

@@ -13,9 +13,10 @@ import pytest
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.models.api import LLM, REFUSED
+from pytest_rageval.models.client import RequestPolicy, Server
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply
-from pytest_rageval.models.server import RemoteServer, RequestPolicy, Server
+from pytest_rageval.models.server import RemoteServer
 from tests.unit.models.scripted import ScriptedServer
 
 

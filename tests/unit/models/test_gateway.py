@@ -23,9 +23,10 @@ from pytest_rageval.core.errors import (
 from pytest_rageval.models import sender as sender_module
 from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.cassette import read_cassette, write_cassette
+from pytest_rageval.models.client import RequestPolicy, Server
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request, request_summary
-from pytest_rageval.models.server import RemoteServer, RequestPolicy, Server
+from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.stores import sqlite as sqlite_claims
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.stores.sqlite_file import FILE

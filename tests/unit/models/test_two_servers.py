@@ -8,9 +8,10 @@ import pytest
 
 from pytest_rageval.core.errors import BudgetError, ServerError
 from pytest_rageval.models.budget import Limits
+from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
-from pytest_rageval.models.server import RemoteServer, RequestPolicy
+from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.usage import Price, Prices, Usage
 from tests.unit.models.scripted import Answer, ScriptedServer, completion
 

@@ -6,8 +6,9 @@ import pytest
 
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.models.api import LLM
+from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
-from pytest_rageval.models.server import RemoteServer, RequestPolicy
+from pytest_rageval.models.server import RemoteServer
 from tests.llm_server import LLMServer
 
 
