@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import json
 import threading
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -188,7 +189,7 @@ class UserCallable:
 
     async def _await(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
         try:
-            with self._stopwatches.stopwatch() as watch:
+            with self._stopwatches.stopwatch(args[self._question]) as watch:
                 value = await result
                 if _is_async_iterable(value):
                     value = await _read_async(value)
@@ -207,7 +208,7 @@ class UserCallable:
             raise failure
         self.calls += 1
         try:
-            with self._stopwatches.stopwatch() as watch:
+            with self._stopwatches.stopwatch(args[self._question]) as watch:
                 result = self.function(*args, **kwargs)
                 if _is_async_iterable(result):
                     return _read_async(result)
@@ -260,6 +261,11 @@ class UserCallable:
         return self._stopwatches.running
 
     @property
+    def running_questions(self) -> list[str]:
+        """The questions of the running calls."""
+        return self._stopwatches.questions
+
+    @property
     def _run_outcomes(self) -> "_CallOutcomes":
         # Outcomes of earlier runs are dropped: in a later test the callable may work again.
         if self._outcomes.run != self._loop.runs:
@@ -297,6 +303,25 @@ def count_completion(loop: BackgroundEventLoop, model: str) -> None:
         user.completion_counts[model] += 1
 
 
+def running_question(loop: BackgroundEventLoop, request: str) -> str:
+    """Return the question for which the user's code sends a request, which is JSON; "" if it is not clear.
+
+    Of several questions whose calls are running, it is the one that the request quotes.
+    """
+    users = (user for user in loop.user_callables if isinstance(user, UserCallable))
+    questions = {question for user in users for question in user.running_questions}
+    if len(questions) > 1:
+        # Clients write letters that are not ASCII either way.
+        questions = {
+            question
+            for question in questions
+            if any(
+                json.dumps(question, ensure_ascii=ascii_only)[1:-1] in request for ascii_only in (True, False)
+            )
+        }
+    return questions.pop() if len(questions) == 1 else ""
+
+
 class _Stopwatches:
     """The stopwatches of the calls of one function, from any thread.
 
@@ -313,9 +338,15 @@ class _Stopwatches:
         """Whether a call is running."""
         return bool(self._running)
 
-    def stopwatch(self) -> "_Stopwatch":
+    @property
+    def questions(self) -> list[str]:
+        """The questions of the running calls."""
+        with self._lock:
+            return [watch.question for watch in self._running if isinstance(watch.question, str)]
+
+    def stopwatch(self, question: object) -> "_Stopwatch":
         """Return a stopwatch for one call: a context manager that is entered when the call begins."""
-        return _Stopwatch(self)
+        return _Stopwatch(self, question)
 
     def start(self, watch: "_Stopwatch") -> "Token[UserCallable | None]":
         """Register that a call begins."""
@@ -336,8 +367,9 @@ class _Stopwatches:
 class _Stopwatch:
     """Measures one call. It is a class, since a generator of `contextlib` takes longer than many retrievers."""
 
-    def __init__(self, group: _Stopwatches) -> None:
+    def __init__(self, group: _Stopwatches, question: object) -> None:
         self._group = group
+        self.question = question
         self.alone = True
 
     def __enter__(self) -> Self:

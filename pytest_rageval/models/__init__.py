@@ -17,8 +17,8 @@ Other modules:
   prompts. `prompt_rendering`: fills the templates. A prompt is part of the key of each request, so a changed template
   requests new replies.
 - `generator`: answers from passages.
-- `server`: a server at a URL, with a command for its key. `server_errors`: what is said about one that cannot be used. `connection`: the HTTP client and its credentials.
-  `blocked_sockets`: errors of plugins that block sockets.
+- `server`: a server at a URL, with a command for its key. `server_errors`: what is said about one that cannot be used.
+  `connection`: the HTTP client and its credentials. `blocked_sockets`: errors of plugins that block sockets.
 - `proxied_request`: a request of the user's application, whose complete response is stored.
 - `api`: the fixture `rageval_llm`. `cached_functions`: its method `cached`, for functions of the user.
 """

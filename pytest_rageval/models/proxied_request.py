@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models import completions, responses
-from pytest_rageval.models.messages import KEY_SCHEMA, Message, Request, TooLarge
+from pytest_rageval.models.messages import KEY_SCHEMA, LazyParts, Message, Request, TooLarge
 
 if TYPE_CHECKING:
     import httpx2
@@ -113,21 +113,32 @@ def make_proxied_request(
     if not isinstance(model, str) or not model:
         raise ValueError("'model' is missing, or no text")
     rest = {name: value for name, value in body.items() if name not in ("model", "stream", "stream_options")}
-    proxied = ProxiedRequest(base_url, model, _messages(rest), rest, sample, path=path, sink=sink)
+    messages = _messages(rest)
+    parts = LazyParts(
+        lambda: {name: json.dumps(message, sort_keys=True) for name, message in messages.items()}
+    )
+    proxied = ProxiedRequest(
+        base_url, model, tuple(messages.values()), rest, sample, parts, path=path, sink=sink
+    )
     _ = proxied.key  # raises ValueError if the body cannot be encoded
     return proxied
 
 
-def _messages(body: Mapping[str, Any]) -> tuple[Message, ...]:
-    items: list[Any] = []
-    for name in PROMPT_FIELDS:
-        value = body.get(name)
-        items += value if isinstance(value, list) and not is_token_list(value) else [value]
-    messages = (
-        {"role": "user", "content": item} if isinstance(item, str) or is_token_list(item) else item
-        for item in items
-    )
-    return tuple(message for message in messages if isinstance(message, Mapping))
+def _messages(body: Mapping[str, Any]) -> dict[str, Message]:
+    """Return the parts of a body that a model reads as messages, by the name that explains a missing reply."""
+    messages: dict[str, Message] = {}
+    for field_name in PROMPT_FIELDS:
+        value = body.get(field_name)
+        for item in value if isinstance(value, list) and not is_token_list(value) else [value]:
+            message = (
+                {"role": "user", "content": item} if isinstance(item, str) or is_token_list(item) else item
+            )
+            if isinstance(message, Mapping):
+                numbered = f"message {len(messages) + 1} ({message.get('role', '?')})"
+                messages["instructions" if value is item and field_name == "instructions" else numbered] = (
+                    message
+                )
+    return messages
 
 
 def is_token_list(value: object) -> bool:

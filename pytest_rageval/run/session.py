@@ -94,8 +94,9 @@ class Session(BaseSession):
         if settings.cassette or settings.prices:
             # The gateway reads these files. An invalid file is an error even if no request is sent.
             self.gateway.cache.read_cassette()
-        # The errors that the gateway returned to the application under test instead of replies.
-        self.unanswered: list[RagevalError] = []
+        # The errors that the proxy returned to the application under test instead of replies, each with the question
+        # that it answered then; "" if that is not known.
+        self.unanswered: list[tuple[RagevalError, str]] = []
         self._outcomes: dict[tuple[Pipeline, str, ResolvedScore], list[Outcome]] = {}
         self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
 
@@ -283,12 +284,19 @@ class Session(BaseSession):
         )
 
     def check_answered(self) -> None:
-        """Raise the first error that the gateway returned to the application instead of a model's reply.
+        """Raise the errors that the proxy returned to the application instead of a model's reply.
 
         The application may have continued without the reply, and its result is used by all scores.
         """
         if self.unanswered:
-            raise self.unanswered[0].with_traceback(None)
+            what = "question" if all(question for _, question in self.unanswered) else "call"
+            raise combine_errors(
+                {
+                    f"{question!r:.80}" if question else f"number {number}": error
+                    for number, (error, question) in enumerate(self.unanswered, 1)
+                },
+                what=what,
+            )
 
     @property
     def served(self) -> Mapping[str, Collection[str]]:

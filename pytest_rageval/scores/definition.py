@@ -389,7 +389,9 @@ def check_ids(retriever: Any, outcomes: Sequence[Outcome]) -> None:
         )
 
 
-def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> RagevalError:
+def combine_errors(
+    errors: Mapping[str, RagevalError], last_line: str = "", what: str = "example"
+) -> RagevalError:
     """Combine the errors of several examples into one error, which has each message once, with the ids of its examples.
 
     Errors with the same `reason` count as one.
@@ -397,6 +399,7 @@ def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> R
     Args:
         errors: by the id of the example; at least one.
         last_line: the last line of the message; empty for none.
+        what: what the keys name.
     """
     ids_by_message: dict[str, list[str]] = {}
     for id_, error in errors.items():
@@ -404,10 +407,10 @@ def combine_errors(errors: Mapping[str, RagevalError], last_line: str = "") -> R
     lines = []
     for ids in list(ids_by_message.values())[:MAX_SHOWN_ERRORS]:
         lines.append(str(errors[ids[0]]))
-        lines.append(f"It affects {counted(len(ids), 'example')}: {join_first(ids, MAX_NAMED_EXAMPLES)}.")
+        lines.append(f"It affects {counted(len(ids), what)}: {join_first(ids, MAX_NAMED_EXAMPLES)}.")
     rest = sum(len(ids) for ids in list(ids_by_message.values())[MAX_SHOWN_ERRORS:])
     if rest:
-        lines.append(f"{counted(rest, 'more example')} ended with other messages.")
+        lines.append(f"{counted(rest, f'more {what}')} ended with other messages.")
     kind = type(next(iter(errors.values())))
     # A QueryError is for one question, so the combined error is a CallableError.
     kind = CallableError if issubclass(kind, QueryError) else kind

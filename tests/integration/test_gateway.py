@@ -333,6 +333,13 @@ def rageval_generator():
     return generate
 """
 
+CONCURRENT_FALLBACK = (
+    FALLBACK.replace("openai.OpenAI(", "openai.AsyncOpenAI(")
+    .replace("def generate", "async def generate")
+    .replace("return CLIENT.chat.completions.create(", "return (await CLIENT.chat.completions.create(")
+    .replace("messages=messages).", "messages=messages)).")
+)
+
 
 @pytest.mark.parametrize(
     ("option", "message"),
@@ -341,19 +348,28 @@ def rageval_generator():
         ("--rageval=max_calls=0", "*max_calls=0 is reached*"),
     ],
 )
-def test_what_the_application_says_without_its_model_is_not_scored(application, upstream, option, message):
+@pytest.mark.parametrize("asynchronous", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_what_the_application_says_without_its_model_is_not_scored(
+    application, upstream, option, message, asynchronous
+):
     """If a model call is refused and the application returns a fallback answer, the question has no score."""
-    project = application(FALLBACK, rageval_gateway="true")
+    project = application(CONCURRENT_FALLBACK if asynchronous else FALLBACK, rageval_gateway="true")
     project.test(
         "".join(
             f'@pytest.mark.rageval_threshold("answer.{name}@1", min=0.1)\ndef test_{name}(): pass\n\n'
             for name in ("em", "f1")
         )
     )
-    result = project.run(option)
+    # An async client that is not closed ends only with its process.
+    result = (project.run_process if asynchronous else project.run)(option)
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines([message])
     assert not upstream.requests
+    [affected] = {line for line in result.outlines if "It affects" in line}
+    shown, _, questions = affected.partition("It affects 4 questions: ")
+    assert sorted(questions.rstrip(".").split(", ")) == [
+        repr(f"What is the code of item-{n}?") for n in range(1, 5)
+    ], shown
 
 
 def test_a_client_of_the_users_own_does_not_ask_the_gateway(application, upstream):

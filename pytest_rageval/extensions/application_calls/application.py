@@ -23,7 +23,7 @@ from pytest_rageval.core.errors import (
     is_placeholder,
 )
 from pytest_rageval.core.settings import EMBEDDED
-from pytest_rageval.core.user_code import count_completion
+from pytest_rageval.core.user_code import count_completion, running_question
 from pytest_rageval.models.client import RequestRefused, Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply
@@ -76,8 +76,8 @@ class Backend:
     server: Server
     loop: BackgroundEventLoop  # the event loop of the gateway
     models: tuple[str, ...] = ()  # the models to list if the server does not answer
-    # Collects the errors that the application received in place of replies.
-    unanswered: list[RagevalError] = field(default_factory=list)
+    # Collects the errors that the application received in place of replies, with the question; see `Session`.
+    unanswered: list[tuple[RagevalError, str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, session: Session, client: object = None) -> "Backend":
@@ -128,7 +128,8 @@ class Application:
                 return await self._models(backend)
             return await self._forward(backend, request, path)
         except RagevalError as error:
-            backend.unanswered.append(error)
+            content = (await request.body()).decode(errors="replace")
+            backend.unanswered.append((error, running_question(backend.loop, content)))
             raise
 
     def _authorize(self, request: "Request") -> "tuple[str, Response | None]":

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.extensions.application_calls.application import split_into_events
 from pytest_rageval.models.budget import max_reply_tokens, prompt_tokens
-from pytest_rageval.models.messages import Reply, Request, TooLarge, request_summary
+from pytest_rageval.models.messages import Reply, Request, TooLarge, describe_differences, request_summary
 from pytest_rageval.models.proxied_request import (
     CHAT,
     EMBEDDINGS,
@@ -85,6 +85,24 @@ def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
     assert len(summary["parts"]) == 2
     assert "hello" not in json.dumps(summary)
     assert "hello" in json.dumps(request_summary(proxied, prompts=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"instructions": "Be long."}, "instructions (other text)"),
+        ({"instructions": None}, "instructions (gone)"),
+        ({"input": [{"role": "user", "content": "Who?"}]}, "message 1 (user) (other text)"),
+        ({"input": "Who?"}, "message 1 (user) (other text)"),
+    ],
+)
+def test_what_changed_is_named_as_the_client_names_it(change: dict[str, Any], named: str) -> None:
+    """Instructions of the Responses API are no numbered message, although a model reads them as one."""
+    body = {"model": "m", "input": [{"role": "user", "content": "Why?"}], "instructions": "Be short."}
+    recorded, now = (
+        request_summary(make_proxied_request("u", RESPONSES, fields)) for fields in (body, {**body, **change})
+    )
+    assert describe_differences(now, recorded) == [named]
 
 
 @pytest.mark.parametrize(
