@@ -185,11 +185,11 @@ class Settings(CoreOptions):
             if "judge" in re.findall(r"\w+", self.comparator):
                 judge += f" (judge: {self._judge_text}{votes})"
         if self._generator_text is None:
-            unnamed = "no model is named (--rageval-model), only ranking measures can be scored"
+            unnamed = f"no model is named (--rageval-model); {WITHOUT_MODEL}"
             return (
                 unnamed if self.comparator == Settings.comparator.default else f"{unnamed}, answers {judge}"
             )
-        quality = " [smoke-test quality]" if self.embedded else ""
+        quality = f" [smoke-test quality; {WITHOUT_MODEL}]" if self.embedded else ""
         return (
             f"generator {self._generator_text}{sampling_text(self.report_entry())}, answers {judge}{quality}"
         )
@@ -280,3 +280,7 @@ def sampling_text(entry: Mapping[str, Any]) -> str:
     parts = [", ".join(general), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
     text = "; ".join(filter(None, parts))
     return f" ({text})" if text else ""
+
+
+WITHOUT_MODEL: Final = "recall, contains.* and provenance.* need no model"
+"""Scores to begin with where no model is configured."""

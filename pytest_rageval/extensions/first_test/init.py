@@ -157,7 +157,7 @@ INI_FILE: Final = """\
 pythonpath = .
 # Without the plugin its markers would do nothing, and every test would pass.
 required_plugins = pytest-rageval
-# Scores of answers need a model, and the key of its server in the environment:
+# recall, contains.* and provenance.* need no model. Scores of answers do, and the key of its server in the environment:
 # rageval_model = gpt-5-mini
 # Replies that `pytest --rageval-record` recorded. CI then needs no key:
 # rageval_cassette = {replies}
