@@ -211,7 +211,6 @@ def test_the_cost_is_never_passed(database: Database) -> None:
 
 
 def test_a_call_that_failed_is_given_back(database: Database) -> None:
-    """A failed call counts neither as a call nor as cost."""
     budget = _budget(max_calls=2, max_cost=1.5 * MOST)
 
     async def calls() -> None:
@@ -224,7 +223,6 @@ def test_a_call_that_failed_is_given_back(database: Database) -> None:
 
 
 def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
-    """An error in a call is raised unchanged, and the reservation of the call is released."""
 
     async def fails() -> None:
         async with _budget(max_cost=MOST).reserve(Ledger(database), ASKED):
@@ -259,7 +257,6 @@ def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
 
 
 def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
-    """A billed attempt with a reply counts as one call at the cost of the reply."""
     _run(_buy(_budget(max_cost=10.0), database, billed=True))
     assert _spent(database) == Spent(calls=1, cost=COST)
 
@@ -408,7 +405,6 @@ def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
 
 
 def test_a_cancelled_call_is_given_back(database: Database) -> None:
-    """The reservation of a cancelled call is released."""
     budget = _budget(max_cost=MOST)
 
     async def never() -> None:
@@ -552,7 +548,6 @@ def test_a_reply_without_bound_is_an_error(database: Database, parameters: dict[
 
 
 def test_the_models_own_bound_is_one(database: Database) -> None:
-    """If only the model bounds its reply, the cost of its longest reply is reserved."""
     capped = Request("http://u/v1", "capped", ASKED.messages)
     expected = Price(1.0, 10_000.0).cost(prompt_tokens(ASKED.messages), 50)
     assert _run(_buy(_budget(max_cost=10.0), database, capped)).open_cost == expected
@@ -576,7 +571,6 @@ def test_what_bounds_a_reply(parameters: dict[str, Any], price: Price | None, ex
 
 
 def test_without_limits_nothing_is_written(database: Database) -> None:
-    """Without limits, a call writes nothing into the table `spending`."""
     _run(_buy(_budget(), database))
     _run(_buy(_budget(), database, reply=None, billed=True))
     assert database.rows("SELECT * FROM spending") == []

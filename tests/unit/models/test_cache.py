@@ -75,7 +75,6 @@ def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def test_a_thousand_keys_are_one_select(caches: Caches) -> None:
-    """A look-up of 1000 keys executes one SELECT."""
     cache = caches()
     _keep(cache, *(Entry(str(number), Reply(str(number))) for number in range(500)))
     keys = [str(number) for number in range(1000)]
@@ -123,7 +122,6 @@ def test_one_of_two_processes_asks(caches: Caches) -> None:
 
 
 def test_after_a_release_another_process_sends_the_request(caches: Caches) -> None:
-    """If a claim is released without a reply, a waiting process gets the claim."""
     one, other = caches(), caches()
 
     async def ask() -> object:
@@ -345,7 +343,6 @@ def test_an_empty_reply_counts_only_in_its_own_run(caches: Caches) -> None:
 
 
 def test_an_empty_reply_on_a_cassette_counts_unless_recording(caches: Caches, tmp_path: Path) -> None:
-    """An empty reply in a cassette is returned, except in a run that records the cassette."""
     file = tmp_path / "replies.jsonl"
     write_cassette(file, [Entry("k", Reply(""))])
     assert _look_up(caches(file), ["k"]) == {"k": Reply("")}
@@ -376,7 +373,6 @@ def test_a_refresh_finds_only_what_its_run_has_asked(caches: Caches, cassette: P
 
 
 def test_a_refresh_needs_no_cassette(caches: Caches, tmp_path: Path) -> None:
-    """With `refresh`, the cassette is not read and may be missing."""
     assert _look_up(caches(tmp_path / "missing.jsonl", refresh=True), ["a"]) == {}
 
 

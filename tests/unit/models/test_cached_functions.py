@@ -92,7 +92,6 @@ def test_a_result_is_computed_once(world: World, name: str) -> None:
 
 
 def test_a_cached_function_looks_like_the_function(world: World) -> None:
-    """A cached function has the function's name and docstring, and `is_cached` is true for it."""
     cached = world.session().cached(world.slow, version="1")
     assert cached.__name__ == "slow"
     assert cached.__doc__ == World.slow.__doc__
@@ -102,7 +101,6 @@ def test_a_cached_function_looks_like_the_function(world: World) -> None:
 
 
 def test_another_version_is_computed_again(world: World) -> None:
-    """Another version is computed again, and the result of the former version stays cached."""
     functions = world.session()
     for version in ("1", "2", "1"):
         _call(functions, world.slow, "a", version=version)
@@ -110,7 +108,6 @@ def test_another_version_is_computed_again(world: World) -> None:
 
 
 def test_the_version_is_part_of_the_identity(world: World) -> None:
-    """The version is part of the identity of a generator or judge."""
     session = world.session()
     loop = BackgroundEventLoop()
     first, second = (UserCallable("g", session.cached(world.slow, version=v), loop) for v in "12")
@@ -127,7 +124,6 @@ def test_a_version_is_a_text(world: World, version: Any) -> None:
 
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
 def test_without_a_version_results_are_cached_within_the_run(world: World, name: str) -> None:
-    """Without a version, results are cached in memory for this run, and a remark says so."""
     session = world.session()
     cached = session.cached(getattr(world, name))
 
@@ -386,7 +382,6 @@ def test_arguments_of_other_kinds_are_other_arguments(world: World, one: Any, ot
 
 
 def test_the_order_of_named_arguments_does_not_matter(world: World) -> None:
-    """The order of keyword arguments, or of the keys of a dict argument, does not matter."""
     functions = world.session()
     _call(functions, world.slow, {"x": 1, "y": 2}, a=1, b=2)
     _call(functions, world.slow, {"y": 2, "x": 1}, b=2, a=1)
@@ -414,7 +409,6 @@ def test_a_function_without_a_name_is_refused(world: World, nameless: Callable[.
 
 
 def test_an_object_with_an_async_call_is_an_async_function(world: World) -> None:
-    """An object with an async `__call__` is cached as an async function, as it is for generators."""
 
     class Caller:
         async def __call__(self, text: str) -> str:
@@ -509,7 +503,6 @@ def test_an_exception_is_not_cached(world: World, error: BaseException) -> None:
 
 
 def test_an_async_exception_is_not_cached(world: World) -> None:
-    """An exception or a cancellation of an async function is not cached."""
     functions, calls = world.session(), []
 
     async def fails() -> str:
@@ -598,7 +591,6 @@ def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
 
 
 def test_a_cached_function_may_call_another(world: World) -> None:
-    """A cached function may call another cached function; each result has its own cache entry."""
     functions = world.session()
     inner = functions.cached(world.slow, version="1")
 
@@ -730,7 +722,6 @@ def test_a_call_cancelled_before_its_turn_passes_the_turn_on(world: World) -> No
 
 
 def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
-    """If a call is cancelled before its result is stored, the next call finds or computes the result."""
     functions, computed = world.session(), []
 
     async def function() -> str:

@@ -61,7 +61,6 @@ def test_replies_are_one_a_line_sorted_by_key(plain: Path) -> None:
 
 
 def test_a_line_is_an_entry_and_back() -> None:
-    """A line is parsed back to its entry; it has no line end, and no `request` if the entry has no summary."""
     for entry in ENTRIES:
         line = entry_line(entry)
         assert "\n" not in line
@@ -78,7 +77,6 @@ def test_the_order_of_recording_does_not_matter(file: Path) -> None:
 
 
 def test_a_compressed_cassette_contains_no_time_and_no_file_name(tmp_path: Path) -> None:
-    """The bytes of a compressed cassette depend only on its content."""
     for name in ("one.jsonl.gz", "other.gz"):
         write_cassette(tmp_path / name, ENTRIES)
     one = (tmp_path / "one.jsonl.gz").read_bytes()
@@ -89,7 +87,6 @@ def test_a_compressed_cassette_contains_no_time_and_no_file_name(tmp_path: Path)
 
 @pytest.mark.skipif(shutil.which("zcat") is None, reason="there is no zcat here")
 def test_a_compressed_cassette_is_for_other_tools_too(tmp_path: Path, plain: Path) -> None:
-    """`zcat` prints the content of the plain cassette."""
     write_cassette(plain, ENTRIES)
     write_cassette(tmp_path / "c.jsonl.gz", ENTRIES)
     shown = subprocess.run(["zcat", tmp_path / "c.jsonl.gz"], capture_output=True, check=True)  # noqa: S607
@@ -145,14 +142,12 @@ def test_the_file_can_be_read_by_others(file: Path) -> None:
 
 
 def test_blank_lines_do_not_count(plain: Path) -> None:
-    """Blank lines and Windows line ends are ignored."""
     write_cassette(plain, ENTRIES)
     plain.write_bytes(b"\r\n" + plain.read_bytes().replace(b"\n", b"\r\n\r\n"))
     assert _read(plain) == _plain(ENTRIES)
 
 
 def test_the_first_of_two_replies_under_one_key_counts(plain: Path) -> None:
-    """If a merge of two recordings leaves two replies with one key, the first one counts."""
     lines = [entry_line(Entry("k", Reply(text))) for text in ("first", "second")]
     plain.parent.mkdir()
     plain.write_text("\n".join(lines), encoding="utf-8")
@@ -252,7 +247,6 @@ def test_a_missing_cassette_is_an_error(file: Path) -> None:
 
 
 def test_a_cassette_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
-    """A cassette that is not UTF-8 raises StoreError with its path."""
     (tmp_path / "c.jsonl").write_bytes(b'{"key": "\xe9"}\n')
     with pytest.raises(StoreError, match=r"The cassette .*c\.jsonl cannot be read"):
         read_cassette(tmp_path / "c.jsonl")

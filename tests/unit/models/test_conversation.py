@@ -57,7 +57,6 @@ def test_a_page_that_a_base_model_continues_has_it_too(prompt: Callable[[str, Se
 
 
 def test_a_template_of_the_users_has_it_before_the_line_of_the_question() -> None:
-    """In a user's template, the conversation is before the line with the question, whatever that line is."""
     prompts = build_prompts({"answer": "Be brief.\nQ: {question} P: {passages}"}, "here")
     prompt = prompts.answer(ASKED, ["p"])
     assert prompt.startswith("Be brief.\nConversation before the question:\n<conversation ")

@@ -100,7 +100,6 @@ def test_a_server_without_resources_is_asked_again(tmp_path: Path) -> None:
 
 
 def test_the_users_own_tier_stays(tmp_path: Path) -> None:
-    """A tier in the parameters of the request takes precedence."""
     request = Request("u", "m", ASKED.messages, {"service_tier": "priority"})
     with ScriptedServer("fine") as server:
         _ask(tmp_path / "cache", server, request)
@@ -118,7 +117,6 @@ def test_the_users_own_tier_stays(tmp_path: Path) -> None:
     ],
 )
 def test_a_reply_costs_what_its_tier_does(model: str, tier: str, price: float) -> None:
-    """A reply costs the price of its tier, or the usual price, which is no lower, if that price is not known."""
     budget = Budget(Limits(), PRICES, "r")
     request = Request("u", model, ASKED.messages)
     assert budget.cost(request, Reply("", tokens_in=10**6, tier=tier)) == price

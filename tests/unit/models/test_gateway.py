@@ -312,7 +312,6 @@ def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
 
 
 def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
-    """A request that failed is sent again if another test of the same run requests it."""
     new_gateway = gateway()
 
     async def main() -> Reply:
@@ -358,7 +357,6 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
 
 
 def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
-    """Cached replies are returned although the model cannot answer."""
     new_gateway = gateway()
 
     async def main() -> list[Any]:
@@ -627,7 +625,6 @@ def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
 
 
 def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
-    """With `record_prompts`, the messages are in the summaries of the recording and of the cache."""
     new_gateway = gateway(record=True, record_prompts=True)
     with ScriptedServer() as server:
         _asked(new_gateway, _at(server), _request("a"))
@@ -642,7 +639,6 @@ def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
 
 
 def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
-    """Cut replies and omitted parameters are counted for live and for cached replies."""
 
     def answer(body: dict[str, Any]) -> Answer:
         if "seed" in body:
@@ -690,7 +686,6 @@ def test_messages_may_be_any_mappings(gateway: Through, *, is_cached: bool) -> N
 
 
 def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
-    """An unexpected error of a look-up is raised to the waiting callers."""
     cassette = tmp_path / "c.jsonl"
     cassette.write_text("[" * 100_000, encoding="utf-8")
     new_gateway = gateway(cassette=cassette)
@@ -766,7 +761,6 @@ def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path)
 
 
 def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
-    """A reply recorded at one server of the run is not used for another server of the run."""
     tape, request = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
     new_gateway = gateway(cassette=tape, mode="replay", base_urls=frozenset({HERE, THERE}))
     (reply,) = _asked(new_gateway, RemoteServer(THERE), request)

@@ -69,7 +69,6 @@ def test_cached_answers_equal_those_of_single_calls() -> None:
 
 
 def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
-    """At temperature 0, all draws have the cached answer of the first."""
     cache = _Kept(_0="a")
     generator = EmbeddedGenerator(cache, SERVER, "m")
     assert generator.answers_nowait("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
@@ -77,7 +76,6 @@ def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
 
 
 def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> None:
-    """A generator of the user has no cached replies, so that it is always called."""
     assert adapt_generator(_sync, loop).answers_nowait("generate", "Which?", PASSAGES, [0]) is None
 
 
@@ -107,7 +105,6 @@ def test_functions_are_generators(loop: BackgroundEventLoop, generator: Callable
 
 
 def test_a_sync_function_is_called_in_the_tests_thread(loop: BackgroundEventLoop) -> None:
-    """A sync generator is called in the test's thread, like a retriever."""
     assert _generate(loop, lambda _q, _p: str(threading.get_ident())) == str(threading.get_ident())
 
 
@@ -173,7 +170,6 @@ def test_an_answer_is_text(loop: BackgroundEventLoop, returned: object, name: st
 
 @pytest.mark.parametrize("empty", ["", " \n"])
 def test_an_empty_answer_is_unscored(loop: BackgroundEventLoop, empty: str) -> None:
-    """An empty answer of a function or a model raises Unscored."""
     for generator in (lambda _q, _p: empty, LLMGenerator(_Gateway(empty), SERVER, "m")):
         with pytest.raises(Unscored, match="the generator's reply is empty"):
             _generate(loop, generator)
@@ -189,7 +185,6 @@ def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: obje
 
 
 def test_a_models_request_has_prompt_temperature_and_sample(loop: BackgroundEventLoop) -> None:
-    """Samples of one prompt are different requests at temperature 0.5."""
     gateway = _Gateway()
     generator = LLMGenerator(gateway, SERVER, "m")
     assert [_generate(loop, generator, sample) for sample in (0, 1)] == ["c7", "c7"]
@@ -230,7 +225,6 @@ def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLo
 
 
 def test_a_function_cites_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
-    """A function without `cite` is called as for an answer."""
     assert _cite(loop, _sync) == "Which? one+two"
 
 
@@ -273,7 +267,6 @@ def test_a_function_with_a_parameter_sample_receives_it(loop: BackgroundEventLoo
 
 
 def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: BackgroundEventLoop) -> None:
-    """Exceptions and invalid results of methods are reported like those of functions."""
 
     class Broken:
         async def generate(self, question: str, passages: Sequence[Document]) -> str:
@@ -332,7 +325,6 @@ class _Explaining(_Sync):
 
 
 def test_a_function_answers_at_length_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
-    """A generator without `explain` is called as for an answer."""
     assert _explain(loop, _sync) == "Which? one+two"
     assert _explain(loop, _Sync()) == "Which? 2"
     assert _explain(loop, _Explaining()) == "Of 2 passages: Which?"

@@ -166,7 +166,6 @@ def _assert_hidden(exception: BaseException) -> None:
 
 
 def test_the_loop_runs_on_while_the_command_does(command) -> None:
-    """While the command runs, the event loop runs other tasks."""
     server = RemoteServer("http://127.0.0.1:9/v1", key_command=command("time.sleep(0.5)\nprint('k')"))
 
     async def main() -> int:
@@ -183,7 +182,6 @@ def test_the_loop_runs_on_while_the_command_does(command) -> None:
 
 
 def test_the_words_are_not_read_by_a_shell(tmp_path: Path) -> None:
-    """The words of a command are passed as arguments without a shell."""
     code = "import sys; print(sys.argv[1].count('$'))"
     assert run_key_command((sys.executable, "-c", code, f"$HOME; touch {tmp_path}/made")) == Secret("1")
     assert not list(tmp_path.iterdir())

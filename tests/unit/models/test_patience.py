@@ -116,7 +116,6 @@ async def _one_after_the_other(sender: Sender, n: int) -> list[Reply]:
 
 
 def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clock: Clock) -> None:
-    """If only one request is always refused, it alone is unscored after the patience."""
 
     async def main() -> list[Any]:
         poison = asyncio.create_task(server_sender.send(Request("u", "poison", ASKED.messages)))

@@ -102,7 +102,6 @@ def test_requests_of_unknown_cost_are_counted(
 
 
 def test_closing_a_plan_does_nothing(plan: PlanSource) -> None:
-    """A plan counts further requests after it was closed."""
     asyncio.run(plan.close())
     _obtain(plan, _request("x"))
     assert plan.usage.live == 1

@@ -27,7 +27,6 @@ def test_any_text_has_a_token() -> None:
 
 
 def test_a_delimiter_names_the_text_inside() -> None:
-    """The delimiters are on their own lines and name the text, which does not change."""
     assert fence("passage", "a\n b", "0f") == "<passage 0f>\na\n b\n</passage 0f>"
 
 

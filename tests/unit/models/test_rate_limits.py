@@ -154,7 +154,6 @@ def test_the_limit_grows_by_one_for_as_many_replies_as_are_averaged(run: Run) ->
 
 
 def test_one_alone_grows_again(run: Run) -> None:
-    """A limit of 1 grows again after successes."""
 
     async def main() -> None:
         limiter = Limiter(2)
@@ -237,7 +236,6 @@ def test_an_idle_time_is_not_saved_up(run: Run) -> None:
 
 
 def test_tokens_a_minute_are_counted_before_a_request(run: Run) -> None:
-    """The estimated tokens of a request delay the next request."""
 
     async def main() -> None:
         limiter = Limiter(16, tpm=60_000)
@@ -253,7 +251,6 @@ def test_tokens_a_minute_are_counted_before_a_request(run: Run) -> None:
 
 @pytest.mark.parametrize(("expected", "used", "wait"), [(2000, 20, 0.02), (10, 200, 0.2)])
 def test_tokens_a_minute_are_corrected_after_a_reply(run: Run, expected: int, used: int, wait: float) -> None:
-    """After a reply, the estimated tokens are replaced by the tokens that were used."""
 
     async def main() -> None:
         limiter = Limiter(16, tpm=60_000)
@@ -327,7 +324,6 @@ def test_a_cancelled_waiter_does_not_delay_others_after_a_pause(run: Run) -> Non
 
 
 def test_an_error_in_a_request_gives_its_slot_back(run: Run) -> None:
-    """A request that raises an error releases its slot."""
 
     async def main() -> None:
         limiter = Limiter(1)

@@ -148,7 +148,6 @@ def test_a_long_wait_of_one_is_not_that_of_all() -> None:
 @pytest.mark.parametrize("wait_s", [None, 1.0])
 @pytest.mark.parametrize("begins", [0.0, 1.0])
 def test_a_server_that_refuses_all_for_two_seconds(begins: float, wait_s: float | None) -> None:
-    """If a server refuses all requests for two seconds, only requests in flight are refused, once or twice each."""
     result = outcome(lambda now: busy(wait_s) if begins <= now < begins + 2 else None, 2000)
     assert result.lost == 0
     assert 20 <= result.refused < 60

@@ -12,7 +12,6 @@ REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 
 
 def test_a_reply_and_its_line_are_inverse() -> None:
-    """A reply is written as one line and read back unchanged."""
     assert Reply.from_record(json.loads(REPLY.dumps())) == REPLY
     assert "\n" not in REPLY.dumps()
 
@@ -35,7 +34,6 @@ def test_a_field_of_another_kind_is_named(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
 def test_a_missing_field_is_named(name: str) -> None:
-    """A missing field raises ValueError with its name."""
     record = json.loads(REPLY.dumps())
     del record[name]
     with pytest.raises(ValueError, match=f"'{name}' is None"):

@@ -31,7 +31,6 @@ ASKED = Request(
     ],
 )
 def test_everything_that_can_change_a_reply_changes_the_key(change: dict[str, Any]) -> None:
-    """A change of any attribute, or of a value within one, changes the key."""
     assert replace(ASKED, **change).key != ASKED.key
 
 

@@ -41,7 +41,6 @@ def test_an_outline_names_what_a_request_is_made_of() -> None:
 
 
 def test_parts_are_made_once_and_only_for_a_summary() -> None:
-    """The parts of a request are computed once, and only for a summary: the key does not need them."""
     computed_parts: list[dict[str, str]] = []
 
     def make() -> dict[str, str]:
@@ -64,7 +63,6 @@ def test_no_text_of_a_prompt_is_in_an_outline() -> None:
 
 
 def test_an_outline_is_json() -> None:
-    """A summary can be written as JSON in a line of the cassette."""
     outline = request_summary(replace(ASKED, parameters={"stop": ["\ud83d"], "n": None}), prompts=True)
     assert json.loads(json.dumps(outline)) == outline
 
@@ -87,7 +85,6 @@ def test_without_parts_the_messages_are_the_parts() -> None:
 
 
 def test_the_same_request_has_no_difference() -> None:
-    """Equal requests have no differences, also if their parameters are in another order."""
     same = replace(ASKED, parameters=dict(reversed(ASKED.parameters.items())))
     assert describe_differences(request_summary(same), request_summary(ASKED)) == []
 
@@ -116,7 +113,6 @@ def test_a_difference_says_what_changed(now: Request, expected: list[str]) -> No
 
 
 def test_the_nearest_is_that_with_the_same_question() -> None:
-    """The nearest recorded request is one with the same question rather than one with the same passages."""
     other_question = request_summary(_with("question", "Which day?"))
     other_passages = request_summary(
         replace(ASKED, parts={**ASKED.parts, "passage 1": "A.", "passage 2": "B."}, model="m2")

@@ -187,7 +187,6 @@ def test_a_model_without_chat_completions_is_named_with_the_remedy(status: int, 
 
 
 def test_a_server_without_the_api_says_what_may_be_missing() -> None:
-    """After a 404, the error says that the server may not have the Responses API."""
     with pytest.raises(RagevalError, match=r'not every server has the Responses API \(api = "responses"\)'):
         ask(Answer(404, error("Not Found")))
 

@@ -96,7 +96,6 @@ def test_a_limit_that_is_not_exhausted_delays_no_request() -> None:
 
 
 def test_the_later_reset_of_two_exhausted_limits_counts() -> None:
-    """If the limits of requests and tokens are both exhausted, the later reset counts."""
     headers = {
         f"{REMAINING}requests": "0",
         f"{RESET}requests": "2s",

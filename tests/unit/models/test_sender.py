@@ -135,14 +135,12 @@ def test_replies_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
     ],
 )
 def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
-    """Reasoning in a field or part of its own is not in the text, and `apart` is true."""
     with ScriptedServer(Answer(body=completion("fine", message=message))) as server:
         reply = _send(server)
     assert (reply.text, reply.apart, reply.has_reasoning) == ("fine", True, True)
 
 
 def test_tool_calls_are_stored_as_json() -> None:
-    """Tool calls are stored as JSON with the server's values."""
     import json
 
     with ScriptedServer(Answer(body=completion(None, message={"tool_calls": CALLS}))) as server:
@@ -338,7 +336,6 @@ def test_a_count_of_tokens_that_is_none_does_not_take_the_reply_away(count: Any)
 
 
 def test_a_server_that_hangs_is_given_up() -> None:
-    """A server that does not reply is given up after the timeout of each attempt."""
     began = time.monotonic()
     reason, requests = _failure(Unscored, NEVER, timeout_s=0.2, retries=1)
     assert reason == "no reply in 0.2 s, 2 times"
@@ -348,7 +345,6 @@ def test_a_server_that_hangs_is_given_up() -> None:
 
 @pytest.mark.slow
 def test_a_server_that_hangs_once_is_asked_again() -> None:
-    """A request that timed out is retried."""
     with ScriptedServer(NEVER, "fine") as server:
         assert _send(server, timeout_s=0.5, retries=20) == REPLY
 
@@ -374,7 +370,6 @@ def test_a_refused_parameter_is_left_out_from_then_on() -> None:
 
 
 def test_what_one_model_refuses_another_is_still_sent() -> None:
-    """A parameter that one model refuses is still sent to another model at the same server."""
 
     def answer(body: dict[str, Any]) -> Answer | str:
         return REFUSED_TEMPERATURE if body["model"] == "o" and "temperature" in body else "fine"
@@ -437,7 +432,6 @@ def test_a_model_that_takes_no_bound_is_not_asked_without() -> None:
 
 
 def test_a_parameter_that_cannot_be_sent_harms_no_other_request() -> None:
-    """A parameter that cannot be sent fails only its own request, not others to the same model."""
     slip = replace(ASKED, parameters={"stop": ["\ud83d"]})
 
     async def main() -> Reply:
@@ -455,7 +449,6 @@ def test_a_parameter_that_cannot_be_sent_harms_no_other_request() -> None:
 
 
 def test_a_refusal_of_the_request_itself_is_final() -> None:
-    """If the server refuses the request itself, it is not retried."""
     reason, requests = _failure(Unscored, Answer(400, error("Your request was flagged.")))
     assert requests == 1
     assert "flagged" in reason
@@ -527,7 +520,6 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_a_server_that_stops_fails_only_its_own_requests() -> None:
-    """If a server that has answered before is unreachable, the request is unscored."""
 
     async def main() -> None:
         with ScriptedServer("fine") as server:
@@ -540,7 +532,6 @@ def test_a_server_that_stops_fails_only_its_own_requests() -> None:
 
 
 def test_a_cancelled_request_releases_its_slot() -> None:
-    """A request that is cancelled while it is in flight releases its slot."""
 
     async def main() -> None:
         sender = _sender(server.url, most=1)
@@ -556,7 +547,6 @@ def test_a_cancelled_request_releases_its_slot() -> None:
 
 
 def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The estimated tokens are corrected by a reply also if the reply was slow."""
     monkeypatch.setattr(sender_module, "SLOW_SHARE", 0.0)
     huge = completion(usage={"prompt_tokens": 100_000, "completion_tokens": 500_000})
 
@@ -652,7 +642,6 @@ def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> 
 
 
 def test_a_server_that_is_not_there_bills_nothing() -> None:
-    """An attempt that does not reach the server is not billed."""
     bought = _Bought()
 
     async def main() -> None:
@@ -730,7 +719,6 @@ def test_a_prompt_that_utf_8_cannot_encode_does_not_crash(request_: Request) -> 
 
 @pytest.mark.parametrize("parameters", [{"top_k": 5}, {"extra_body": {"top_k": 5}}])
 def test_a_parameter_that_only_some_servers_know_is_sent(parameters: dict[str, Any]) -> None:
-    """A parameter that is unknown to the client library is sent unchanged."""
     with ScriptedServer() as server:
         assert _send(server, Request("u", "m", ASKED.messages, parameters)) == REPLY
     assert server.requests[0]["top_k"] == 5

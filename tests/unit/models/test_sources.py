@@ -66,13 +66,11 @@ def test_the_nearest_recorded_request_says_what_changed(
 
 
 def test_a_request_without_a_similar_recorded_one_says_so(cache: Cache) -> None:
-    """If no similar request is recorded, the error says so."""
     stranger = replace(RECORDED, parts={"question": "Where?"})
     assert "No request like it is recorded." in _missing(ReplaySource(cache), stranger)
 
 
 def test_nothing_is_recorded_at_all(tmp_path: Path) -> None:
-    """If nothing is recorded, the error says that no similar request is recorded."""
     cache = Cache(tmp_path / "cache", None)
     assert "No request like it is recorded." in _missing(ReplaySource(cache), RECORDED)
     cache.close()

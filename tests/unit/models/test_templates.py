@@ -41,7 +41,6 @@ def _bare(prompt: str) -> str:
 
 @pytest.mark.parametrize("prompt", READ)
 def test_the_question_is_before_and_after_the_passages(prompt) -> None:
-    """The question is both before and after the passages, for models that read only once."""
     before, after = prompt(QUESTION, PASSAGES).split("The code is c7.")
     assert before.count(QUESTION) == after.count(QUESTION) == 1
 
@@ -56,7 +55,6 @@ def test_passages_are_one_a_line_best_first(prompt) -> None:
 
 @pytest.mark.parametrize("prompt", READ)
 def test_a_prompt_says_that_there_are_no_passages(prompt) -> None:
-    """A prompt without passages is complete and contains "(none)"."""
     assert "\n(none)\n" in prompt(QUESTION, [])
     assert "\n(none)\n" not in prompt(QUESTION, PASSAGES)
 
@@ -235,7 +233,6 @@ def test_quoted_texts_are_fenced(prompt: str) -> None:
 
 @pytest.mark.parametrize("prompt", FENCED)
 def test_the_users_question_is_not_fenced(prompt: str) -> None:
-    """The question is not fenced, except in the prompt that requests a question and has none."""
     bare = re.sub(r"^<(\w+ \w+)>\n.*?\n</\1>$", "", prompt, flags=re.MULTILINE | re.DOTALL)
     assert ("Q?" in bare) == (not prompt.startswith("Write a question"))
 

@@ -15,7 +15,6 @@ WORDS = st.text(st.sampled_from("abcxyzABC019 \n\t.,;:!-=_'\"(){}äßñđếбв
 
 
 def test_an_empty_text_has_none() -> None:
-    """An empty text has no tokens, not even for framing."""
     assert count_tokens("") == 0
 
 
@@ -59,7 +58,6 @@ def test_base64_has_a_token_for_each_one_or_two_characters(size: int) -> None:
 
 
 def test_a_hash_in_hexadecimal_is_no_word() -> None:
-    """A hexadecimal hash is not counted as a word, and its count does not depend on the text around it."""
     text = random.Random(0).randbytes(32).hex()
     assert 32 <= count_tokens(text) <= 64
     assert count_tokens(f"sha256 ({text}).") == count_tokens("sha256 ().") + count_tokens(text)
@@ -94,7 +92,6 @@ def test_more_text_costs_no_less(left: str, right: str) -> None:
 
 
 def test_a_text_repeated_costs_as_often() -> None:
-    """A text that is repeated 100 times has about 100 times the tokens."""
     text = "The cat, aged 12, sat on Müller’s mat. "
     single, repeated = count_tokens(text), count_tokens(text * 100)
     assert repeated == pytest.approx(100 * single, rel=0.05)
@@ -108,7 +105,6 @@ def test_a_prompt_has_its_contents_and_their_framing() -> None:
 
 
 def test_without_messages_there_is_no_prompt() -> None:
-    """A prompt without messages has no tokens, not even `REPLY_TOKENS`."""
     assert prompt_tokens([]) == 0
 
 
@@ -120,7 +116,6 @@ def test_a_message_without_text_has_its_framing(content: object) -> None:
 
 
 def test_a_content_in_parts_has_the_tokens_of_all() -> None:
-    """Content in several text parts has the tokens of the joined text."""
     parts = [
         {"type": "text", "text": "What is"},
         {"type": "image_url"},

@@ -113,7 +113,6 @@ def test_what_is_asked_is_counted_by_server(gateway) -> None:
 
 
 def test_a_plan_counts_by_server_too(gateway) -> None:
-    """A plan also counts requests for each server."""
     first, second = RemoteServer("http://a/v1"), RemoteServer("http://b/v1", role="judge")
     new_gateway = gateway(mode="plan")
     _ask(new_gateway, (first, _request(first, 1)), (first, _request(first, 2)), (second, _request(second, 1)))
@@ -162,7 +161,6 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, expect
 
 
 def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
-    """For one model at two servers, the model names that the servers report are kept separately."""
     with (
         ScriptedServer(Answer(body=completion("from one", model="m-1"))) as one,
         ScriptedServer(Answer(body=completion("from other", model="m-2"))) as other,

@@ -185,7 +185,6 @@ def test_requests_refused_at_the_same_time_teach_the_same() -> None:
 
 
 def test_several_refused_parameters_are_listed() -> None:
-    """Several omitted parameters are listed in the order of the request."""
     dialect = UnsupportedParams()
     assert dialect.learn(SENT, VLLM)
     assert dialect.learn(dialect.adapt(SENT)[0], OPENAI_UNSUPPORTED_VALUE)
@@ -224,7 +223,6 @@ def test_a_refusal_that_names_none_teaches_nothing(refusal: dict[str, Any]) -> N
 
 
 def test_what_was_not_sent_is_not_learned() -> None:
-    """A refusal that names a parameter that was not sent is ignored."""
     assert not UnsupportedParams().learn({"temperature": 0}, OPENAI_UNSUPPORTED_PARAMETER)
 
 
@@ -247,7 +245,6 @@ def test_what_was_not_sent_is_not_learned() -> None:
     ids=["too large", "above its maximum"],
 )
 def test_a_value_that_is_out_of_range_is_the_users_to_mend(refusal: dict[str, Any]) -> None:
-    """If only the value of a parameter is out of range, the parameter is not omitted: the user has to correct it."""
     dialect = UnsupportedParams()
     assert not dialect.learn(SENT, refusal)
     assert dialect.adapt(SENT) == (SENT, "")

@@ -27,7 +27,6 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def test_a_request_costs_its_tokens() -> None:
-    """Prices are per million tokens."""
     assert Price(2.5, 10).cost(1_000_000, 0) == 2.5
     assert Price(2.5, 10).cost(1000, 100) == pytest.approx(0.0035)
     assert Price(2.5, 10).cost(0, 0) == 0
@@ -153,7 +152,6 @@ def test_a_base_url_that_is_no_table_is_named(write: Callable[[str], Path]) -> N
 
 
 def test_a_price_for_a_whole_base_url_is_refused(write: Callable[[str], Path]) -> None:
-    """A price without a model name raises InputError."""
     with pytest.raises(InputError, match=r"model 'input' at http.* is 1, expected a table"):
         Prices.load(write(f'["{PROXY}"]\ninput = 1\noutput = 1'))
 

@@ -43,7 +43,6 @@ METHODS = {
 
 
 def test_every_template_has_its_method() -> None:
-    """METHODS has exactly the names of the templates."""
     assert METHODS.keys() == TEMPLATES.keys()
 
 
@@ -58,7 +57,6 @@ def test_a_prompt_is_replaced_alone(name: str) -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("mark", ["", "Mind {mark}.\n\n"])
 def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> None:
-    """Prompts without fences differ only in the fences, also a user's, with or without {mark}."""
     prompts = build_prompts({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
     fenced, bare = METHODS[name](prompts), METHODS[name](prompts.without_fences())
     quotes = bool(mark) or not set(PLACEHOLDER.findall(TEMPLATES[name])) <= UNFENCED_PLACEHOLDERS
@@ -69,7 +67,6 @@ def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> N
 
 
 def test_texts_may_hold_braces() -> None:
-    """Placeholders within inserted texts are not replaced."""
     assert "{passages} {x}" in DEFAULT_PROMPTS.answer("{passages} {x}", ["{question}"])
 
 
@@ -152,6 +149,5 @@ def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """If the file does not exist, the error names the file."""
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_templates(tmp_path / "prompts.toml")

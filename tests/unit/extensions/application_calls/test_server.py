@@ -284,7 +284,6 @@ def test_embeddings_are_cached_and_counted(serve, upstream):
 
 
 def test_models_are_listed_by_the_server_or_from_the_cache(serve):
-    """Models are listed by the server, or from the cache in replay or if the server is unreachable."""
     live = serve()
     assert [model.id for model in live.client.models.list()] == ["m1"]
     live.client.chat.completions.create(model="kept", messages=HELLO)
@@ -312,7 +311,6 @@ def test_an_unknown_path_is_passed_on_and_reported(serve, upstream):
 
 
 def test_a_query_is_passed_on_as_it_is(serve):
-    """A query is forwarded unchanged, also with repeated parameters."""
     query = "include%5B%5D=a&include%5B%5D=b&after=x%26y"
     assert serve().client.get(f"/files?{query}", cast_to=object)["query"] == query
 
@@ -390,7 +388,6 @@ def test_what_is_never_sent_is_not_counted(serve, upstream):
 
 
 def test_a_new_key_is_fetched_for_what_is_passed_on(serve, upstream, tmp_path):
-    """If the key expires, forwarded requests fetch a new one, as cached requests do."""
     keys = tmp_path / "keys"
     keys.write_text("expired-key\n")
     served = serve(tables={"generator": {"key_command": ("cat", str(keys)), "api_key": None}})
@@ -598,7 +595,6 @@ def test_code_that_blocks_the_event_loop_is_an_error_not_a_deadlock(serve, monke
 
 
 def test_a_gateway_does_not_send_requests_to_itself(serve, tmp_path):
-    """If the base URL is that of the gateway itself, requests get an error."""
     served = serve()
     session = Session(Settings(cache_dir=tmp_path, base_url=BaseURL.parse(served.server.url)))
     served.server.connect(lambda: Backend.of(session))
@@ -655,7 +651,6 @@ def test_curl_is_answered(serve):
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    """A missing package raises InputError that names the extra to install."""
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     with pytest.raises(InputError, match=r"pip install 'pytest-rageval\[gateway\]'"):
         GatewayServer()

@@ -214,7 +214,6 @@ def test_an_old_batch_is_not_taken_for_a_lost_one(runs: Runs, server: BatchServe
 
 @pytest.mark.slow
 def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchServer) -> None:
-    """Requests to different models or to different servers are submitted in separate batches."""
     with BatchServer(lambda _: "yes") as judges:
         judge = RemoteServer(judges.url, "sk-another", role="judge")
         judged = Request(judges.url, "m", ({"role": "user", "content": "three"},))
@@ -409,7 +408,6 @@ def test_a_line_without_an_answer_is_a_failure(runs: Runs, server: BatchServer, 
 def test_cached_replies_count_once_if_a_process_dies_while_collecting(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a process dies while it collects a batch, the next process collects it again, and each reply counts once."""
     runs.submit(*map(_request, range(5)))
     write = module.Batches._write
 
@@ -467,7 +465,6 @@ def test_a_batch_is_counted_at_its_own_price(runs: Runs, tmp_path: Path) -> None
 def test_a_reply_without_token_counts_costs_the_most_possible(
     runs: Runs, server: BatchServer, tmp_path: Path
 ) -> None:
-    """With a cost limit, a reply without token counts costs its highest possible cost."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
     options: dict[str, Any] = {"prices": prices, "limits": Limits(max_cost=1.0)}
@@ -511,7 +508,6 @@ def test_a_damaged_note_is_an_error_that_names_it(runs: Runs, tmp_path: Path) ->
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 @pytest.mark.parametrize("suffix", ["json", "lines"])
 def test_a_pipe_in_place_of_a_batch_record_does_not_block(runs: Runs, tmp_path: Path, suffix: str) -> None:
-    """A named pipe in place of a file of a batch raises StoreError."""
     runs.submit(_request("one"))
     [file] = (tmp_path / "cache" / "batches").glob(f"*.{suffix}")
     file.unlink()
@@ -614,7 +610,6 @@ def test_a_spoiled_answer_is_asked_for_again(runs: Runs, server: BatchServer, ev
 
 @pytest.mark.parametrize("kind", SPOILED)
 def test_answers_that_stay_spoiled_are_one_error(runs: Runs, server: BatchServer, kind: str) -> None:
-    """If no answer about a batch can be read, the error is one that users read, and the batch stays as it was."""
     runs.submit(_request("one"))
     server.spoiled = {"retrieve": [SPOILED[kind]] * batch_api.ATTEMPTS}
     with pytest.raises(RetryableError):
@@ -636,7 +631,6 @@ def test_the_errors_of_a_batch_may_have_any_form(runs: Runs, server: BatchServer
 
 @pytest.mark.parametrize("status", [404, 410])
 def test_an_unknown_batch_is_named(runs: Runs, server: BatchServer, tmp_path: Path, status: int) -> None:
-    """The error of a batch that the server does not know names the batch and its file."""
     runs.submit(_request("one"))
     server.spoiled = {"retrieve": [(status, {"error": {"message": "gone"}})]}
     with pytest.raises(ServerError, match="describes the batch batch-1, which it does not know") as caught:
@@ -682,7 +676,6 @@ def test_a_reply_that_is_not_utf8_is_a_failure(runs: Runs, server: BatchServer) 
 
 
 def test_an_empty_reply_is_cached_and_counts_as_a_failure(runs: Runs, server: BatchServer) -> None:
-    """An empty reply was paid for: it is cached, counts as a failure, and is not submitted again."""
     server.model = lambda _: ""
     runs.submit(_request("one"))
     [batch] = runs.collect()

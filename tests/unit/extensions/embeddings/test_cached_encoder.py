@@ -27,7 +27,6 @@ class Counting:
 
 
 def test_a_text_is_encoded_once_for_all_runs(tmp_path) -> None:
-    """Each distinct text is encoded once across runs, and vectors are in the order of the texts."""
     first, second = Counting(), Counting()
     texts = ["ccc", "a", "bb", "a"]
     lengths = [vector[0] for vector in CachedEncoder(first, tmp_path).sentences(texts)]
@@ -61,7 +60,6 @@ def test_texts_differ_by_every_character(tmp_path) -> None:
 
 
 def test_embeddings_computed_before_a_failure_are_cached(tmp_path, monkeypatch) -> None:
-    """Embeddings are cached in chunks, so that a failure loses at most one chunk."""
     monkeypatch.setattr("pytest_rageval.extensions.embeddings.encoder.CHUNK_SIZE", 2)
 
     class Failing(Counting):
@@ -92,7 +90,6 @@ def test_a_damaged_file_leads_to_one_more_encoding(tmp_path) -> None:
 
 
 def test_tokens_are_those_of_the_encoder(tmp_path) -> None:
-    """Token vectors are large and not cached."""
     model = Counting()
     for _ in range(2):
         assert CachedEncoder(model, tmp_path).tokens(["ab"])[0].vectors.tolist() == [[2, 1]]

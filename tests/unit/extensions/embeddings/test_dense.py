@@ -81,7 +81,6 @@ def test_the_nearest_of_many_are_exact() -> None:
 
 
 def test_the_corpus_is_encoded_once() -> None:
-    """The corpus is encoded once, when the retriever is created."""
     encoder = Planar()
     search = DenseRetriever(["0", Document("90", "b")], encoder=encoder)
     search("10", 1)
@@ -90,7 +89,6 @@ def test_the_corpus_is_encoded_once() -> None:
 
 
 def test_no_corpus_is_refused() -> None:
-    """An empty corpus is an error."""
     with pytest.raises(InputError, match=r"Dense retrieval needs passages, found none"):
         DenseRetriever([], encoder=Planar())
 
@@ -140,7 +138,6 @@ def test_anything_but_an_encoder_is_refused(encoder: object) -> None:
 
 
 def test_questions_and_passages_are_encoded_differently() -> None:
-    """If the encoder has `queries` and `passages`, questions and passages are encoded with these."""
     search = DenseRetriever(CORPUS, encoder=Turned())
     assert [document.id for document in search("0", 2)] == ["northeast", "north"]
     assert search("0", 1)[0].score == pytest.approx(1)

@@ -21,7 +21,6 @@ def test_each_query_searches_its_own_pool() -> None:
 
 
 def test_a_retriever_is_made_when_its_pool_is_first_searched() -> None:
-    """The retriever of a pool is created once, at the first search; for an empty pool none is created."""
     indexed: list[Sequence[object]] = []
 
     def make(documents: Sequence[object]) -> BM25Retriever:
@@ -35,7 +34,6 @@ def test_a_retriever_is_made_when_its_pool_is_first_searched() -> None:
 
 
 def test_an_async_retriever_of_a_pool_is_awaited() -> None:
-    """If the retriever of a pool is async, its awaitable is returned unchanged."""
 
     async def last(query: str, k: int) -> list[str]:
         return [f"{query} {k}"]
@@ -46,7 +44,6 @@ def test_an_async_retriever_of_a_pool_is_awaited() -> None:
 
 
 def test_a_query_without_a_pool_is_an_error() -> None:
-    """A query without a pool is an error that names the query and the remedy."""
     search = PooledRetriever(POOLS, BM25Retriever)
     with pytest.raises(
         InputError, match=r"(?s)no pool of passages for the query 'Cats\?', among 3.*exactly its text"
@@ -55,7 +52,6 @@ def test_a_query_without_a_pool_is_an_error() -> None:
 
 
 def test_a_single_pool_is_counted_as_one() -> None:
-    """The message of this error has a singular noun for one pool."""
     with pytest.raises(InputError, match=r"among 1 pool\."):
         PooledRetriever({"cats?": ["a cat sat"]}, BM25Retriever)("Cats?", 1)
 

@@ -87,7 +87,6 @@ def test_questions_and_passages_have_prompts(
 
 
 def test_prompts_are_part_of_the_fingerprint() -> None:
-    """The fingerprint includes the prompts, and without prompts it is the model's name."""
     variants = [
         {},
         {"query_prompt": "q"},

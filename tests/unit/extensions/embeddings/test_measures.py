@@ -105,12 +105,10 @@ def test_each_of_the_three_takes_its_best_reference() -> None:
     ],
 )
 def test_cosine_by_hand(prediction: str, references: list[str], expected: float) -> None:
-    """The cosine is that of the best reference, clipped at 0."""
     assert cosine(prediction, references, encoder=Compass()) == pytest.approx(expected, abs=1e-5)
 
 
 def test_each_text_is_encoded_once() -> None:
-    """A repeated text is encoded once; a blank text, or a text without references, is not encoded."""
     encoder = Compass()
     assert cosine("east", ["north", "northeast", " ", "east", "north"], encoder=encoder) == 1.0
     assert encoder.asked == ["east", "north", "northeast"]
@@ -121,7 +119,6 @@ def test_each_text_is_encoded_once() -> None:
 
 
 def test_blank_texts_load_no_model() -> None:
-    """If the prediction is blank or there are no references, no model is loaded."""
     encoder = SentenceEncoder("no such model")
     assert cosine("", ["x"], encoder=encoder) == bertscore_f1("x", [], encoder=encoder) == 0.0
 

@@ -46,7 +46,6 @@ def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["no base64!", "AAA=", "YWI="])
 def test_an_invalid_vector_counts_as_missing(tmp_path: Path, text: str) -> None:
-    """A stored value that is no valid vector counts as missing."""
     store = SqliteStore(tmp_path)
     store.keep([Entry("a", Reply(text))])
     store.close()

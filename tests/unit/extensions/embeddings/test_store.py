@@ -113,7 +113,6 @@ def test_a_table_without_times_is_kept(tmp_path) -> None:
 
 @pytest.mark.parametrize("drop_times", [False, True])
 def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -> None:
-    """A file without a version number is read as version 1 and gets that number."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
     connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 0")
@@ -127,7 +126,6 @@ def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -
 
 
 def test_a_file_of_a_later_version_is_an_error(tmp_path) -> None:
-    """A file of a later version raises StoreError with a remedy and is not changed."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
     connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 2")

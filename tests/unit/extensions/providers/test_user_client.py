@@ -145,7 +145,6 @@ def test_a_sync_function_runs_in_threads(ask: Any) -> None:
 
 
 def test_a_sync_function_may_return_a_coroutine(ask: Any) -> None:
-    """A sync client may return a coroutine, as a lambda around an async function does."""
     stub = Stub()
 
     def client(**kwargs: Any) -> Any:
@@ -332,7 +331,6 @@ def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
     "returned", ["fine", None, {"text": "fine"}, object(), {"choices": []}, {"choices": "no"}]
 )
 def test_a_result_that_is_not_a_completion_is_an_error(ask: Any, returned: Any) -> None:
-    """A result that is not a completion raises CallableError without a retry."""
     (outcome, *_), gateway = ask(Stub(returned).ask, "a", "b")
     assert isinstance(outcome, CallableError)
     assert f"returned {type(returned).__name__} " in str(outcome)

@@ -19,7 +19,6 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("gguf", [None, ""])
 def test_without_a_file_it_is_the_packaged_model(gguf: str | None) -> None:
-    """Without a file, the packaged model is used; its name and fingerprint are known without the package."""
     weights = resolve_weights(gguf)
     assert weights == Weights()
     assert len(weights.fingerprint) == 64
@@ -33,7 +32,6 @@ def test_the_users_file_is_taken(model: Path) -> None:
 
 
 def test_the_home_directory_may_be_abbreviated(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tilde is the user's home."""
     monkeypatch.setenv("HOME", str(model.parent))
     assert resolve_weights("~/tiny.gguf").path() == model
 
@@ -58,7 +56,6 @@ def test_the_fingerprint_does_not_depend_on_the_name(model: Path) -> None:
 
 @pytest.mark.parametrize("where", [0, BLOCK_BYTES, 3 * BLOCK_BYTES - 1])
 def test_the_fingerprint_changes_with_the_content(model: Path, where: int) -> None:
-    """One changed byte at the beginning, in the middle or at the end changes the fingerprint."""
     before = Weights(model).fingerprint
     content = bytearray(model.read_bytes())
     content[where] ^= 1

@@ -109,7 +109,6 @@ def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_unknown_parameter_is_refused_before_the_client_sees_it(query: str, found: str) -> None:
-    """A parameter that is not for the client is an error without its value."""
     with pytest.raises(
         StoreError,
         match=r"Correct the URL in .*, where the parameters can be ",

@@ -62,7 +62,6 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 def test_while_the_store_answers_there_is_no_folder(make: Make, tmp_path: Path) -> None:
-    """While the shared store answers, nothing is written to the folder."""
     store, server = make()
     assert store.claim(["a"]) == {"a": True}
     store.keep([Entry("a", Reply("x"))])

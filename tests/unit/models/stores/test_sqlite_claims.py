@@ -100,7 +100,6 @@ def test_a_key_has_one_owner(owner: Owner) -> None:
 
 
 def test_an_owner_may_claim_again(owner: Owner) -> None:
-    """A process that claims a key again still has the claim."""
     one = owner()
     assert _claim(one, "a") == _claim(one, "a") == {"a"}
     assert _claim(one) == set()
@@ -116,7 +115,6 @@ def test_what_is_released_can_be_claimed(owner: Owner) -> None:
 
 
 def test_only_its_owner_releases_a_claim(owner: Owner) -> None:
-    """A release by another process does not end a claim."""
     one, other = owner(), owner()
     _claim(one, "a")
     other.release(["a"])
@@ -124,7 +122,6 @@ def test_only_its_owner_releases_a_claim(owner: Owner) -> None:
 
 
 def test_a_closed_owner_has_none(owner: Owner) -> None:
-    """Closing ends the claims of this process only."""
     one, other = owner(), owner()
     _claim(one, "a")
     _claim(other, "b")
@@ -133,7 +130,6 @@ def test_a_closed_owner_has_none(owner: Owner) -> None:
 
 
 def test_an_undone_claim_is_none(owner: Owner) -> None:
-    """A claim in a transaction that is rolled back does not exist."""
     one, other = owner(), owner()
 
     def fail() -> None:
@@ -148,7 +144,6 @@ def test_an_undone_claim_is_none(owner: Owner) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_a_claim_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
-    """Claims are renewed by a separate thread, while the thread that claimed them does other work."""
     one = owner()
     _claim(one, "a")
     for _ in range(3):
@@ -227,7 +222,6 @@ def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, ki
 def test_a_claim_owner_with_a_different_clock_counts_as_alive(
     owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch, shift: float
 ) -> None:
-    """An owner whose clock differs counts as alive as long as its heartbeat changes."""
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):
@@ -239,7 +233,6 @@ def test_a_claim_owner_with_a_different_clock_counts_as_alive(
 
 @pytest.mark.usefixtures("dead")
 def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, clock: Clock) -> None:
-    """The time for which a process was suspended does not count, since the other processes were suspended, too."""
     other, one = owner(), owner()
     _claim(other, "a")
     _look(one, clock, 1.0)
@@ -266,7 +259,6 @@ def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) -> None:
-    """A claim that was taken over is not renewed by its former owner."""
     one, other = owner(), owner()
     _claim(one, "a", "b")
     _claim(other, "c")
@@ -286,7 +278,6 @@ def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) ->
 
 
 def test_without_claims_no_thread_is_started(owner: Owner) -> None:
-    """A process without claims starts no thread for renewals."""
     one = owner()
     _claim(one)
     assert one._renewal_thread is None

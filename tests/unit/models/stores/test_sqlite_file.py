@@ -66,13 +66,11 @@ def test_a_new_folder_is_made_with_its_tables(databases: Open, tmp_path: Path) -
 
 
 def test_a_folder_of_the_users_stays_visible_to_git(databases: Open, tmp_path: Path) -> None:
-    """An existing folder gets no `.gitignore`."""
     databases(tmp_path)
     assert not (tmp_path / ".gitignore").exists()
 
 
 def test_the_folders_own_gitignore_is_left_as_it_is(databases: Open, tmp_path: Path) -> None:
-    """Opening the folder again does not change its `.gitignore`."""
     databases()
     ignore = tmp_path / "cache" / ".gitignore"
     ignore.write_text("!kept\n", encoding="utf-8")
@@ -81,7 +79,6 @@ def test_the_folders_own_gitignore_is_left_as_it_is(databases: Open, tmp_path: P
 
 
 def test_a_closed_database_is_one_file(databases: Open, tmp_path: Path) -> None:
-    """A closed database has no log beside its file, so that the file can be copied."""
     database = databases()
     _kept(database, "k")
     database.close()
@@ -127,7 +124,6 @@ def test_statements_that_are_wrong_are_store_errors(database: Database) -> None:
 
 
 def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
-    """A file in place of the folder raises StoreError with its path and a remedy."""
     place = tmp_path / "cache"
     place.write_text("a file", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
@@ -148,7 +144,6 @@ def test_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_created_has_no_replies_to_save(tmp_path: Path) -> None:
-    """A folder that cannot be created raises StoreError; it has no replies, so no export is suggested."""
     with pytest.raises(StoreError, match=r"OSError: .*too long") as caught:
         Database(tmp_path / ("long" * 100))
     assert str(caught.value).endswith("\nName another folder with --rageval-cache DIR.")
@@ -162,7 +157,6 @@ def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
-    """A file that is not a database raises StoreError and is not changed."""
     garbage = b"not a database, but long enough to look at" * 100
     (tmp_path / FILE).write_bytes(garbage)
     with pytest.raises(StoreError, match="DatabaseError: file is not a database"):
@@ -171,7 +165,6 @@ def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_a_new_database(databases: Open, tmp_path: Path) -> None:
-    """An empty file is used as a new database, as SQLite does."""
     (tmp_path / FILE).touch()
     _kept(databases(tmp_path), "k")
     assert _found(databases(tmp_path), "k") == {"k"}

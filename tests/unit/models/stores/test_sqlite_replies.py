@@ -83,7 +83,6 @@ def test_many_keys_are_one_question(store: ReplyTable) -> None:
 
 
 def test_a_later_reply_replaces_the_former(store: ReplyTable) -> None:
-    """A later reply to a key replaces the earlier one and its summary."""
     _put(store, Entry("k", REPLY, OUTLINE))
     _put(store, Entry("k", Reply("other"), {"model": "n"}))
     assert store.get_many(["k"]) == {"k": Reply("other")}
@@ -110,7 +109,6 @@ def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Repl
 
 @pytest.mark.parametrize("text", ["", " ", "\n", " \r\n\t "])
 def test_an_empty_reply_counts_in_its_run(store: ReplyTable, text: str) -> None:
-    """An empty reply is found only in its run, unless it calls a tool."""
     _put(store, Entry("k", Reply(text)), run="1")
     _put(
         store,
@@ -124,7 +122,6 @@ def test_an_empty_reply_counts_in_its_run(store: ReplyTable, text: str) -> None:
 
 
 def test_all_cached_entries_are_listed_by_key(store: ReplyTable) -> None:
-    """All entries are listed by key, each with its summary and the time when it was stored."""
     before = time.time()
     _put(store, Entry("b", REPLY, OUTLINE, 5.0), Entry("a", Reply("")), Entry("c", REPLY))
     first, second, third = stored_entries(store._database)
@@ -135,7 +132,6 @@ def test_all_cached_entries_are_listed_by_key(store: ReplyTable) -> None:
 
 
 def test_deleted_entries_are_not_found_again(store: ReplyTable) -> None:
-    """Deleted entries are not found; deleting a missing key is no error."""
     _put(store, *(Entry(key, REPLY) for key in "abc"))
     with store._database.transaction():
         store.delete_many(["a", "c", "d"])
@@ -143,7 +139,6 @@ def test_deleted_entries_are_not_found_again(store: ReplyTable) -> None:
 
 
 def test_a_large_reply_stays_in_the_database(store: ReplyTable, tmp_path: Path) -> None:
-    """A large reply is stored in the database, not in a separate file."""
     _put(store, Entry("k", Reply("x" * 1_000_000)))
     names = {path.name for path in (tmp_path / "cache").rglob("*")}
     assert names <= {".gitignore", FILE, f"{FILE}-wal", f"{FILE}-shm"}
@@ -252,7 +247,6 @@ def test_a_byte_that_turned_on_the_disk_is_noticed(databases: Open, tmp_path: Pa
 def test_damaged_entries_do_not_keep_the_others_from_being_read(
     store: ReplyTable, tmp_path: Path, text: str
 ) -> None:
-    """Other entries are read despite damaged ones, which are counted once each."""
     _put(store, Entry("good", REPLY), Entry("bad", REPLY), Entry("worse", REPLY))
     _planted(tmp_path / "cache", f"UPDATE replies SET text = {text} WHERE key = 'bad'")  # noqa: S608 - as above
     _planted(tmp_path / "cache", f"UPDATE replies SET model = {text} WHERE key = 'worse'")  # noqa: S608 - as above
