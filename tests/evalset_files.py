@@ -477,7 +477,7 @@ FILES = [
                     "question_id": "realtimeqa_1",
                     "question": "What share?",
                     "ground_truth": ["15%", "15 percent", "15%"],
-                    "context": [{"title": "Sleep", "text": "15% sleep."}],
+                    "context": [{"title": "Sleep", "text": "15% sleep."}, "15% do."],
                     "param_knowledge_answerable": 0,
                 }
             )
@@ -566,5 +566,117 @@ FILES = [
         {"fanout-final-dev.json": json.dumps(FANOUT).encode()},
         "fanout-final-dev.json",
         ("f1", "f2", "f3", "f4"),
+    ),
+    Files(
+        "ragas",
+        {
+            "testset.jsonl": jsonl(
+                {
+                    "user_input": "Where is it made?",
+                    "reference_contexts": ["<1-hop>\n\nMade in Tulsa.", "<2-hop>\n\nTulsa is a city."],
+                    "reference": "In Tulsa, a city.",
+                    "persona_name": "Buyer",
+                    "synthesizer_name": "multi_hop_specific_query_synthesizer",
+                },
+                {"user_input": "Who made it?", "reference_contexts": ["Ann did."], "reference": "Ann."},
+            )
+        },
+        "testset.jsonl",
+        ("1", "2"),
+    ),
+    Files(
+        "ragas",
+        {
+            "testset.csv": (
+                b"user_input,reference_contexts,reference,persona_name,synthesizer_name\n"
+                b'Where?,"[\'<1-hop>\\n\\nMade in Tulsa.\', ""<2-hop>\\n\\nIt\'s a city.""]",In Tulsa.,Buyer,single\n'
+            )
+        },
+        "testset.csv",
+        ("1",),
+    ),
+    Files(
+        "llama_index",
+        {
+            "rag_dataset.json": json.dumps(
+                {
+                    "examples": [
+                        {
+                            "query": "Where is it made?",
+                            "query_by": {"model_name": "gpt-5", "type": "ai"},
+                            "reference_contexts": ["Made in Tulsa.", "Tulsa is a city."],
+                            "reference_answer": "In Tulsa.",
+                            "reference_answer_by": {"model_name": "", "type": "human"},
+                        }
+                    ]
+                },
+                indent=4,
+            ).encode()
+        },
+        "rag_dataset.json",
+        ("1",),
+    ),
+    Files(
+        "llama_index_pairs",
+        {
+            "pairs.json": json.dumps(
+                {
+                    "queries": {"q1": "Where?"},
+                    "corpus": {"d1": "Made in Tulsa.", "d2": "Reno."},
+                    "relevant_docs": {"q1": ["d1"]},
+                    "mode": "text",
+                },
+                indent=4,
+            ).encode()
+        },
+        "pairs.json",
+        ("q1",),
+    ),
+    Files(
+        "autorag",
+        {
+            "qa.jsonl": jsonl(
+                {
+                    "qid": "a1",
+                    "query": "Where is it made, and by whom?",
+                    "retrieval_gt": [["d1", "d2"], ["d3"]],
+                    "generation_gt": ["In Tulsa, by Ann."],
+                }
+            ),
+            "passages.jsonl": jsonl(
+                {"doc_id": "d1", "contents": "Made in Tulsa.", "metadata": {}},
+                {"doc_id": "d3", "contents": "Ann made it.", "metadata": {}},
+            ),
+        },
+        "qa.jsonl",
+        ("a1",),
+        {"corpus": "passages.jsonl"},
+    ),
+    Files(
+        "clapnq",
+        {
+            "clapnq_dev.jsonl": jsonl(
+                {
+                    "id": "c1",
+                    "input": "Where is it made?",
+                    "passages": [{"title": "It", "text": "Made in Tulsa.", "sentences": ["Made in Tulsa."]}],
+                    "output": [
+                        {
+                            "answer": "It is made in Tulsa.",
+                            "selected_sentences": ["Made in Tulsa."],
+                            "meta": {"round": 1},
+                        }
+                    ],
+                },
+                {
+                    "id": "c2",
+                    "input": "Who?",
+                    "passages": [{"title": "It", "text": "Made in Tulsa."}],
+                    "output": [{"answer": ""}],
+                },
+            )
+        },
+        "clapnq_dev.jsonl",
+        ("c1", "c2"),
     ),
 ]

@@ -155,7 +155,7 @@ def test_no_modules_import_each_other() -> None:
     ("module", "source"),
     [
         ("pytest_rageval.core.outcome", "from pytest_rageval.run.session import Session"),
-        ("pytest_rageval.core.outcome", "import pytest_rageval.evalsets.formats.native"),
+        ("pytest_rageval.core.outcome", "import pytest_rageval.evalsets.formats.trec"),
         ("pytest_rageval.core.outcome", "from pytest_rageval import run"),
         ("pytest_rageval.core.outcome", "from pytest_rageval import Document"),
         ("pytest_rageval.stats", "from .models.stores.sqlite_file import ReplyTable"),

@@ -1,4 +1,4 @@
-"""Reads strict JSON (without NaN and infinities) from plain or compressed files.
+"""Reads strict JSON (without NaN and infinities) from plain or compressed files, and Parquet.
 
 JSON lines are read line by line. Large JSON arrays and objects are parsed in chunks, one element at a time.
 """
@@ -19,15 +19,17 @@ from typing import IO, Any, Final, NoReturn, cast
 
 from pytest_rageval.core.errors import InputError, parse_failure, require
 from pytest_rageval.lib.files import refuse_special
+from pytest_rageval.lib.foreign_values import to_plain
 
 MAX_LINE_BYTES: Final = 64 * 2**20  # a longer line is not a record, and would fill the memory
 CHUNK_BYTES: Final = 2**16  # read from a JSON document at once
 ERROR_MARGIN: Final = 16
 """A JSON error within this many characters of a chunk's end may be caused by the end: all literals are shorter."""
+PARQUET_SUFFIXES: Final = (".parquet", ".pq")
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 JSON_WHITE_SPACE: Final = " \t\r\n"
-WRAPPER_KEYS: Final = ("results", "data", "examples", "records", "questions", "items")
+WRAPPER_KEYS: Final = ("results", "data", "examples", "records", "questions", "items", "tests")
 """Keys under which a JSON object may have its array of records."""
 RECORD_KEYS: Final = ("id", "question", "query", "input")
 ARRAY_OF_OBJECTS: Final = re.compile(r"\[\s*\{")
@@ -39,11 +41,14 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the place and the value of each line of a JSON lines file, or of each element of the array in a JSON file.
 
     The array is the whole document or, in an object, under one of `WRAPPER_KEYS`. Blank lines are skipped. A place
-    is a text for error messages, such as "support.jsonl line 3".
+    is a text for error messages, such as "support.jsonl line 3". The rows of a Parquet file are read too.
 
     Raises:
         InputError: the file cannot be read, or a value is not JSON.
     """
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        yield from _parquet_rows(path)
+        return
     if ".json" in path.suffixes[-2:]:
         key = find_wrapper_key(path)
         if key is not None or _is_array(path):
@@ -58,6 +63,32 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
                     line, place, f"{LINES_REMEDY} {ARRAY_REMEDY}" if line.startswith("[") else LINES_REMEDY
                 ),
             )
+
+
+def open_parquet(path: Path) -> Any:
+    """Return a `pyarrow.parquet.ParquetFile`; InputError if pyarrow is not installed, or this is no such file."""
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise InputError(
+            f"Reading {path.name} needs the package 'pyarrow', which is not installed.\n"
+            "Install it with: pip install pyarrow"
+        ) from None
+    try:
+        refuse_special(path)
+        return parquet.ParquetFile(path)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are of these types
+        raise InputError(f"{path} cannot be read as Parquet: {error}.\nIs the file whole?") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the place and the values of each row, by batch: a large file is never whole in memory."""
+    number = 0
+    for batch in open_parquet(path).iter_batches():
+        for row in batch.to_pylist():
+            number += 1
+            values = {name: value for name, value in to_plain(row).items() if value is not None}
+            yield f"{path.name} row {number}", values
 
 
 def _is_array(path: Path) -> bool:
@@ -215,6 +246,23 @@ def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any
     with open_file(path) as file:
         document = _JsonDocument(path.name, file)
         yield from document.array() if key is None else document.member(key)
+        if document.peek():
+            document.fail("more follows after its end")
+
+
+def json_nested_members(path: Path) -> Iterator[tuple[str, str, Any]]:
+    """Yield the outer key, the inner key and the value of each member of the objects in a JSON object.
+
+    Raises:
+        InputError: as for `json_elements`.
+    """
+    with open_file(path) as file:
+        document = _JsonDocument(path.name, file)
+        for name in document.names():
+            if document.peek() == "{":
+                yield from ((name, key, value) for key, value in document.members())
+            else:
+                document.skip()
         if document.peek():
             document.fail("more follows after its end")
 

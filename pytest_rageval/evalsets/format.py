@@ -9,11 +9,57 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.evalsets.files import find_wrapper_key, json_elements, open_file, parse_json
+from pytest_rageval.evalsets.files import (
+    PARQUET_SUFFIXES,
+    find_wrapper_key,
+    json_elements,
+    json_records,
+    open_file,
+    open_parquet,
+    parse_json,
+)
 from pytest_rageval.evalsets.records import EXPORT_KEYS, EXPORT_REMEDY, Records
 
 HEAD_BYTES: Final = 2**18  # read from the beginning of a file to recognize its format
 COMPRESSION_SUFFIXES: Final = (".gz", ".zst")
+SEP_LINE: Final = re.compile(r'\s*"?sep=(.)"?\s*$', re.IGNORECASE)
+"""The line before the header in which Excel names the delimiter of a table: sep=;"""
+
+CONVERT_YAML: Final = "json.dump(yaml.safe_load(sys.stdin), sys.stdout)"
+SPREADSHEET: Final = (
+    "a spreadsheet",
+    "Save its sheet as CSV in UTF-8, or pass pandas.read_excel(…) to the marker.",
+)
+FOREIGN_BYTES: Final[Mapping[bytes, tuple[str, str]]] = {
+    b"\xd0\xcf\x11\xe0": SPREADSHEET,
+    b"%PDF": ("a PDF", "Write its questions into JSON lines or CSV."),
+    b"SQLite format 3": ("an SQLite database", "Pass the rows of a query to the marker, as a list of dicts."),
+    b"ARROW1": ("an Arrow file", "Pass pandas.read_feather(…) to the marker."),
+    b"\x89HDF": ("an HDF5 file", "Pass pandas.read_hdf(…) to the marker."),
+    b"PAR1": ("Parquet", "Name it with the suffix .parquet."),
+    b"\xff\xfe": ("UTF-16, which Windows calls Unicode", "Save it in UTF-8."),
+    b"\xfe\xff": ("UTF-16", "Save it in UTF-8."),
+    b"PK\x03\x04": ("a ZIP archive", "Unpack it, and name the file or the folder of the eval set."),
+    b"BZh": ("compressed by bzip2", "Unpack it, or compress it with gzip."),
+    b"\xfd7zXZ": ("compressed by xz", "Unpack it, or compress it with gzip."),
+}
+"""What a file is that begins with these bytes, and what to do."""
+
+FOREIGN_SUFFIXES: Final[Mapping[str, tuple[str, str]]] = {
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), SPREADSHEET),
+    **dict.fromkeys(
+        (".yaml", ".yml"),
+        ("YAML", f"Write it as JSON: python -c 'import json, sys, yaml; {CONVERT_YAML}' < FILE > FILE.json"),
+    ),
+    ".toml": ("TOML", "Write it as JSON lines."),
+    **dict.fromkeys(
+        (".pkl", ".pickle"), ("a pickle", "It may run any code: load it yourself, and pass the records.")
+    ),
+    **dict.fromkeys((".docx", ".odt"), ("a text document", "Write its questions into JSON lines or CSV.")),
+    **dict.fromkeys((".arrow", ".feather"), FOREIGN_BYTES[b"ARROW1"]),
+    **dict.fromkeys((".html", ".xml"), ("markup", "Write its records as JSON lines.")),
+    ".py": ("Python code", "Pass its records to the marker, as a list of dicts."),
+}
 
 
 class Shape:
@@ -40,10 +86,15 @@ class Shape:
         """True if the suffix is `.csv` or `.tsv`."""
         return self.suffix in (".csv", ".tsv")
 
+    @property
+    def is_parquet(self) -> bool:
+        """True if the suffix is `.parquet` or `.pq`."""
+        return self.path.suffix.lower() in PARQUET_SUFFIXES and not self.folder
+
     @cached_property
     def head(self) -> str:
-        """The first 256 KiB as text; empty for a folder. Bytes that are not UTF-8 become U+FFFD."""
-        if self.folder:
+        """The first 256 KiB as text; empty for a folder and for Parquet. Bytes that are not UTF-8 become U+FFFD."""
+        if self.folder or self.is_parquet:
             return ""
         with open_file(self.path) as file:
             return file.stream.read(HEAD_BYTES).decode("utf-8-sig", "replace")
@@ -60,8 +111,10 @@ class Shape:
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
-        """The first object of JSON lines, of a JSON array, or of an array under a key; empty if there is none."""
+        """The first object of JSON lines, of an array, or of an array under a key, or first row; empty if none."""
         try:
+            if self.is_parquet:
+                return next(json_records(self.path), ("", {}))[1]
             key = find_wrapper_key(self.path) if self.suffix == ".json" and self.is_json else None
             if key is not None or self.head.lstrip()[:1] == "[":
                 first = next(json_elements(self.path, key), ("", None))[1]
@@ -73,10 +126,13 @@ class Shape:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The keys of the first record; of a table, the names of its columns."""
+        """The keys of the first record; of a table and of Parquet, the names of the columns."""
+        if self.is_parquet:
+            return frozenset(open_parquet(self.path).schema_arrow.names)
         if not self.is_table:
             return frozenset(map(str, self.record))
-        return frozenset(cell.strip('" ') for cell in re.split("[,;\t|]", self.line))
+        lines = (line for line in self.head.split("\n") if line.strip() and not SEP_LINE.match(line))
+        return frozenset(cell.strip('" \r') for cell in re.split("[,;\t|]", next(lines, "")))
 
     def has(self, *keys: str) -> bool:
         """Return True if the first record has all of these keys."""
@@ -129,6 +185,29 @@ class Format:
         return self.read(path, **options)
 
 
+def _refuse_foreign(shape: Shape) -> None:
+    """Raise InputError for a kind of file that holds eval sets but is not read, with what to do."""
+    path = shape.path
+    if shape.folder:
+        if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
+            raise InputError(
+                f"{path.name} is a folder of Hugging Face's datasets.\n"
+                "Pass it to the marker: rageval_evalset(datasets.load_from_disk(…))."
+            )
+        return
+    suffix = path.suffix.lower()
+    with open_file(path) as file:
+        start = file.stream.read(16)
+    found = (
+        None
+        if shape.is_parquet
+        else next((found for magic, found in FOREIGN_BYTES.items() if start.startswith(magic)), None)
+    )
+    found = FOREIGN_SUFFIXES.get(suffix, found) if suffix in FOREIGN_SUFFIXES else found
+    if found is not None:
+        raise InputError(f"{path.name} is {found[0]}, which is not read.\n{found[1]}")
+
+
 def find_format(
     path: Path, formats: Mapping[str, Format], name: str | None = None, options: Collection[str] = ()
 ) -> Format:
@@ -148,6 +227,8 @@ def find_format(
     recognized = [form for form in formats.values() if form.recognises(shape)]
     fitting = [form for form in recognized if form.options.keys() >= set(options)] or recognized
     chosen = [form for form in fitting if not form.general] or fitting
+    if all(form.general for form in chosen):
+        _refuse_foreign(shape)
     # An export of traces that is one object over several lines has no first record to recognise it by.
     if (
         all(form.general for form in chosen)

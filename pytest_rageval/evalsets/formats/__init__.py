@@ -3,7 +3,9 @@
 How a format is recognised is defined here, except for `beir` and `trec`.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from pytest_rageval.evalsets.format import Format, Shape
@@ -13,6 +15,8 @@ SHARED_MODULES: Final[Mapping[str, Collection[str]]] = {
     "open_qa": ("squad", "alce", "qampari", "lfrqa", "retrievalqa", "nq_open", "openqa"),
     "multi_hop": ("hotpotqa", "musique", "fanoutqa"),
     "ms_marco": ("ms_marco", "ms_marco_answers"),
+    "kilt": ("kilt", "clapnq"),
+    "llama_index": ("llama_index", "llama_index_pairs"),
 }
 """Modules that read several formats, each with a function `read_NAME`; every other format has a module of its own."""
 
@@ -23,6 +27,33 @@ def _format(name: str, recognises: Callable[[Shape], bool], *, general: bool = F
     return Format(name, recognises, Lazy(f"evalsets.formats.{place[0]}", place[1]), general)
 
 
+@dataclass(frozen=True)
+class Keys:
+    """Recognises a format by the keys of its first record.
+
+    Attributes:
+        required: the keys that every record has, with spaces between them.
+        any: keys of which a record has at least one; empty: none is needed.
+        none: keys that tell that a record is of another format. `id` and `gold` are native.
+        tables: whether the columns of a .csv or .tsv file count as keys.
+    """
+
+    required: str
+    any: str = ""
+    none: str = ""
+    tables: bool = False
+
+    def __call__(self, shape: Shape) -> bool:
+        """Return True if a file has these keys."""
+        if shape.folder or (shape.is_table and not self.tables):
+            return False
+        return (
+            shape.names.issuperset(self.required.split())
+            and (not self.any or not shape.names.isdisjoint(self.any.split()))
+            and shape.names.isdisjoint(self.none.split())
+        )
+
+
 def _is_native(shape: Shape) -> bool:
     """JSON lines or a JSON array. If a record lacks a native field, reading it raises an error that names the field."""
     if shape.folder or shape.is_table:
@@ -30,23 +61,24 @@ def _is_native(shape: Shape) -> bool:
     return shape.suffix in (".jsonl", ".ndjson", ".json") or shape.is_json
 
 
+KILT_OUTPUT: Final = frozenset({"answer", "provenance", "meta", "score"})
+"""The keys of an answer in KILT. Files of other data sets have its outer keys too, and others within."""
+
+
 def _is_kilt(shape: Shape) -> bool:
-    """Keys of KILT. Exports of traces have these keys too, but the input is an object or the output is a text."""
-    if not shape.has("id", "input", "output"):
+    """Exports of traces have KILT's keys too, but the input is an object or the output is a text."""
+    if not Keys("id input output", none="passages")(shape) or isinstance(shape.record["input"], Mapping):
         return False
-    return not (isinstance(shape.record["input"], Mapping) or isinstance(shape.record["output"], str))
+    outputs = shape.record["output"]
+    if not isinstance(outputs, list):
+        return not isinstance(outputs, str)
+    return all(isinstance(output, Mapping) and output.keys() <= KILT_OUTPUT for output in outputs)
 
 
 def _is_alce(shape: Shape) -> bool:
     """Records of ALCE's data sets, or one of its prompt files."""
-    answers = ("answer", "answers", "qa_pairs", "claims")
-    is_data = shape.has("question", "docs") and any(map(shape.has, answers))
-    return is_data or shape.mentions("demos", "demo_prompt", "doc_prompt")
-
-
-def _is_ms_marco(shape: Shape) -> bool:
-    """Keys of MS MARCO, or a table with columns of these names."""
-    return {"passages", "query_id", "query"} <= shape.names
+    is_data = Keys("question docs", any="answer answers qa_pairs claims")
+    return is_data(shape) or shape.mentions("demos", "demo_prompt", "doc_prompt")
 
 
 def is_golden(names: Collection[str]) -> bool:
@@ -66,7 +98,7 @@ def is_test_case(names: Collection[str]) -> bool:
 
 def _is_nq_open(shape: Shape) -> bool:
     """Keys of NQ-open. A record with contexts (`ctxs`) and an id is native."""
-    if shape.has("question", "answers", "ctxs"):
+    if Keys("question answers ctxs")(shape):
         return not shape.has("id")
     # Google's files have only these keys. A record with other keys may need a field map, as a native one.
     rated = {"def_correct_predictions", "answer_and_def_correct_predictions"} <= shape.record.keys()
@@ -74,27 +106,22 @@ def _is_nq_open(shape: Shape) -> bool:
     return plain and isinstance(shape.record["answer"], list)
 
 
-def _is_hotpotqa(shape: Shape) -> bool:
-    """Keys of HotpotQA. A record with `gold` is native."""
-    return shape.has("question", "supporting_facts", "context") and not shape.has("gold")
-
-
-def _is_musique(shape: Shape) -> bool:
-    known = shape.has("question_decomposition") or shape.has("answerable")
-    return shape.has("id", "question", "paragraphs") and known and not shape.has("gold")
-
-
-def _is_retrievalqa(shape: Shape) -> bool:
-    """Keys of RetrievalQA. A record with `id` or `gold` is native."""
-    return shape.has("question_id", "question", "ground_truth", "context") and not (
-        shape.has("id") or shape.has("gold")
+def _is_ragas(shape: Shape) -> bool:
+    """Samples of Ragas, and records of its releases before 0.2."""
+    samples = Keys(
+        "user_input",
+        any="reference_contexts retrieved_contexts reference_context_ids reference response rubrics synthesizer_name",
+        none="question",
+        tables=True,
     )
+    old = Keys("question contexts", any="ground_truth ground_truths", none="id gold", tables=True)
+    return samples(shape) or old(shape)
 
 
-def _is_fanoutqa(shape: Shape) -> bool:
-    known = shape.has("necessary_evidence") or shape.has("decomposition")
-    return shape.has("id", "question", "categories") and known and not shape.has("gold")
-
+LLAMA_INDEX_PAIRS: Final = re.compile(
+    r'\s*\{\s*(?:"mode"\s*:\s*"\w*"\s*,\s*)?"(?:queries|corpus|relevant_docs)"\s*:\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["\[])'
+)
+"""The beginning of an object of `queries`, `corpus` and `relevant_docs`, each an object, in any order."""
 
 _is_beir: Final = Lazy("evalsets.formats.beir", "recognises")
 _is_trec: Final = Lazy("evalsets.formats.trec", "recognises")
@@ -102,29 +129,36 @@ _is_trec: Final = Lazy("evalsets.formats.trec", "recognises")
 FORMATS: Final[Mapping[str, Format]] = {
     form.name: form
     for form in (
-        _format("native", _is_native, general=True),
+        Format("native", _is_native, Lazy("evalsets.field_map", "read_native"), general=True),
         # A table has columns of any names, which a field map assigns to fields.
-        _format("table", lambda shape: not shape.folder and shape.is_table, general=True),
+        _format("table", lambda shape: shape.is_table or shape.is_parquet, general=True),
         _format("beir", lambda shape: shape.folder and _is_beir(shape)),
         _format("trec", _is_trec),
+        _format("ragas", _is_ragas),
         _format("deepeval", lambda shape: is_golden(shape.names)),
+        _format("llama_index", Keys("query reference_contexts reference_answer", none="id question")),
+        _format("llama_index_pairs", lambda shape: LLAMA_INDEX_PAIRS.match(shape.head) is not None),
+        _format("autorag", Keys("qid query retrieval_gt generation_gt")),
         _format("promptfoo", lambda shape: is_test_case(shape.names)),
         _format("kilt", _is_kilt),
+        _format("clapnq", Keys("id input passages output", none="question gold")),
         _format("alce", _is_alce),
-        _format("qampari", lambda shape: shape.has("qid", "question_text", "answer_list")),
-        _format("ms_marco", _is_ms_marco),
+        _format("qampari", Keys("qid question_text answer_list")),
+        _format("ms_marco", Keys("passages query_id query", tables=True)),
         _format("ms_marco_answers", lambda shape: shape.record.keys() == {"query_id", "answers"}),
         _format("nq_open", _is_nq_open),
-        _format("lfrqa", lambda shape: shape.has("qid", "question", "answer", "gold_doc_ids")),
-        _format("hotpotqa", _is_hotpotqa),
-        _format("musique", _is_musique),
-        _format("fanoutqa", _is_fanoutqa),
-        _format("retrievalqa", _is_retrievalqa),
+        _format("lfrqa", Keys("qid question answer gold_doc_ids")),
+        _format("hotpotqa", Keys("question supporting_facts context", none="gold")),
+        _format(
+            "musique", Keys("id question paragraphs", any="question_decomposition answerable", none="gold")
+        ),
+        _format(
+            "fanoutqa", Keys("id question categories", any="necessary_evidence decomposition", none="gold")
+        ),
+        _format("retrievalqa", Keys("question_id question ground_truth context", none="id gold")),
         _format("squad", lambda shape: shape.mentions("data", "paragraphs", "context", "qas")),
         # A record with an id is native, and is read with a field map.
-        _format(
-            "openqa", lambda shape: shape.has("question", "answer", "prediction") and not shape.has("id")
-        ),
+        _format("openqa", Keys("question answer prediction", none="id")),
     )
 }
 """The built-in formats, by the name that users write: `format="beir"`."""

@@ -160,12 +160,16 @@ def read_lfrqa(path: Path) -> Records:
 def read_retrievalqa(path: Path) -> Records:
     """Yield records with `ground_truth` as the answers; the tag `source` is the data set that a question is from.
 
-    The contexts were retrieved by a system, so they are not gold; they are kept under `extra["passages"]`.
+    The contexts were retrieved by a system, so they are not gold; they are kept under `extra["passages"]`. A context is
+    an object, or in some records a text.
     """
     for check, record in check_records(json_records(path), "question_id", "question", "ground_truth"):
         answers = check.texts(record.pop("ground_truth"), "ground_truth")
         source = record.pop("data_source", None)
-        contexts = check.objects(record.pop("context", None), "context")
+        contexts = [
+            {"text": context} if isinstance(context, str) else check.object(context, "context", i)
+            for i, context in enumerate(check.array(record.pop("context", None), "context"))
+        ]
         record |= {
             "id": check.name(record.pop("question_id"), "question_id"),
             "answers": list(dict.fromkeys(answers)),

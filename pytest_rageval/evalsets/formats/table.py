@@ -1,4 +1,4 @@
-"""Tables: comma- and tab-separated files with a header, and data frames; their cells may contain lists."""
+"""Tables: comma- and tab-separated files with a header, Parquet, and data frames; their cells may contain lists."""
 
 import ast
 import csv
@@ -19,7 +19,8 @@ from pytest_rageval.evalsets.field_map import (
     map_fields,
     refuse_gold_twice,
 )
-from pytest_rageval.evalsets.files import parse_json, read_lines
+from pytest_rageval.evalsets.files import json_records, open_parquet, parse_json, read_lines
+from pytest_rageval.evalsets.format import SEP_LINE, Shape
 from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, looks_like_export
 from pytest_rageval.lib.foreign_values import MISSING_WORDS
 
@@ -66,14 +67,15 @@ def read(
     under `extra`. A cell of `answers`, `answer_set`, `gold` or a part of it, `nuggets` or `tags` that is a list or an
     object (`LIST_CELL`) is parsed as JSON, or as Python prints it. An empty cell has no value, and neither has a cell
     with a word that data frames write for a missing value ("nan", "NaN", "<NA>", "NaT"; of ids and numbers also
-    "None").
+    "None"). Rows that follow each other with the same id and different gold passages are one example.
 
     Args:
         path: path of the file.
         fields: map from native names to columns, as in `field_map.map_fields`: `{"question": "query", "gold.id":
             "doc"}`. With `{"id": "#"}` the id of a row is its number, from 1.
         separator: text between several values in one cell of `answers`, `nuggets` or a part of `gold`, such as " | ".
-        delimiter: the character between cells; default: a tab in .tsv files, else a comma.
+        delimiter: the character between cells; default: that of Excel's first line `sep=;`, a tab in .tsv files, else a
+            comma.
         quote: the character around cells that contain the delimiter; it is doubled within a cell. "": cells are not
             quoted.
 
@@ -88,6 +90,11 @@ def read(
     if not (separator is None or (isinstance(separator, str) and separator)):
         raise InputError(f"separator={separator!r} is not a text.")
     renamed = {} if fields is None else check_field_map(fields)
+    if Shape(path).is_parquet:
+        yield from frame_records(
+            json_records(path), open_parquet(path).schema_arrow.names, fields, path.name, separator
+        )
+        return
     header, rows = read_rows(path, delimiter or find_delimiter(path), quote)
     columns = _columns(header, renamed)
     refuse_gold_twice(columns, f"{path.name} line 1")
@@ -107,6 +114,7 @@ def frame_records(
     header: Sequence[str],
     fields: Mapping[str, str] | None,
     name: str = "The data frame",
+    separator: str | None = None,
 ) -> Records:
     """Yield records from the rows of a data frame, with the columns and cells of a file (see `read`).
 
@@ -115,6 +123,7 @@ def frame_records(
         header: the names of the columns.
         fields: map from native names to columns, or to paths in the objects in a column.
         name: the name of the table, for messages.
+        separator: as in `read`.
 
     Raises:
         InputError: the map cannot be used, or a cell is not a list although it begins as one.
@@ -123,7 +132,7 @@ def frame_records(
     refuse_gold_twice(columns, name)
     in_header = {target: source for target, source in columns.items() if source in header}
     records = (
-        (place, _row_to_record(place, row, in_header, None) if isinstance(row, Mapping) else row)
+        (place, _row_to_record(place, row, in_header, separator) if isinstance(row, Mapping) else row)
         for place, row in rows
     )
     yield from _map_targets(records, columns, header)
@@ -134,7 +143,39 @@ def _map_targets(
 ) -> Records:
     """Yield native records from records in which the columns of the header have the native names."""
     renamed = {target: target for target, source in columns.items() if source in header}
-    return map_fields(records, {**columns, **renamed}, optional=renamed)
+    native = map_fields(records, {**columns, **renamed}, optional=renamed)
+    has_parts = any(target.partition(".")[0] == "gold" for target in columns)
+    return _join_rows(native) if has_parts and columns.get("id") != RECORD_NUMBER else native
+
+
+def _join_rows(records: Records) -> Records:
+    """Join records that follow each other and differ only in their gold passages: a table of one row a passage.
+
+    A record with the same id and another difference is left to the check of ids.
+    """
+    joined: dict[str, Any]
+    nothing: tuple[str, dict[str, Any]] = "", {}
+    place, joined = next(records, nothing)
+    failure: InputError | None = None
+    try:
+        for next_place, record in records:
+            known, passages = joined.get("gold") or [], record.get("gold") or []
+            if (
+                known
+                and passages
+                and {**joined, "gold": None} == {**record, "gold": None}
+                and not any(passage in known for passage in passages)
+            ):
+                joined["gold"] = [*known, *passages]
+            else:
+                yield place, joined
+                place, joined = next_place, record
+    except InputError as error:
+        failure = error  # raised after the record before it
+    if joined:
+        yield place, joined
+    if failure is not None:
+        raise failure
 
 
 def _columns(header: Sequence[str], renamed: Mapping[str, str]) -> dict[str, str]:
@@ -146,7 +187,9 @@ def _columns(header: Sequence[str], renamed: Mapping[str, str]) -> dict[str, str
 
 
 def find_delimiter(path: Path) -> str:
-    """Return a tab if the file's name has the suffix `.tsv`, also before a suffix of compression; else a comma."""
+    """Return the delimiter of Excel's first line `sep=;`; else a tab for `.tsv`, compressed or not, or a comma."""
+    if named := SEP_LINE.match(Shape(path).line):
+        return named[1]
     return "\t" if ".tsv" in (suffix.lower() for suffix in path.suffixes) else ","
 
 
@@ -241,7 +284,8 @@ def read_rows(
 ) -> tuple[list[str], Iterator[tuple[str, dict[str, str]]]]:
     """Return the column names of the header, and an iterator over the place and the cells by column name of each row.
 
-    The place of a row is its first line.
+    The place of a row is its first line. Left out are rows of empty cells, which spreadsheets write, and the index of a
+    data frame: a first column without a name, of numbers.
 
     Raises:
         InputError: a column has no name, or two columns have the same name; or, while iterating, a row has another
@@ -251,6 +295,8 @@ def read_rows(
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARACTERS))
     cells = _read_cells(path, delimiter, quote)
     place, names = next(cells, (path.name, []))
+    if len(names) > 1 and not names[0] and all(names[1:]):
+        names, cells = names[1:], _without_index(cells)
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if not names or not all(names) or repeated:
         found = "a column without a name" if names else "no columns"
@@ -260,9 +306,20 @@ def read_rows(
     return names, _rows_by_name(names, cells)
 
 
+def _without_index(cells: Iterator[tuple[str, list[str]]]) -> Iterator[tuple[str, list[str]]]:
+    for place, row in cells:
+        if not row[0].isdecimal():
+            raise InputError(
+                f"{place}: the first column has no name, and {row[0][:40]!r} is no number of a data frame's index.\n"
+                "Name the column in the first line."
+            )
+        yield place, row[1:]
+
+
 def _read_cells(path: Path, delimiter: str, quote: str) -> Iterator[tuple[str, list[str]]]:
     quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-    reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True, **quoting)
+    lines = ("\n" if number == 1 and SEP_LINE.match(line) else line for number, line in read_lines(path))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, **quoting)
     while True:
         place = f"{path.name} line {reader.line_num + 1}"
         try:
@@ -274,8 +331,9 @@ def _read_cells(path: Path, delimiter: str, quote: str) -> Iterator[tuple[str, l
             ) from None
         if row is None:
             return
-        if row:
-            yield place, [cell.strip() for cell in row]
+        row = [cell.strip() for cell in row]
+        if any(row):
+            yield place, row
 
 
 def _rows_by_name(

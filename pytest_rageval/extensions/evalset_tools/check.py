@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -34,6 +34,70 @@ MEAN: Final = 0.5  # assumed mean before the drop; a larger drop is impossible
 YES_OR_NO: Final = frozenset({"yes", "no"})
 WORDS_FOR_MISSING: Final = MISSING_WORDS | {"null", "NULL", "n/a", "N/A", "#N/A"}
 """What is written for a missing value; it may also be an answer ("None")."""
+UNUSED: Final[Mapping[str, Collection[str]]] = {
+    "gold.id": (
+        *(
+            "gold_ids",
+            "relevant_ids",
+            "relevant_docs",
+            "relevant_documents",
+            "doc_id",
+            "doc_ids",
+            "document_id",
+        ),
+        *(
+            "document_ids",
+            "chunk_id",
+            "chunk_ids",
+            "passage_id",
+            "passage_ids",
+            "source_id",
+            "source_ids",
+            "evidence",
+        ),
+        *(
+            "expected_ids",
+            "reference_context_ids",
+            "positive_ids",
+            "positive_passages",
+            "supporting_facts",
+            "qrels",
+        ),
+    ),
+    "gold.text": (
+        *("context", "contexts", "reference_contexts", "gold_context", "gold_contexts", "gold_passages"),
+        *("expected_context", "expected_contexts", "ground_truth_context", "ground_truth_contexts"),
+        *("positive", "positives"),
+    ),
+    "gold.source": ("source", "source_file", "file", "file_name", "file_path", "filename", "url"),
+    "answers": (
+        *(
+            "answer",
+            "short_answer",
+            "short_answers",
+            "ground_truth",
+            "ground_truths",
+            "label",
+            "expected_answer",
+        ),
+        *(
+            "expected_answers",
+            "correct_answer",
+            "correct_answers",
+            "gold_answer",
+            "gold_answers",
+            "target",
+            "output",
+        ),
+    ),
+    "reference": (
+        *("expected_output", "reference_answer", "long_answer", "ideal_answer", "expected", "golden_answer"),
+        *("response_reference", "expected_response"),
+    ),
+    "tags.topic": ("topic", "category", "categories", "domain", "query_type", "question_type"),
+    "history": ("chat_history", "messages", "conversation"),
+}
+"""Names of a field in other files, by our name. A key of such a name that is not read may be meant as the field."""
 MAX_FINDINGS: Final = 5  # number of findings of a kind that are printed
 MAX_IDS: Final = 4  # number of example ids of a finding that are printed
 
@@ -229,6 +293,11 @@ def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
         ),
         FindingGroup("misspelt", "a key that is not read, and resembles a key that is", misspelt),
         FindingGroup(
+            "unused",
+            "a key that is not read, and looks as if it should be",
+            list(_unused_keys(evalset, {miss.key for miss in near_misses(evalset)})),
+        ),
+        FindingGroup(
             "unread_context", "not a list of messages, or not an object of filters, and not read", unread
         ),
         FindingGroup(
@@ -237,6 +306,22 @@ def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
             list(_unbalanced_tags(evalset)),
         ),
     ]
+
+
+def _unused_keys(evalset: EvalSet, named: Collection[str]) -> Iterator[Finding]:
+    """Yield a finding for each key under `extra`, but those `named` already, in `UNUSED` whose field is missing."""
+    meant = {key: ours for ours, keys in UNUSED.items() for key in keys}
+    ids: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for example in evalset:
+        for key, value in example.extra.items():
+            ours = meant.get(key.lower().replace(" ", "_").replace("-", "_"))
+            if ours is None or key in named or value in (None, "", [], {}):
+                continue
+            field_name = ours.partition(".")[0]
+            if not (example.wanted if field_name == "answers" else getattr(example, field_name)):
+                ids[key, ours].append(example.id)
+    for (key, ours), examples in ids.items():
+        yield Finding(tuple(examples), f'"{key}"; if it is {ours}, say --field {ours}={key}')
 
 
 def _find_examples(examples: Iterable[Example], condition: Callable[[Example], bool]) -> list[Finding]:

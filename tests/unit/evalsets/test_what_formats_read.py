@@ -394,7 +394,7 @@ def test_retrievalqa(tmp_path: Path) -> None:
         (),
         {"source": "realtimeqa"},
     )
-    assert example.extra["passages"] == [{"title": "Sleep", "text": "15% sleep."}]
+    assert example.extra["passages"] == [{"title": "Sleep", "text": "15% sleep."}, {"text": "15% do."}]
 
 
 def test_rated_predictions_of_efficientqa_are_no_references(tmp_path: Path) -> None:

@@ -473,3 +473,25 @@ def test_ids_of_the_corpus_in_another_form(check: Check) -> None:
     assert "several ids of the corpus are equal to that of a gold passage: 1" in done.out
     assert "7.0: the corpus has '7', '7.0'" in done.out
     assert done.status == 1
+
+
+def test_keys_that_look_as_if_they_should_be_read_are_listed(check: Check) -> None:
+    """A key that is a usual name of a field is found, in any case, if the example does not have that field."""
+    bare = {"id": "q1", "question": "Where?", "Reference Contexts": ["In Tulsa."], "ground_truth": "Tulsa"}
+    full = {**GOOD, "id": "q2", "reference_contexts": ["a"], "ground_truth": "Tulsa", "topic": ""}
+    done = check([bare, full], "--json")
+    assert kinds(done)["unused"] == [["q1"], ["q1"]]
+    assert "note: a key that is not read, and looks as if it should be: 2\n" in check([bare]).out
+    assert (
+        '"Reference Contexts"; if it is gold.text, say --field gold.text=Reference Contexts'
+        in check([bare]).out
+    )
+    assert '"ground_truth"; if it is answers, say --field answers=ground_truth' in check([bare]).out
+
+
+def test_a_key_is_listed_once(check: Check) -> None:
+    """A key that resembles a field by its letters is not listed again for its meaning."""
+    record = {"id": "q1", "question": "Where?", "answer": "Tulsa", "gold": [{"id": "d1"}]}
+    done = kinds(check([record], "--json"))
+    assert done["misspelt"] == [["q1"]]
+    assert "unused" not in done
