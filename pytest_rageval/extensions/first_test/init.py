@@ -2,26 +2,22 @@
 
 import argparse
 import configparser
-import inspect
 import json
 import os
-import re
-import shlex
 import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, suppress
-from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.errors import CallableError, InputError, did_you_mean, summary_line
+from pytest_rageval.core.errors import InputError, summary_line
 from pytest_rageval.evalsets.loading import load
-from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
+from pytest_rageval.extensions.first_test.retriever_argument import check_retriever, parse_retriever_name
+from pytest_rageval.extensions.first_test.workflow import ProjectFile, is_installed, repository_root, workflow
 from pytest_rageval.run.console import echo, echo_err
 
 QUESTIONS: Final = Path("evals", "questions.jsonl")
@@ -171,60 +167,6 @@ GITATTRIBUTES: Final = """\
 rageval_baseline.json text eol=lf
 """
 
-WORKFLOW: Final = """\
-name: rageval
-
-on:
-  pull_request:
-  push:
-    branches: [main]
-
-permissions:
-  contents: read
-
-concurrency:
-  group: rageval-${{ github.ref }}
-  cancel-in-progress: true
-
-jobs:
-"""
-WORKFLOW_JOB: Final = """\
-  @JOB@:@NAME@
-    runs-on: ubuntu-latest
-    permissions:
-      contents: read
-      pull-requests: write # for the comment
-    steps:
-      - uses: actions/checkout@v7
-        with:
-          fetch-depth: 0 # to say how the branch changed the baseline
-      - uses: actions/setup-python@v7
-        with:
-          python-version: "3.13"
-      - run: @BEFORE@pip install @INSTALL@@MORE@
-      - uses: pytest-rageval/pytest-rageval/.github/actions/rageval@v@VERSION@@WITH@
-        env:
-          OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }} # not needed for scores of rankings
-"""
-
-
-class ProjectFile(NamedTuple):
-    """A file of the user's project: it is written if it is missing; otherwise the lines to add are printed.
-
-    Attributes:
-        purpose: the purpose of the file, for messages.
-        content: the content of a new file.
-        addition: the lines to add to an existing file; empty if an existing file needs none.
-        place: the place in an existing file at which to add them, such as "below `jobs:`"; may be empty.
-        mark: a text that shows that an existing file has these lines already; default: the addition.
-    """
-
-    purpose: str
-    content: str
-    addition: str
-    place: str = ""
-    mark: str = ""
-
 
 def init_command(options: argparse.Namespace) -> int:
     """Write the files that are missing; for files that exist, print what to add to them. Say what is collected.
@@ -236,7 +178,7 @@ def init_command(options: argparse.Namespace) -> int:
     files = _files(options)
     # The folders that pytest adds to sys.path when it runs in this folder.
     folders = [str(Path.cwd()), *_pythonpath()]
-    warning = "" if options.retriever is None else _check_retriever(options.retriever, folders)
+    warning = "" if options.retriever is None else check_retriever(options.retriever, folders)
     for path, file in files.items():
         _write(path, file)
     framework = FRAMEWORKS[options.framework] if options.retriever is None else None
@@ -286,7 +228,7 @@ def _place() -> Path:
             return found[0] if found else Path(pattern)
     if Path(TEST_NAME).exists():
         return Path()
-    return TESTS if TESTS.is_dir() or _is_installed() else Path()
+    return TESTS if TESTS.is_dir() or is_installed() else Path()
 
 
 def _is_relative(pattern: str) -> bool:
@@ -390,7 +332,9 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
     )
     attributes = GITATTRIBUTES.format(replies=replies)
     files[Path(".gitattributes")] = ProjectFile("how git merges recorded replies", attributes, attributes)
-    files[_repository_root() / ".github" / "workflows" / "rageval.yml"] = _workflow(options)
+    example = None if options.retriever else FRAMEWORKS[options.framework]
+    requires = None if example is None else [example.requires] if example.requires else []
+    files[repository_root() / ".github" / "workflows" / "rageval.yml"] = workflow(requires)
     return files
 
 
@@ -398,7 +342,7 @@ def _conftest(options: argparse.Namespace) -> str:
     if options.retriever is None:
         example = FRAMEWORKS[options.framework]
         return CONFTEST_FILE.format(imports=example.imports, body=example.body)
-    match = _parse_retriever_name(options.retriever)
+    match = parse_retriever_name(options.retriever)
     return CONFTEST_FILE.format(
         imports=f"\nfrom {match['module']} import {match['name']}\n",
         body=f"return {match['name']}{match['rest']}",
@@ -488,89 +432,6 @@ def _setting(name: str) -> list[str]:
     return value.split() if isinstance(value, str) else [*map(str, value or ())]
 
 
-def _repository_root() -> Path:
-    """Return the root of the git repository, relative to the current folder; GitHub reads workflows only there."""
-    here = Path.cwd()
-    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
-    return Path(os.path.relpath(root, here))
-
-
-def _workflow(options: argparse.Namespace) -> ProjectFile:
-    """Return the GitHub workflow; in a subfolder of a repository, its job and steps name the folder."""
-    folder = Path(os.path.relpath(Path.cwd(), _repository_root().resolve())).as_posix()
-    job, name, inside = "rageval", "", ""
-    if folder != ".":
-        job = f"rageval-{re.sub(r'[^A-Za-z0-9_]+', '-', folder).strip('-')}"
-        name = f"\n    name: {json.dumps(f'rageval {folder}')}"
-        inside = f"\n        with:\n          name: {job}\n          working-directory: {json.dumps(folder)}"
-    install, comment = _install_arguments(folder), ""
-    if not install and not _lock_command(folder):
-        comment = " # add what your retriever imports"
-    install.append("pytest-rageval")
-    if options.retriever is None:
-        install += [requires] if (requires := FRAMEWORKS[options.framework].requires) else []
-        comment = ""
-    values = {
-        "BEFORE": _lock_command(folder),
-        "JOB": job,
-        "NAME": name,
-        "INSTALL": " ".join(install),
-        "MORE": comment,
-        "WITH": inside,
-    }
-    text = WORKFLOW_JOB.replace("@VERSION@", version("pytest-rageval"))
-    for placeholder, value in values.items():
-        text = text.replace(f"@{placeholder}@", value)
-    purpose = "runs the test on GitHub, and comments on the pull request"
-    return ProjectFile(purpose, WORKFLOW + text, text, "below `jobs:`", f"\n  {job}:")
-
-
-def _install_arguments(folder: str) -> list[str]:
-    """Return the arguments with which pip installs the project in a folder of the repository; empty if unknown."""
-    if Path("poetry.lock").exists():
-        # Poetry has installed the project and its dependencies.
-        return []
-    prefix = "" if folder == "." else f"{folder}/"
-    if Path("uv.lock").exists():
-        return [
-            "-r",
-            LOCKED,
-            *(["." if folder == "." else shlex.quote(f"./{folder}")] if _is_installed() else []),
-        ]
-    has_requirements = Path("requirements.txt").exists()
-    arguments = ["-r", shlex.quote(f"{prefix}requirements.txt")] if has_requirements else []
-    if _is_installed():
-        arguments.append("." if folder == "." else shlex.quote(f"./{folder}"))
-    return arguments
-
-
-LOCKED: Final = '"$RUNNER_TEMP/locked.txt"'  # a folder that GitHub empties after each job
-
-
-def _lock_command(folder: str) -> str:
-    """Return the command that installs what the project's lock file has, before pip; empty without such a file."""
-    where = shlex.quote(folder)
-    if Path("poetry.lock").exists():
-        return (
-            f"pip install poetry && poetry config virtualenvs.create false && poetry install -C {where} && "
-        )
-    if Path("uv.lock").exists():
-        return f"pip install uv && uv export --project {where} --frozen --no-hashes --no-emit-project -o {LOCKED} && "
-    return ""
-
-
-def _is_installed() -> bool:
-    """Whether pip can install the project in this folder, as far as its files show."""
-    tables: Mapping[str, object] = {}
-    with suppress(OSError, ValueError):
-        tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig"))
-    # If there are requirements or a lock, a table `project` alone often belongs to an application that cannot be built.
-    is_application = Path("requirements.txt").exists() or Path("uv.lock").exists()
-    return (
-        Path("setup.py").exists() or "build-system" in tables or ("project" in tables and not is_application)
-    )
-
-
 def _write(path: Path, file: ProjectFile) -> None:
     """Write a file that is missing; for a file that exists, print what to add to it."""
     if not os.path.lexists(path):
@@ -590,82 +451,3 @@ def _write(path: Path, file: ProjectFile) -> None:
         place = f" {file.place}" if file.place else ""
         echo(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
         echo(indent(file.addition.rstrip(), "    "))
-
-
-RETRIEVER_NAME: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<rest>(\(\)|\.\w+)*)")
-"""`module:name`, followed by attributes and calls without arguments: my_app:store.as_retriever()."""
-
-
-def _parse_retriever_name(retriever: str) -> re.Match[str]:
-    """Return a match with the groups `module`, `name`, and `rest` (attributes and calls).
-
-    Raises:
-        InputError: the argument is not of the form MODULE:NAME.
-    """
-    match = RETRIEVER_NAME.fullmatch(retriever)
-    if match is None:
-        raise InputError(
-            f"--retriever {retriever!r} is not of the form MODULE:NAME.\n"
-            "Write the module as in an import, a colon, and the retriever in it: support_bot.search:search, "
-            "my_app:store.as_retriever(), or my_app:build() for a function that makes it."
-        )
-    return match
-
-
-def _check_retriever(retriever: str, folders: Sequence[str]) -> str:
-    """Import the module of the retriever and look up the name, without calling anything.
-
-    Args:
-        retriever: the argument.
-        folders: folders to insert at the beginning of sys.path, as pytest will.
-
-    Returns:
-        A warning if the module raises an error when it is imported; else an empty text.
-
-    Raises:
-        InputError: the module or the name in it does not exist, or the object cannot be a retriever.
-    """
-    match = _parse_retriever_name(retriever)
-    module, head = match["module"], f"--retriever {retriever}"
-    sys.path[:0] = folders
-    try:
-        value: Any = import_module(module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing and f"{module}.".startswith(f"{missing}."):
-            raise InputError(
-                f"{head}: there is no module {missing!r}, neither in {folders[0]} nor installed for {sys.executable}.\n"
-                "Start it where you start pytest, in the environment of your project: python -m pytest_rageval init …"
-            ) from None
-        return f"{module} cannot be imported here, so that pytest will fail: {summary_line(error)}"
-    # Attributes before the first call are looked up; nothing is known about the result of a call.
-    before_call, *calls = match["rest"].split("()")
-    path = module
-    for name in [match["name"], *before_call.split(".")[1:]]:
-        if not hasattr(value, name):
-            raise InputError(f"{head}: {path} has no {name!r}.{did_you_mean(name, dir(value))}")
-        value, path = getattr(value, name), f"{path}.{name}"
-    if calls and callable(value):
-        return ""
-    if calls or not any(recognises(value) for recognises, _ in ADAPTERS):
-        raise InputError(
-            f"{head}: {path} is of type {type(value).__name__}, which cannot be called.\n"
-            "Name a function (query, k), or a retriever of LangChain, LlamaIndex or Haystack."
-        )
-    if isinstance(value, type) or _has_no_parameters(value):
-        kind = "a class" if isinstance(value, type) else "a function without arguments"
-        raise InputError(
-            f"{head}: {path} is {kind}.\nIf it makes the retriever, write --retriever '{retriever}()'."
-        )
-    try:
-        search_of(value, ADAPTERS, path)
-    except CallableError as error:
-        raise InputError(f"{head}: {error}") from None
-    return ""
-
-
-def _has_no_parameters(function: object) -> bool:
-    """Return True for a function without parameters, which cannot be called with a question."""
-    with suppress(TypeError, ValueError):
-        return callable(function) and not inspect.signature(function).parameters
-    return False

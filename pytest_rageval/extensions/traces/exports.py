@@ -17,12 +17,16 @@ from pytest_rageval.evalsets.formats import is_golden, is_test_case
 from pytest_rageval.evalsets.formats.deepeval import read_golden
 from pytest_rageval.evalsets.formats.table import find_delimiter, read_rows
 from pytest_rageval.evalsets.records import FIELDS, Check
-from pytest_rageval.extensions.traces.langfuse import read_download, read_observation, read_trace
-from pytest_rageval.extensions.traces.langsmith import read_run
+from pytest_rageval.extensions.traces.langfuse_langsmith import (
+    read_download,
+    read_observation,
+    read_run,
+    read_trace,
+)
 from pytest_rageval.extensions.traces.opentelemetry import is_phoenix, read_otlp, read_phoenix
 from pytest_rageval.extensions.traces.records import (
     ExtractedQuestion,
-    Item,
+    RecordedQuestion,
     TraceRecord,
     decode_json,
     extract_answer,
@@ -159,13 +163,13 @@ def _read_item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
         )
     expected = first_field(record, *REFERENCE_KEYS)
     metadata = decode_json(record.get("metadata"))
-    yield Item(
+    yield RecordedQuestion(
         place=place,
         id=str(first_field(record, "id", "example_id", "exampleId") or ""),
         time=parse_time(first_field(record, *TIME_KEYS)),
         question=question,
         reference=extract_answer(expected),
-        documents=extract_documents(record["retrieved"]) if "retrieved" in record else None,
+        retrieved=extract_documents(record["retrieved"]) if "retrieved" in record else None,
         steps=[
             Step(str(step.get("query")), extract_documents(step.get("documents")) or ())
             for step in extract_objects(record.get("steps"))
@@ -179,13 +183,13 @@ def _read_item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
 def _read_golden(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     """Yield the item of a golden of DeepEval, with the passages of its context as gold passages."""
     fields = read_golden(record, Check(place))
-    yield Item(
+    yield RecordedQuestion(
         place=place,
         id=str(first_field(fields, "id") or ""),
         time=0.0,
         question=ExtractedQuestion(fields.pop("question")),
         reference=fields.pop("reference", None),
-        documents=extract_documents(fields.pop("retrieved", None)),
+        retrieved=extract_documents(fields.pop("retrieved", None)),
         metadata=fields.pop("metadata", {}),
         answer=fields.pop("answer_given", None),
         gold=fields.pop("gold", ()),

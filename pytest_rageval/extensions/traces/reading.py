@@ -1,81 +1,22 @@
 """`read_traces`: the questions, retrieved passages, answers and feedback of exported traces."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.core.data import Document, Step
+from pytest_rageval.core.data import Step
 from pytest_rageval.extensions.traces.exports import read_export
 from pytest_rageval.extensions.traces.records import (
     NO_QUESTION,
-    ExtractedQuestion,
     Feedback,
-    Item,
+    RecordedQuestion,
     Span,
     SpanKind,
 )
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.plural import plural
-
-
-@dataclass(slots=True)
-class RecordedQuestion:
-    """A question of a trace or of an item in a data set.
-
-    Attributes:
-        place: the place in a file, for messages.
-        id: the id of the trace or of the item.
-        question: the question and the messages before it.
-        time: the start of the trace or the last change of the item, in seconds since 1970; 0 if unknown.
-        retrieved: the documents from which the question was answered, those of the last search or reranking; None if
-            they are unknown.
-        missing_reason: the reason that `retrieved` is None, for messages: "without a retrieval".
-        steps: the searches, in the order of their starts.
-        answer: the answer of the application; None if it was not recorded.
-        reference: the expected answer of a data set; None if there is none.
-        tags: labels and scores of people and judges, by name.
-        metadata: the metadata of an item.
-        of_evalset: True if the record is an example of an eval set that was written from traces.
-        gold: the gold passages of an item, as records.
-        extra: other values of an item, by key.
-    """
-
-    place: str
-    id: str
-    question: ExtractedQuestion
-    time: float
-    retrieved: tuple[Document, ...] | None = None
-    missing_reason: str = "without a retrieval"
-    steps: Sequence[Step] = ()
-    answer: str | None = None
-    reference: str | None = None
-    tags: dict[str, Any] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    of_evalset: bool = False
-    gold: Sequence[Mapping[str, Any]] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-    def record(self, *, answer_is_reference: bool = False) -> dict[str, Any]:
-        """Return the question as a record of an eval set. Retrieved passages are not gold."""
-        reference = self.reference or (self.answer if answer_is_reference else None)
-        steps = [{"query": step.query, "documents": _document_records(step.documents)} for step in self.steps]
-        fields = {
-            "id": self.id,
-            "question": self.question.text,
-            "gold": list(self.gold),
-            "reference": reference,
-            "tags": self.tags,
-            "history": list(self.question.history),
-            "metadata": self.metadata,
-            "answer_given": self.answer,
-        }
-        record = {name: value for name, value in fields.items() if value not in (None, [], {})}
-        record |= {name: value for name, value in self.extra.items() if name not in record}
-        if self.retrieved is not None:
-            record["retrieved"] = _document_records(self.retrieved)
-        return {**record, "steps": steps} if len(steps) > 1 else record
 
 
 @dataclass(slots=True)
@@ -123,8 +64,8 @@ def read_traces(paths: Iterable[Path]) -> Traces:
         for record in read_export(path):
             if isinstance(record, Feedback):
                 feedback.append(record)
-            elif isinstance(record, Item):
-                questions.append(_question_from_item(record))
+            elif isinstance(record, RecordedQuestion):
+                questions.append(record)
             else:
                 trace = record.trace or f"without id, {record.place}"
                 trace_of_span[record.id] = trace
@@ -175,23 +116,6 @@ def _keep_latest(recorded: Iterable[RecordedQuestion], notes: Counter[str]) -> l
             len(question.steps) > 1
         )
     return list(kept.values())
-
-
-def _question_from_item(item: Item) -> RecordedQuestion:
-    return RecordedQuestion(
-        item.place,
-        item.id,
-        item.question,
-        item.time,
-        item.documents,
-        steps=item.steps,
-        answer=item.answer,
-        reference=item.reference,
-        metadata=item.metadata,
-        of_evalset=item.of_evalset,
-        gold=item.gold,
-        extra=item.extra,
-    )
 
 
 def _question_from_spans(spans: list[Span], notes: Counter[str]) -> RecordedQuestion | None:
@@ -253,15 +177,3 @@ def _feedback_tags(feedback: Iterable[Feedback]) -> dict[str, Any]:
         if item.value not in values[item.name]:
             values[item.name].append(item.value)
     return {name: distinct[0] if len(distinct) == 1 else distinct for name, distinct in values.items()}
-
-
-def _document_records(documents: Iterable[Document]) -> list[dict[str, Any]]:
-    """Return id, text and score of each document as JSON objects, without missing values."""
-    return [
-        {
-            name: value
-            for name, value in (("id", document.id), ("text", document.text), ("score", document.score))
-            if value not in (None, "")
-        }
-        for document in documents
-    ]

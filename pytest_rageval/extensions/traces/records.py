@@ -1,4 +1,4 @@
-"""The records of an export (`Span`, `Item`, `Feedback`), and how their fields are read from the JSON of all tools.
+"""The records of an export (`Span`, `RecordedQuestion`, `Feedback`), and how their fields are read in all tools.
 
 An input or output is a text, JSON in a text, a list of messages, or an object with one of the usual keys. The forms of
 messages are those of OpenAI (`role`, `content`), of the GenAI conventions (`role`, `parts`), of OpenInference
@@ -7,7 +7,7 @@ messages are those of OpenAI (`role`, `content`), of the GenAI conventions (`rol
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -121,36 +121,61 @@ class Span:
 
 
 @dataclass(slots=True)
-class Item:
-    """An item of a tool's data set, or an example of an eval set that was written from traces.
+class RecordedQuestion:
+    """A question of a trace or of an item in a data set.
 
     Attributes:
-        place: the place in the file, for messages.
-        id: the id of the item; empty if it has none.
-        time: the time of the last change, in seconds since 1970; 0 if unknown.
+        place: the place in a file, for messages.
+        id: the id of the trace or of the item.
         question: the question and the messages before it.
-        reference: the expected answer; None if there is none.
-        documents: the retrieved documents, which an eval set written from traces stores; None if there are none.
-        steps: the searches with their documents, which such an eval set stores.
-        metadata: the metadata of the item.
-        of_evalset: True if the item is an example of an eval set.
-        answer: the answer of the application; None if there is none.
-        gold: the gold passages, as records.
-        extra: the values that are not read, by key.
+        time: the start of the trace or the last change of the item, in seconds since 1970; 0 if unknown.
+        retrieved: the documents from which the question was answered, those of the last search or reranking; None if
+            they are unknown.
+        missing_reason: the reason that `retrieved` is None, for messages: "without a retrieval".
+        steps: the searches, in the order of their starts.
+        answer: the answer of the application; None if it was not recorded.
+        reference: the expected answer of a data set; None if there is none.
+        tags: labels and scores of people and judges, by name.
+        metadata: the metadata of an item.
+        of_evalset: True if the record is an example of an eval set that was written from traces.
+        gold: the gold passages of an item, as records.
+        extra: other values of an item, by key.
     """
 
     place: str
     id: str
-    time: float
     question: ExtractedQuestion
-    reference: str | None
-    documents: tuple[Document, ...] | None = None
+    time: float
+    retrieved: tuple[Document, ...] | None = None
+    missing_reason: str = "without a retrieval"
     steps: Sequence[Step] = ()
+    answer: str | None = None
+    reference: str | None = None
+    tags: dict[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     of_evalset: bool = False
-    answer: str | None = None
     gold: Sequence[Mapping[str, Any]] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def record(self, *, answer_is_reference: bool = False) -> dict[str, Any]:
+        """Return the question as a record of an eval set. Retrieved passages are not gold."""
+        reference = self.reference or (self.answer if answer_is_reference else None)
+        steps = [{"query": step.query, "documents": _document_records(step.documents)} for step in self.steps]
+        fields = {
+            "id": self.id,
+            "question": self.question.text,
+            "gold": list(self.gold),
+            "reference": reference,
+            "tags": self.tags,
+            "history": list(self.question.history),
+            "metadata": self.metadata,
+            "answer_given": self.answer,
+        }
+        record = {name: value for name, value in fields.items() if value not in (None, [], {})}
+        record |= {name: value for name, value in self.extra.items() if name not in record}
+        if self.retrieved is not None:
+            record["retrieved"] = _document_records(self.retrieved)
+        return {**record, "steps": steps} if len(steps) > 1 else record
 
 
 @dataclass(slots=True)
@@ -168,7 +193,19 @@ class Feedback:
     value: str | float | bool
 
 
-TraceRecord = Span | Item | Feedback
+TraceRecord = Span | RecordedQuestion | Feedback
+
+
+def _document_records(documents: Iterable[Document]) -> list[dict[str, Any]]:
+    """Return id, text and score of each document as JSON objects, without missing values."""
+    return [
+        {
+            name: value
+            for name, value in (("id", document.id), ("text", document.text), ("score", document.score))
+            if value not in (None, "")
+        }
+        for document in documents
+    ]
 
 
 def extract_feedback(about: str, annotations: Any) -> Iterator[Feedback]:
