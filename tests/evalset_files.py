@@ -643,14 +643,9 @@ FILES = [
                     "generation_gt": ["In Tulsa, by Ann."],
                 }
             ),
-            "passages.jsonl": jsonl(
-                {"doc_id": "d1", "contents": "Made in Tulsa.", "metadata": {}},
-                {"doc_id": "d3", "contents": "Ann made it.", "metadata": {}},
-            ),
         },
         "qa.jsonl",
         ("a1",),
-        {"corpus": "passages.jsonl"},
     ),
     Files(
         "clapnq",

@@ -127,6 +127,10 @@ class Nugget(NamedTuple):
     vital: bool = True
 
 
+EXCLUDED: Final = "exclude_ids"
+"""The key under `extra` for the ids of documents that are left out of the ranking of an example."""
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One question of an eval set, with its reference answers and gold passages.

@@ -20,6 +20,9 @@ from pytest_rageval.evalsets.files import (
 )
 from pytest_rageval.evalsets.records import EXPORT_KEYS, EXPORT_REMEDY, Records
 
+COMMON_OPTIONS: Final = ("sample", "seed", "stratify", "corpus", "exclude_own_id")
+"""The keywords of the marker that every eval set has, also records in Python."""
+
 HEAD_BYTES: Final = 2**18  # read from the beginning of a file to recognize its format
 COMPRESSION_SUFFIXES: Final = (".gz", ".zst")
 SEP_LINE: Final = re.compile(r'\s*"?sep=(.)"?\s*$', re.IGNORECASE)
@@ -180,7 +183,7 @@ class Format:
         if unknown:
             raise InputError(
                 f"{path.name} is read as {self.name!r}, which has no option {', '.join(map(repr, unknown))}.\n"
-                f"That format knows: {', '.join([*known, 'format', 'sample', 'seed', 'stratify'])}."
+                f"That format knows: {', '.join([*known, 'format', *COMMON_OPTIONS])}."
             )
         return self.read(path, **options)
 

@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import file_digest
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pytest_rageval.core.data import EvalSet
+from pytest_rageval.core.data import EXCLUDED, EvalSet, Example
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.evalsets.format import Format, find_format
+from pytest_rageval.evalsets.format import COMMON_OPTIONS, Format, find_format
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample
 from pytest_rageval.lib.files import refuse_special
-from pytest_rageval.lib.foreign_values import data_frame_rows, is_data_frame, to_plain
+from pytest_rageval.lib.foreign_values import data_frame_rows, id_key, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.plural import counted
 
 map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets need a field map
 frame_records: Final = Lazy("evalsets.formats.table", "frame_records")
@@ -30,16 +31,25 @@ class LoadOptions:
         format: the name of the format; None: it is recognized.
         sample: the sample to draw; None: all examples.
         options: the options of the format, by name.
+        corpus: the path of a corpus, for the texts of gold passages that have only an id; None: there is none.
+        exclude_own_id: whether the passage with the id of a question is left out of the question's ranking.
     """
 
     format: str | None = None
     sample: SampleSpec | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    corpus: Path | None = None
+    exclude_own_id: bool = False
 
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> "LoadOptions":
-        """Parse the marker's arguments: `format`; `sample` with `seed` and `stratify`; the options of the format."""
+        """Parse the marker's arguments: the attributes, `seed` and `stratify`, and the options of the format."""
         options = dict(arguments)
+        corpus, exclude_own_id = options.pop("corpus", None), options.pop("exclude_own_id", False)
+        if not isinstance(corpus, str | Path | None):
+            raise InputError(f'corpus={corpus!r:.60} is not a path.\nWrite corpus="docs/corpus.jsonl".')
+        if not isinstance(exclude_own_id, bool):
+            raise InputError(f"exclude_own_id={exclude_own_id!r:.60} is neither True nor False.")
         name, size = options.pop("format", None), options.pop("sample", None)
         drawing = {keyword: options.pop(keyword) for keyword in ("seed", "stratify") if keyword in options}
         if name is not None and not isinstance(name, str):
@@ -49,7 +59,8 @@ class LoadOptions:
             raise InputError(
                 f"{' and '.join(drawing)} {verb} how a sample is drawn, and none is.\nAdd sample=200."
             )
-        return cls(name, None if size is None else SampleSpec.parse(size, **drawing), options)
+        sample = None if size is None else SampleSpec.parse(size, **drawing)
+        return cls(name, sample, options, None if corpus is None else Path(corpus), exclude_own_id)
 
 
 def load(
@@ -72,13 +83,13 @@ def load(
     """
     path, how = Path(path), how or LoadOptions.parse(keywords)
     if not path.exists():
-        raise InputError(f"The eval set {path} cannot be read: there is no such file.")
+        raise missing_file_error("eval set", path)
     form = find_format(path, formats, how.format, how.options)
-    content = _digest(path) if form is FORMATS["native"] else None
+    content = _digest(path) if form is FORMATS["native"] and how.corpus is None else None
     key = path.absolute(), content, repr(how)
     if content is not None and key in _LAST_EVALSET:
         return _LAST_EVALSET[key]
-    evalset = _build_evalset(lambda: form.records(path, how.options), how.sample, path.name)
+    evalset = _build_evalset(lambda: form.records(path, how.options), how, path.name, path.parent)
     if content is not None:
         _LAST_EVALSET.clear()
         _LAST_EVALSET[key] = evalset
@@ -128,7 +139,8 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
     unknown = [*(option for option in how.options if option != "fields"), *(["format"] if how.format else [])]
     if unknown:
         raise InputError(
-            f"Records in Python do not have the option {', '.join(unknown)}. They have: fields, sample, seed, stratify."
+            f"Records in Python do not have the option {', '.join(unknown)}. "
+            f"They have: {', '.join(['fields', *COMMON_OPTIONS])}."
         )
     fields, header = how.options.get("fields"), _column_names(source)
 
@@ -138,11 +150,49 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
             return cast("Records", frame_records(records, header, fields))
         return records if fields is None else cast("Records", map_fields(records, fields))
 
-    return _build_evalset(read, how.sample, "records")
+    return _build_evalset(read, how, "records", Path())
 
 
-def _build_evalset(read: Callable[[], Records], sample: SampleSpec | None, name: str) -> EvalSet:
-    return from_records(read(), name=name) if sample is None else draw_sample(read, sample, name=name)
+def _build_evalset(read: Callable[[], Records], how: LoadOptions, name: str, folder: Path) -> EvalSet:
+    evalset = (
+        from_records(read(), name=name) if how.sample is None else draw_sample(read, how.sample, name=name)
+    )
+    if how.corpus is not None:
+        evalset = replace(evalset, examples=_with_texts(evalset, how.corpus, folder))
+    if how.exclude_own_id:
+        evalset = replace(evalset, examples=tuple(map(_without_own_id, evalset)))
+    return evalset
+
+
+def _with_texts(evalset: EvalSet, corpus: Path, folder: Path) -> tuple[Example, ...]:
+    """Return the examples with the texts of gold passages that have only an id; InputError if the corpus lacks one."""
+    from pytest_rageval.evalsets.corpus import texts_by_id  # noqa: PLC0415 - few eval sets have a corpus
+
+    path = find_file("corpus", corpus, bases=dict.fromkeys((folder, Path.cwd())))
+    wanted = {gold.id for example in evalset for gold in example.gold if gold.id and gold.text is None}
+    texts = texts_by_id(path, wanted)
+    missing = sorted(name for name in wanted if id_key(name) not in texts)
+    if missing:
+        raise InputError(
+            f"The corpus {corpus} lacks {counted(len(missing), 'gold passage')} of {evalset.name}, or has no text for "
+            f"them: {', '.join(missing[:8])}.\n"
+            "Is it the corpus of this eval set? `rageval evalset check --corpus` says more."
+        )
+    return tuple(
+        replace(
+            example,
+            gold=tuple(
+                replace(gold, text=texts[id_key(gold.id)]) if gold.id and gold.text is None else gold
+                for gold in example.gold
+            ),
+        )
+        for example in evalset
+    )
+
+
+def _without_own_id(example: Example) -> Example:
+    own = [*example.extra.get(EXCLUDED, ()), example.id]
+    return replace(example, extra={**example.extra, EXCLUDED: own})
 
 
 def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:
@@ -172,7 +222,7 @@ MAX_LISTED: Final = 1000  # files of a folder that are compared with a path that
 
 
 def find_file(
-    what: str, source: str | Path, *, bases: Sequence[Path], accepts: Callable[[Path], bool] = Path.exists
+    what: str, source: str | Path, *, bases: Iterable[Path], accepts: Callable[[Path], bool] = Path.exists
 ) -> Path:
     """Return the absolute path of a file: the first path under one of the base folders that `accepts` returns True for.
 
@@ -185,6 +235,7 @@ def find_file(
     Raises:
         InputError: no path is accepted.
     """
+    bases = tuple(bases)
     candidates = [base / source for base in bases]
     for candidate in candidates:
         if accepts(candidate):
@@ -192,6 +243,14 @@ def find_file(
     looked = "\n".join(f"  {candidate}" for candidate in dict.fromkeys(candidates))
     raise InputError(
         f"There is no {what} {str(source)!r}.{_similar_file(source, bases)} Looked for:\n{looked}"
+    )
+
+
+def missing_file_error(what: str, path: Path) -> InputError:
+    """Return the error for a file that a command or `load` names and that does not exist."""
+    source, base = (path.name, path.parent) if path.is_absolute() else (path, Path())
+    return InputError(
+        f"The {what} {path} cannot be read: there is no such file.{_similar_file(source, [base])}"
     )
 
 

@@ -10,14 +10,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.core.data import Example, Ranking, Retrieval, SpooledDocuments
+from pytest_rageval.core.data import EXCLUDED, Document, Example, Ranking, Retrieval, SpooledDocuments
 from pytest_rageval.core.errors import Cause, InputError, QueryError, Unscored
 from pytest_rageval.core.user_code import InvalidResult, UserCallable, is_cached
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import as_identifier, id_key
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
@@ -117,12 +119,15 @@ class Retriever:
         context = self._context_of(example)
         if "example" in context:
             context["example"] = example.id
+        if excluded := _excluded(example):
+            context[EXCLUDED] = sorted(excluded)
         return example.question, digest(context) if context else ""
 
     async def retrieve(self, query: Example | str, k: int, *, alone: bool = False) -> Ranking:
         """Return the first k different documents for a query; fewer if the retriever returned fewer.
 
         A retriever that is configured to return a certain number of documents keeps that number, unless k is larger.
+        Documents whose ids an example has under `extra["exclude_ids"]` are left out.
 
         Args:
             query: the query, or an example with its context.
@@ -134,8 +139,13 @@ class Retriever:
             InputError: the example has filters, and the retriever does not accept them.
         """
         example, own_k = _as_example(query), self._search.own_k
-        requested_k = None if own_k is not None and own_k >= k else k
+        excluded = _excluded(example)
+        # The documents that are left out take places of the first k.
+        asked_k = k + len(excluded)
+        requested_k = None if own_k is not None and own_k >= asked_k else asked_k
         result, seconds = await self._retrieve_documents(example, requested_k, alone=alone)
+        if excluded:
+            result = replace(result, documents=_without(result.documents, excluded, k, asked_k))
         if result.seconds is not None or self._replays:
             seconds = result.seconds
         if isinstance(result.documents, SpooledDocuments) and len(result.documents) <= k:
@@ -161,7 +171,12 @@ class Retriever:
             own_k = self._search.own_k
             requested_k = None if own_k is not None and own_k >= k else k
             self._batcher.expect(
-                (example.question for example in examples if not self._context_of(example)), requested_k
+                (
+                    example.question
+                    for example in examples
+                    if not (self._context_of(example) or _excluded(example))
+                ),
+                requested_k,
             )
 
     async def _retrieve_documents(
@@ -169,7 +184,7 @@ class Retriever:
     ) -> tuple[Retrieval, float | None]:
         """Return the retriever's result and the duration of the call in seconds, or None if it is unknown."""
         context = self._context_of(example)
-        if self._batcher is not None and not context and not alone:
+        if self._batcher is not None and not context and not alone and not _excluded(example):
             try:
                 return await self._batcher.result(example.question, k), None
             except (QueryError, InvalidResult, Unscored):
@@ -210,6 +225,22 @@ class Retriever:
 
 def _as_example(query: Example | str) -> Example:
     return Example("", query) if isinstance(query, str) else query
+
+
+def _excluded(example: Example) -> frozenset[str]:
+    """Return the `id_key` of each document that is left out of the ranking of an example."""
+    ids = example.extra.get(EXCLUDED, ()) if example.extra else ()
+    if not isinstance(ids, list | tuple):
+        raise InputError(
+            f'"{EXCLUDED}" of {example.id!r} is {ids!r:.40}, expected a list of ids of documents.'
+        )
+    return frozenset(id_key(name) for each in ids if (name := as_identifier(each)) is not None)
+
+
+def _without(documents: Sequence[Document], excluded: frozenset[str], k: int, asked_k: int) -> list[Document]:
+    """Return documents without those that are left out, and without the places that were asked for them in vain."""
+    kept = [document for document in documents if document.id is None or id_key(document.id) not in excluded]
+    return kept[:k] if len(documents) <= asked_k else kept
 
 
 def replays_rankings(retriever: object) -> bool:

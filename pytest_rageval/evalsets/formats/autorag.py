@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.corpus import texts_by_id
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Check, Records, check_records
@@ -12,7 +11,7 @@ from pytest_rageval.lib.foreign_values import id_key
 CORPUS: Final = "corpus.parquet"
 
 
-def read(path: Path, *, corpus: str | None = None, texts: bool = True) -> Records:
+def read(path: Path, *, texts: bool = True) -> Records:
     """Yield records with `generation_gt` as the answers, and the passages of `retrieval_gt` as gold.
 
     `retrieval_gt` is a list of lists: one passage of each inner list is needed. The passages of an inner list are a
@@ -20,12 +19,9 @@ def read(path: Path, *, corpus: str | None = None, texts: bool = True) -> Record
 
     Args:
         path: path of the file, as Parquet or JSON lines.
-        corpus: path of the corpus, relative to the folder of `path`; default: `corpus.parquet` in it, if there is one.
-        texts: False to use only the ids of the gold passages, and not read the corpus.
+        texts: True to take the texts of the gold passages from `corpus.parquet` in the same folder, if there is one.
     """
-    file = path.parent / (corpus or CORPUS)
-    if corpus is not None and not file.exists():
-        raise InputError(f"corpus={corpus!r}: there is no file {file}.")
+    file = path.parent / CORPUS
     known: dict[str, str] = {}
     if texts and file.exists():
         passages = (_gold(record, check) for check, record in check_records(json_records(path)))

@@ -11,6 +11,7 @@ from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.format import Format, find_format
 from pytest_rageval.evalsets.formats import FORMATS
+from pytest_rageval.evalsets.loading import missing_file_error
 from pytest_rageval.evalsets.records import from_records
 
 FLAGS: Final[Mapping[str, str]] = {"fields": "--field OURS=THEIRS", "format": "--format NAME"}
@@ -30,7 +31,7 @@ def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str
     """
     path: Path = options.file
     if not path.exists():
-        raise InputError(f"The eval set {path} cannot be read: there is no such file.")
+        raise missing_file_error("eval set", path)
     path = path.absolute()  # the path "." has no name, and error messages and reports need one
     field_map = _parse_pairs("field", "OURS=THEIRS", "question=query", options.field)
     with _with_flag_names(FLAGS):

@@ -16,6 +16,7 @@ from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats import is_golden, is_test_case
 from pytest_rageval.evalsets.formats.deepeval import read_golden
 from pytest_rageval.evalsets.formats.table import find_delimiter, read_rows
+from pytest_rageval.evalsets.loading import missing_file_error
 from pytest_rageval.evalsets.records import FIELDS, Check
 from pytest_rageval.extensions.traces.langfuse_langsmith import (
     read_download,
@@ -90,7 +91,7 @@ def read_export(path: Path) -> Iterator[TraceRecord]:
         InputError: the file cannot be read, or a record is of no known kind.
     """
     if not path.exists():
-        raise InputError(f"The traces {path} cannot be read: there is no such file.")
+        raise missing_file_error("file of traces", path)
     if path.is_dir():
         raise InputError(f"{path} is a folder, expected a file of traces.\nName its files.")
     for place, record in _records(path):

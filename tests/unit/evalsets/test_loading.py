@@ -11,6 +11,7 @@ from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import FORMATS, Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file
+from tests.evalset_files import jsonl
 
 
 def _error(path: Path, **options: Any) -> str:
@@ -51,7 +52,8 @@ def test_an_unknown_option_lists_those_of_the_format(tmp_path: Path) -> None:
     message = _error(_file(tmp_path, "a.csv", "id,question\n"), split="test")
     assert message == (
         "a.csv is read as 'table', which has no option 'split'.\n"
-        "That format knows: fields, separator, delimiter, quote, format, sample, seed, stratify."
+        "That format knows: fields, separator, delimiter, quote, format, sample, seed, stratify, corpus, "
+        "exclude_own_id."
     )
 
 
@@ -269,3 +271,44 @@ def test_a_file_that_did_not_change_is_read_once(tmp_path: Path) -> None:
     assert len(load(path, sample=1)) == 1
     path.write_text('{"id": "1", "question": "a?"}\n{"id": "2", "question": "c?"}')
     assert [example.question for example in load(path)] == ["a?", "c?"]
+
+
+def test_texts_of_gold_passages_from_a_corpus(tmp_path: Path) -> None:
+    """A gold passage with an id alone has the text of the corpus; another text is kept."""
+    gold = [{"id": "d1"}, {"id": "2.0"}, {"id": "d3", "text": "Mine."}, {"text": "By text."}]
+    (tmp_path / "e.jsonl").write_bytes(jsonl({"id": "q1", "question": "Where?", "gold": gold}))
+    passages = [{"id": "d1", "text": "One."}, {"id": 2, "text": "Two."}, {"id": "d3", "text": "Three."}]
+    (tmp_path / "corpus.jsonl").write_bytes(jsonl(*passages))
+    for sample in ({}, {"sample": 1}):
+        (example,) = load(tmp_path / "e.jsonl", corpus="corpus.jsonl", **sample)
+        assert [each.text for each in example.gold] == ["One.", "Two.", "Mine.", "By text."]
+    assert [each.text for each in load(tmp_path / "e.jsonl").examples[0].gold][:2] == [None, None]
+
+
+def test_a_corpus_that_lacks_a_gold_passage_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "e.jsonl").write_bytes(jsonl({"id": "q1", "question": "Where?", "gold": [{"id": "d9"}]}))
+    (tmp_path / "corpus.jsonl").write_bytes(jsonl({"id": "d1", "text": "One."}))
+    with pytest.raises(InputError, match=r"corpus.jsonl lacks 1 gold passage of e.jsonl, .*: d9"):
+        load(tmp_path / "e.jsonl", corpus="corpus.jsonl")
+    with pytest.raises(InputError, match=r"There is no corpus 'korpus.jsonl'. Did you mean corpus.jsonl"):
+        load(tmp_path / "e.jsonl", corpus="korpus.jsonl")
+    with pytest.raises(InputError, match=r"exclude_own_id='yes' is neither"):
+        load(tmp_path / "e.jsonl", exclude_own_id="yes")
+
+
+def test_a_missing_file_has_a_similar_one(tmp_path: Path) -> None:
+    (tmp_path / "questions.jsonl").write_bytes(jsonl({"id": "q1", "question": "Where?"}))
+    with pytest.raises(InputError, match=r"there is no such file. Did you mean .*questions.jsonl\?"):
+        load(tmp_path / "qestions.jsonl")
+
+
+def test_exclude_own_id_is_a_keyword_of_each_format(tmp_path: Path) -> None:
+    """The ids are kept under `extra`, so that the eval set that is written again has them too."""
+    (tmp_path / "e.jsonl").write_bytes(
+        jsonl({"id": "q1", "question": "Where?"}, {"id": "q2", "question": "Who?", "exclude_ids": ["d7"]})
+    )
+    excluded = [each.extra["exclude_ids"] for each in load(tmp_path / "e.jsonl", exclude_own_id=True)]
+    assert excluded == [["q1"], ["d7", "q2"]]
+    records = load_records([{"id": "q1", "question": "Where?"}], LoadOptions.parse({"exclude_own_id": True}))
+    assert records is not None
+    assert records.examples[0].extra == {"exclude_ids": ["q1"]}

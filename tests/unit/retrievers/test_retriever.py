@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.core.data import Document, Ranking
-from pytest_rageval.core.errors import CallableError
+from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import Adapter
 
@@ -270,3 +270,52 @@ def test_a_class_in_place_of_its_object_is_refused(loop: BackgroundEventLoop) ->
     """A class instead of an object is an error that says to create the object."""
     with pytest.raises(CallableError, match=r"is the class _Callable itself(?s:.*)an object: _Callable\(…\)"):
         adapt_retriever(_Callable, loop)
+
+
+@pytest.mark.parametrize(
+    ("returned", "kept"),
+    [
+        (["q1", "d1", "d2", "d3"], ["d1", "d2"]),
+        (["d1", "q1", "d2"], ["d1", "d2"]),
+        (["d1", "d2", "d3"], ["d1", "d2"]),
+        (["q1"], []),
+    ],
+)
+def test_excluded_ids_take_no_place(loop: BackgroundEventLoop, returned: list[str], kept: list[str]) -> None:
+    """BEIR leaves out the document with the id of the query: one more is asked for, and the next ones move up."""
+    asked: list[int] = []
+
+    def search(_query: str, k: int) -> list[dict[str, str]]:
+        asked.append(k)
+        return [{"id": name} for name in returned[:k]]
+
+    example = Example("q1", "Where?", extra={"exclude_ids": ["q1"]})
+    ranking = loop.run(adapt_retriever(search, loop).retrieve(example, 2))
+    assert (list(ranking.ids), asked) == (kept, [3])
+    assert (ranking.missing, ranking.surplus) == (2 - len(kept), 0)
+
+
+def test_questions_with_other_excluded_ids_share_no_ranking(loop: BackgroundEventLoop) -> None:
+    retriever = adapt_retriever(lambda _query, _k: [], loop)
+    keys = {
+        retriever.key(Example("", "Where?", extra={"exclude_ids": ids} if ids else {}))
+        for ids in ([], ["a"], ["b"])
+    }
+    assert len(keys) == 3
+    with pytest.raises(InputError, match="expected a list of ids"):
+        retriever.key(Example("q1", "Where?", extra={"exclude_ids": "a"}))
+
+
+def test_excluded_ids_are_left_out_of_a_batch_too(loop: BackgroundEventLoop) -> None:
+    class Batched:
+        def __call__(self, _query: str, k: int) -> list[dict[str, str]]:
+            return [{"id": name} for name in ("q1", "d1", "d2")[:k]]
+
+        def retrieve_many(self, queries: list[str], k: int) -> list[list[dict[str, str]]]:
+            return [self("", k) for _ in queries]
+
+    retriever = adapt_retriever(Batched(), loop)
+    example = Example("q1", "Where?", extra={"exclude_ids": ["q1"]})
+    retriever.expect([example, Example("q2", "Who?")], 2)
+    assert list(loop.run(retriever.retrieve(example, 2)).ids) == ["d1", "d2"]
+    assert list(loop.run(retriever.retrieve(Example("q2", "Who?"), 2)).ids) == ["q1", "d1"]
