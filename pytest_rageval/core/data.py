@@ -303,6 +303,7 @@ class Ranking(Sequence[Document]):
         missing: the number of documents fewer than k, after duplicates were dropped.
         surplus: the number of documents beyond k, which were dropped.
         own_k: the number of documents that the retriever is configured to return; None if it has no such setting.
+        without_k: whether the retriever was called without k, as it ships.
         without_history: whether the question follows a conversation that the retriever does not accept.
         steps: one ranking per search, not cut at k; None if the retriever does not report its searches.
         tokens: the number of tokens that the retrieval used; None if the retriever does not report it.
@@ -323,6 +324,7 @@ class Ranking(Sequence[Document]):
     cost: float | None = None
     seconds: float | None = field(default=None, compare=False)
     question: str | None = None
+    without_k: bool = False
 
     @classmethod
     def of(

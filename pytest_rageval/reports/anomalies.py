@@ -21,6 +21,7 @@ ANOMALY_TEXTS: Final[Mapping[str, str]] = {
     "cut": "{n} ranking{s} of more than k documents, cut",
     "own_k_kept": "{n} ranking{s} cut at @k: the retriever's own k is larger, and was kept",
     "own_k_raised": "{n} ranking{s} asked for @k: the retriever's own k is smaller, and was replaced",
+    "without_k": "{n} ranking{s} of a call without k: as many documents as the retriever returns when it ships",
     "without_history": "{n} question{s} retrieved without their history: the retriever does not take one",
     "failed": "{n} question{s} at which the retriever failed",
     "failed_otherwise": "{n} question{s} at which the generator, the judge or an added part failed",
@@ -44,14 +45,24 @@ def anomalies_entry(outcomes: Sequence[Outcome], *, of_slice: bool = False) -> d
     failed = [outcome.failed.part for outcome in outcomes if outcome.failed is not None]
     failed_retrievals = failed.count("rageval_retriever")
     rankings = _rankings(outcomes)
-    own_k_surplus = [ranking.own_k - ranking.k for ranking in rankings if ranking.own_k is not None]
+    own_k_surplus = [
+        ranking.own_k - ranking.k
+        for ranking in rankings
+        if ranking.own_k is not None and not ranking.without_k
+    ]
     counts = {
         "duplicates": sum([ranking.duplicates for ranking in rankings]),
         "without_text": sum([ranking.textless for ranking in rankings]),
         "short": sum([ranking.missing > 0 for ranking in rankings]),
-        "cut": sum([ranking.surplus > 0 and (ranking.own_k or 0) <= ranking.k for ranking in rankings]),
+        "cut": sum(
+            [
+                ranking.surplus > 0 and (ranking.own_k or 0) <= ranking.k and not ranking.without_k
+                for ranking in rankings
+            ]
+        ),
         "own_k_kept": sum(surplus > 0 for surplus in own_k_surplus),
         "own_k_raised": sum(surplus < 0 for surplus in own_k_surplus),
+        "without_k": sum([ranking.without_k for ranking in rankings]),
         "without_history": sum([ranking.without_history for ranking in rankings]),
         "failed": failed_retrievals,
         "failed_otherwise": len(failed) - failed_retrievals,

@@ -242,8 +242,9 @@ class ReportEntryBuilder:
             if own_k_before not in {None, own_k}:
                 yield (
                     f"the retriever was configured to return {own_k_before} documents in the baseline, and "
-                    f"{'no fixed number' if own_k is None else own_k} now. Scores do not show it, because they ask for "
-                    "as many as their cut-off (@k). If it is meant, write a new baseline"
+                    f"{'no fixed number' if own_k is None else own_k} now. Scores do not show it where they ask for "
+                    "as many as their cut-off (@k); --rageval k=own measures it as it ships. If it is meant, write a "
+                    "new baseline"
                 )
         if served and comparisons:
             before = self._session.baseline.tests[self._test.nodeid].get("served", {})

@@ -1,0 +1,36 @@
+"""The retriever's own k: `--rageval k=own` measures the retriever as it ships, and not as if it returned @k documents.
+
+- `retriever`: calls a retriever without k.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import pluggy
+
+from pytest_rageval.core.options import Option
+from pytest_rageval.core.parsers import choice_parser
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.settings import Settings
+
+hookimpl = pluggy.HookimplMarker("pytest")
+
+# fmt: off
+K: Final = Option(
+    "k", "cutoff|own", choice_parser("cutoff", "own"), "cutoff",
+    "how many documents the retriever is asked for: as many as a score's cut-off @k; or its own number, as it ships. "
+    "If that is smaller than the cut-off, the ranks beyond it are empty",
+)
+# fmt: on
+OPTIONS: Final = (K,)
+
+
+@hookimpl
+def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
+    """Add the hook that calls retrievers without k."""
+    if settings[K] != "own":
+        return ()
+    from pytest_rageval.extensions.own_k.retriever import OwnKPlugin  # noqa: PLC0415 - few runs ask for the own k
+
+    return (OwnKPlugin(),)

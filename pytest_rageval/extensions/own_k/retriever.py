@@ -1,0 +1,131 @@
+"""Calls a retriever without k, so that it returns as many documents as it is configured to."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pluggy
+
+from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core.data import Example, Ranking
+from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.user_code import signature_of
+from pytest_rageval.retrievers import Retriever, replays_rankings
+from pytest_rageval.retrievers.adapters import Adapter, search_of
+from pytest_rageval.retrievers.adapters.callables import (
+    Search,
+    as_count,
+    async_if,
+    context_of,
+    name_of_k,
+    required,
+)
+from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.run.inputs import Components
+
+hookimpl = pluggy.HookimplMarker("pytest")
+
+
+class OwnKPlugin:
+    """The hook of a run with `--rageval k=own`."""
+
+    @hookimpl(tryfirst=True)
+    def pytest_rageval_adapt_retriever(  # noqa: PLR0913, PLR0917 - see the hook
+        self,
+        retriever: object,
+        components: Components,
+        name: str,
+        loop: BackgroundEventLoop,
+        adapters: Sequence[Adapter],
+        id_path: str,
+    ) -> Retriever | None:
+        """Return the retriever with its own k; a recorded ranking has none, and is cut at k.
+
+        Raises:
+            InputError: the retriever runs in an executor.
+            CallableError: the retriever has no k of its own.
+        """
+        if replays_rankings(retriever):
+            return None
+        if components.added.get("rageval_executor") is not None:
+            raise InputError(
+                "--rageval k=own calls the retriever in this process, and rageval_executor in others.\nLeave one out."
+            )
+        search = _without_k(search_of(retriever, adapters, name), retriever, name)
+        return OwnKRetriever(search, loop, name=name, read=partial(retrieval_from, id_path=id_path))
+
+
+class OwnKRetriever(Retriever):
+    """A retriever that is called without k. Its rankings are cut at k, and say how they were asked for."""
+
+    def __init__(self, search: Search, loop: BackgroundEventLoop, **arguments: Any) -> None:
+        super().__init__(replace(search, own_k=None), loop, **arguments)
+        self._own_k = search.own_k
+
+    @property
+    def own_k(self) -> int | None:
+        """The number of documents that it is configured to return; None if it has no such number."""
+        return self._own_k
+
+    async def retrieve(self, query: Example | str, k: int, *, alone: bool = False) -> Ranking:
+        """Return the first k documents of those that it returns when it ships; raise the errors of `Retriever`."""
+        ranking = await super().retrieve(query, k, alone=alone)
+        return replace(ranking, own_k=self._own_k, without_k=True)
+
+
+def _without_k(search: Search, retriever: object, name: str) -> Search:
+    """Return a search that leaves out k, with the number of documents that it is known to return."""
+    if search.own_k is not None:
+        return _described(
+            replace(search, retrieve=_none_for_k(search.retrieve), retrieve_many=_none_for_many(search))
+        )
+    function: Any = retriever if callable(retriever) else None
+    parameter = None if function is None else _parameter_of_k(function)
+    if function is None or parameter is None:
+        # Nothing of it takes k: it is called in the same way in each run.
+        return _described(search)
+    own_k = as_count(parameter.default)
+    if own_k is None:
+        raise CallableError(
+            f"--rageval k=own: {name} requires {parameter.name}, and so has no number of documents of its own.\n"
+            f"Give it a default, as it ships: {parameter.name}=5."
+        )
+    context = context_of(function)
+
+    def retrieve(query: str, _k: int | None, **values: Any) -> Any:
+        return function(query, **{context[part].name: value for part, value in values.items()})
+
+    return _described(
+        Search(async_if(function, retrieve), required(context), own_k, description=search.description)
+    )
+
+
+def _none_for_k(retrieve: Callable[..., Any]) -> Callable[..., Any]:
+    return async_if(retrieve, lambda query, _k, **context: retrieve(query, None, **context))
+
+
+def _none_for_many(search: Search) -> Callable[..., Any] | None:
+    many = search.retrieve_many
+    return None if many is None else async_if(many, lambda queries, _k: many(queries, None))
+
+
+def _parameter_of_k(function: Callable[..., Any]) -> inspect.Parameter | None:
+    """Return the parameter for k: one with a usual name, or a second one that is required or has an integer."""
+    signature = signature_of(function)
+    if signature is None:
+        return None
+    named = name_of_k(function)
+    if named is not None and named in signature.parameters:
+        return signature.parameters[named]
+    second = next(iter(list(signature.parameters.values())[1:2]), None)
+    context = {parameter.name for parameter in context_of(function).values()}
+    if second is None or second.kind is not second.POSITIONAL_OR_KEYWORD or second.name in context:
+        return None
+    return second if second.default is second.empty or as_count(second.default) else None
+
+
+def _described(search: Search) -> Search:
+    number = "" if search.own_k is None else f", {search.own_k} documents"
+    return replace(search, description=f"{search.description or 'a function'}; called without k{number}")
