@@ -4,8 +4,9 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 from pytest_rageval.stats.mcnemar import mcnemar_p_value, tango_interval
@@ -84,49 +85,28 @@ class JointTestResult:
     settled: bool
 
 
+class DropPValues(NamedTuple):
+    """The p-value and `PairedTestResult.needs_symmetry` of each score, and `JointTestResult.settled`."""
+
+    p_values: list[float]
+    needs_symmetry: list[bool]
+    settled: bool
+
+
 def joint_drop_test(
     scores: Sequence[PairedDrops], *, alpha: float, clusters: Sequence[Hashable] | None = None, seed: int = 0
 ) -> JointTestResult:
-    """Test whether the means of several scores of the same questions dropped.
+    """Test whether the means of several scores of the same questions dropped, with an interval of each drop.
 
-    Questions, or clusters of questions, are resampled, and the sign of each is flipped in all scores at once. The
-    p-values are those of the step-down max-T procedure (`pytest_rageval.stats.sign_flips`). For a single 0/1 score they
-    need no random draws (`pytest_rageval.stats.mcnemar.mcnemar_p_value`). `beyond` is first subtracted from each
-    difference.
-
-    Sign flips assume that the differences are symmetric under the null hypothesis. A few large gains together with many
-    small losses are not. The inferiority test (`pytest_rageval.stats.noninferiority.inferiority_p_value`) does not
-    assume symmetry, and allows for gains that were not observed (`unseen_gain`). With at least 60 differences and alpha
-    at least 0.05, the p-value is the maximum of both tests. Otherwise the power of the second test is too low, and
-    `needs_symmetry` reports whether its p-value is above 2·alpha. The second test is not used with clusters, and not if
-    all differences other than 0 have the same size: these are symmetric if their mean is 0.
-
-    Args:
-        scores: at least one. All have a value for each of the same questions in the same order, NaN for questions
-            outside the slice of the score.
-        alpha: the family-wise error rate: the probability of calling any score worse if none is, in (0, 0.5].
-        clusters: the cluster of each question, such as its gold document; None if questions are independent. With
-            fewer than 20 clusters the test has little power.
-        seed: seed of the random draws; unused for a single 0/1 score.
-
-    Returns:
-        The result of each score. A score without any difference has the p-value 1 and the interval ±`largest`.
-
-    Raises:
-        ValueError: there is no score, the scores or clusters differ in length, a difference is beyond `largest`, or
-            `beyond` is not in [0, largest).
-
-    In simulations with 30 to 100 questions (`tests/benchmarks/false_alarms.py`), any score is wrongly called worse
-    in at most 5.5% of runs at alpha 0.05. Skewed differences are the exception: 21 to 50% of runs with 30 questions,
-    5.5% with 60.
+    Arguments, p-values and errors are those of `drop_p_values`. A score without any difference has the interval
+    ±`largest`.
 
     >>> test = joint_drop_test([PairedDrops([1, 1, 1, 1, 1, 0, 0, -1])], alpha=0.05)
     >>> round(test.scores[0].p_value, 3)
     0.069
     """
-    _check(scores, clusters)
-    rows = [[0.0 if abs(d) <= score.tolerance else d for d in score.values] for score in scores]
-    p_values, needs_symmetry, settled = _p_values(rows, scores, alpha, clusters, seed)
+    p_values, needs_symmetry, settled = drop_p_values(scores, alpha=alpha, clusters=clusters, seed=seed)
+    rows, clusters = _rows(scores, clusters)
     level = alpha
     if len(scores) > 1:
         # Imported late: a single score of 0 or 1 needs no numpy.
@@ -148,6 +128,67 @@ def joint_drop_test(
         mean = math.fsum(known) / len(known) if known else None
         results.append(PairedTestResult(mean, p_value, low, high, symmetry))
     return JointTestResult(tuple(results), level, settled)
+
+
+def drop_p_values(
+    scores: Sequence[PairedDrops], *, alpha: float, clusters: Sequence[Hashable] | None = None, seed: int = 0
+) -> DropPValues:
+    """Test whether the means of several scores of the same questions dropped.
+
+    Questions, or clusters of questions, are resampled, and the sign of each is flipped in all scores at once. The
+    p-values are those of the step-down max-T procedure (`pytest_rageval.stats.sign_flips`). For a single 0/1 score they
+    need no random draws (`pytest_rageval.stats.mcnemar.mcnemar_p_value`). `beyond` is first subtracted from each
+    difference. A question without a difference in any score is not part of the test.
+
+    Sign flips assume that the differences are symmetric under the null hypothesis. A few large gains together with many
+    small losses are not. The inferiority test (`pytest_rageval.stats.noninferiority.inferiority_p_value`) does not
+    assume symmetry, and allows for gains that were not observed (`unseen_gain`). With at least 60 differences and alpha
+    at least 0.05, the p-value is the maximum of both tests. Otherwise the power of the second test is too low, and
+    `needs_symmetry` reports whether its p-value is above 2·alpha. The second test is not used with clusters, and not if
+    all differences other than 0 have the same size: these are symmetric if their mean is 0.
+
+    Args:
+        scores: at least one. All have a value for each of the same questions in the same order, NaN for questions
+            outside the slice of the score.
+        alpha: the family-wise error rate: the probability of calling any score worse if none is, in (0, 0.5].
+        clusters: the cluster of each question, such as its gold document; None if questions are independent. With
+            fewer than 20 clusters the test has little power.
+        seed: seed of the random draws; unused for a single 0/1 score.
+
+    Returns:
+        The p-values, adjusted for all scores. A score without any difference has the p-value 1.
+
+    Raises:
+        ValueError: there is no score, the scores or clusters differ in length, a difference is beyond `largest`, or
+            `beyond` is not in [0, largest).
+
+    In simulations with 30 to 100 questions (`tests/benchmarks/false_alarms.py`), any score is wrongly called worse
+    in at most 5.5% of runs at alpha 0.05. Skewed differences are the exception: 21 to 50% of runs with 30 questions,
+    5.5% with 60.
+    """
+    rows, clusters = _rows(scores, clusters)
+    if len(scores) == 1 and clusters is None and _is_symmetric(known := _without_nan(rows[0]), scores[0]):
+        p_value = mcnemar_p_value(sum(d > 0 for d in known), sum(d < 0 for d in known), len(known))
+        return DropPValues([p_value], [False], settled=True)
+    # Imported late, as above.
+    from pytest_rageval.stats.noninferiority import inferiority_p_value  # noqa: PLC0415
+    from pytest_rageval.stats.sign_flips import sign_flip_test  # noqa: PLC0415
+
+    flips = sign_flip_test(_columns(rows, scores, clusters), alpha=alpha, seed=seed)
+    p_values, needs_symmetry = list(flips.p_values), [False] * len(scores)
+    for i, (drops, score) in enumerate(zip(rows, scores, strict=True)):
+        known = _without_nan(drops)
+        if clusters is not None or p_values[i] > alpha or _is_symmetric(known, score):
+            continue
+        is_required = _requires_inferiority(known, score, alpha)
+        gain = unseen_gain(known, score.largest, whole_scale=not is_required)
+        gain = min(max(gain, 2 * score.beyond), score.largest)
+        second_p_value = inferiority_p_value(known, score.beyond, largest=gain)
+        if is_required:
+            p_values[i] = max(p_values[i], second_p_value)
+        else:
+            needs_symmetry[i] = second_p_value > SYMMETRY_ALPHA_FACTOR * alpha
+    return DropPValues(p_values, needs_symmetry, flips.settled)
 
 
 def drop_interval(
@@ -236,7 +277,10 @@ def unseen_gain(drops: Sequence[float], largest: float, *, whole_scale: bool = F
     return largest if whole_scale else min(largest, 4 * change) or largest
 
 
-def _check(scores: Sequence[PairedDrops], clusters: Sequence[Hashable] | None) -> None:
+def _rows(
+    scores: Sequence[PairedDrops], clusters: Sequence[Hashable] | None
+) -> tuple[list[list[float]], Sequence[Hashable] | None]:
+    """Return the differences of each score, without rounding, and the clusters of the questions that have any."""
     if not scores:
         raise ValueError("a joint test needs at least one score")
     lengths = {len(score.values) for score in scores}
@@ -253,6 +297,12 @@ def _check(scores: Sequence[PairedDrops], clusters: Sequence[Hashable] | None) -
             raise ValueError(
                 f"a difference of scores must be a number from {-score.largest} to {score.largest}, or NaN"
             )
+    rows = [[0.0 if abs(d) <= score.tolerance else d for d in score.values] for score in scores]
+    known = [not all(map(math.isnan, drops)) for drops in zip(*rows, strict=True)]
+    if all(known):
+        return rows, clusters
+    kept = None if clusters is None else list(compress(clusters, known))
+    return [list(compress(drops, known)) for drops in rows], kept
 
 
 def _without_nan(drops: Sequence[float]) -> list[float]:
@@ -269,38 +319,6 @@ def _requires_inferiority(known: Sequence[float], score: PairedDrops, alpha: flo
     """Whether the inferiority test must be significant too."""
     is_powerful = alpha >= MIN_ALPHA_INFERIORITY and len(known) >= MIN_N_INFERIORITY
     return is_powerful and not _is_symmetric(known, score)
-
-
-def _p_values(
-    rows: Sequence[Sequence[float]],
-    scores: Sequence[PairedDrops],
-    alpha: float,
-    clusters: Sequence[Hashable] | None,
-    seed: int,
-) -> tuple[list[float], list[bool], bool]:
-    """Return the p-value and `needs_symmetry` of each score, and whether the decisions are settled."""
-    if len(scores) == 1 and clusters is None and _is_symmetric(known := _without_nan(rows[0]), scores[0]):
-        p_value = mcnemar_p_value(sum(d > 0 for d in known), sum(d < 0 for d in known), len(known))
-        return [p_value], [False], True
-    # Imported late, as above.
-    from pytest_rageval.stats.noninferiority import inferiority_p_value  # noqa: PLC0415
-    from pytest_rageval.stats.sign_flips import sign_flip_test  # noqa: PLC0415
-
-    flips = sign_flip_test(_columns(rows, scores, clusters), alpha=alpha, seed=seed)
-    p_values, needs_symmetry = list(flips.p_values), [False] * len(scores)
-    for i, (drops, score) in enumerate(zip(rows, scores, strict=True)):
-        known = _without_nan(drops)
-        if clusters is not None or p_values[i] > alpha or _is_symmetric(known, score):
-            continue
-        is_required = _requires_inferiority(known, score, alpha)
-        gain = unseen_gain(known, score.largest, whole_scale=not is_required)
-        gain = min(max(gain, 2 * score.beyond), score.largest)
-        second_p_value = inferiority_p_value(known, score.beyond, largest=gain)
-        if is_required:
-            p_values[i] = max(p_values[i], second_p_value)
-        else:
-            needs_symmetry[i] = second_p_value > SYMMETRY_ALPHA_FACTOR * alpha
-    return p_values, needs_symmetry, flips.settled
 
 
 def _columns(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
-from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test, unseen_gain
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_p_values, unseen_gain
 
 MIN_N_INFERIORITY: Final = 120
 """Pooled questions from which differences of unlike sizes must pass the inferiority test too."""
@@ -69,7 +69,7 @@ def suite_drop_test(
 
     The differences of each score are divided by its unit: the root of the mean square of all differences of that score
     in the suite. A question counts once, with the mean over the tests and scores that share it. The test of the pooled
-    questions is `pytest_rageval.stats.paired_tests.joint_drop_test`, at the level `alpha / 2`; with differences of
+    questions is `pytest_rageval.stats.paired_tests.drop_p_values`, at the level `alpha / 2`; with differences of
     unlike sizes and at least 120 questions, the inferiority test must be significant too.
 
     A run of a part of the suite has the same part of the level, so that several such runs, of different tests, have
@@ -129,17 +129,13 @@ def _units(scores: Sequence[SuiteScore]) -> dict[str, float]:
 
 def _p_value(values: Sequence[float], clusters: Sequence[str], alpha: float, seed: int) -> float:
     largest = max(1.0, *map(abs, values))
-    is_clustered = len(set(clusters)) < len(clusters)
-    test = joint_drop_test(
-        [PairedDrops(values, largest=largest)],
-        alpha=alpha,
-        clusters=clusters if is_clustered else None,
-        seed=seed,
-    ).scores[0]
+    dependent = clusters if len(set(clusters)) < len(clusters) else None
+    drops = PairedDrops(values, largest=largest)
+    [p_value] = drop_p_values([drops], alpha=alpha, clusters=dependent, seed=seed).p_values
     sizes = {round(abs(value), 9) for value in values if abs(value) > SCORE_TOLERANCE}
-    if is_clustered or test.p_value > alpha or len(sizes) < 2 or len(values) < MIN_N_INFERIORITY:  # noqa: PLR2004
-        return test.p_value
+    if dependent is not None or p_value > alpha or len(sizes) < 2 or len(values) < MIN_N_INFERIORITY:  # noqa: PLR2004
+        return p_value
     # Imported late: scores of 0 and 1 need no numpy.
     from pytest_rageval.stats.noninferiority import inferiority_p_value  # noqa: PLC0415
 
-    return max(test.p_value, inferiority_p_value(values, largest=unseen_gain(values, largest)))
+    return max(p_value, inferiority_p_value(values, largest=unseen_gain(values, largest)))

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, Z95, Estimate, proportion
-from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_p_values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,8 +83,8 @@ def compare_with_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) 
         p_value = None
         if mean < highest - SCORE_TOLERANCE:
             largest = max(1.0, *map(abs, drops)) if drops else 1.0
-            test = joint_drop_test([PairedDrops(drops, largest=largest)], alpha=ALPHA / pairs, seed=seed)
-            p_value = min(1.0, pairs * test.scores[0].p_value)
+            test = drop_p_values([PairedDrops(drops, largest=largest)], alpha=ALPHA / pairs, seed=seed)
+            p_value = min(1.0, pairs * test.p_values[0])
         differ = shared and not len(shared) == len(scores) == len(best)
         common = (fmean(own for own, _ in shared), fmean(other for _, other in shared)) if differ else None
         standings.append(Standing(mean, len(scores), p_value is None, len(shared), p_value, common))

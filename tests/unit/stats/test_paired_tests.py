@@ -151,6 +151,18 @@ def test_without_pairs_there_is_no_comparison() -> None:
     assert tests.scores[1].p_value == pytest.approx(2**-9, abs=0.002)
 
 
+def test_questions_without_any_difference_are_not_resampled() -> None:
+    """Questions that no score has change nothing, neither alone nor in clusters of their own."""
+    one, other = _graded(1, 30, 0.1), _graded(2, 30, 0.05)
+    without = joint_drop_test([PairedDrops(one), PairedDrops(other)], alpha=0.05)
+    missing = [NAN] * 60
+    padded = [PairedDrops(one + missing), PairedDrops(other + missing)]
+    assert joint_drop_test(padded, alpha=0.05) == without
+    clusters = [i // 2 for i in range(90)]
+    by_cluster = joint_drop_test([PairedDrops(one)], alpha=0.05, clusters=clusters[:30])
+    assert joint_drop_test(padded[:1], alpha=0.05, clusters=clusters) == by_cluster
+
+
 @pytest.mark.parametrize(
     ("scores", "clusters", "message"),
     [
