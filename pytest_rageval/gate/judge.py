@@ -86,7 +86,7 @@ class EarlyStopResult:
         verdict: the verdict; None if all examples were evaluated, so that the usual test decides.
         drop: the estimated drop of the whole set; None if no example was evaluated.
         certain: whether a "pass" would remain even if all other examples got the lowest score.
-        level: the significance level of a "fail", and of the usual test if all examples were evaluated.
+        level: the significance level of the test of all examples.
         changes: the questions of the eval set, evaluated or not, that cannot be compared; None if they are unknown.
     """
 
@@ -128,11 +128,17 @@ class EarlyStopResult:
         max_drop = threshold.max_drop or 0.0
         if self.verdict == "fail" and self.drop is not None:
             larger = f"a drop of more than {max_drop:g}" if threshold.burden == "beyond" else "a drop"
-            how = f"drop about {self.drop:.3f}, allowed {max_drop:g}: {larger} is significant (level {self.level:.2g})"
+            how = (
+                f"drop about {self.drop:.3f}, allowed {max_drop:g}: with at least 99% probability {larger} is "
+                f"significant with all questions (level {self.level:.2g})"
+            )
         elif self.certain:
             how = f"the remaining questions cannot raise the drop above the allowed {max_drop:g}"
         else:
-            how = f"a drop above the allowed {max_drop:g} is excluded (level {threshold.alpha:.2g})"
+            how = (
+                f"with at least 99% probability the drop of all questions is at most the allowed {max_drop:g}, or not "
+                f"significant (level {self.level:.2g})"
+            )
         return (
             f"stopped early: {self.asked:,} of {self.changed:,} changed questions evaluated "
             f"({self.unchanged:,} unchanged): {how}"

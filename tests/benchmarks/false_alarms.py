@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pytest_rageval.gate.threshold import level_shares
-from pytest_rageval.stats import paired_tests as under_test
 from pytest_rageval.stats import sign_flips
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE, mean_interval
+from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from pytest_rageval.stats.noninferiority import noninferiority_p_value
-from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, drop_p_values, joint_drop_test
 from pytest_rageval.stats.power import detectable_drop
-from pytest_rageval.stats.sequential import SequentialDropTest, anchor_alpha
+from pytest_rageval.stats.sequential import CurtailedDropTest, anchor_alpha
 from pytest_rageval.stats.suite import SuiteScore, suite_drop_test
 from tests.benchmarks import variants
 
@@ -290,10 +289,8 @@ def gate(
     called = np.zeros((len(whole), whole.shape[2]), dtype=bool)
     for run in np.flatnonzero(~not_worse):
         scores = [PairedDrops(column.tolist(), beyond=beyond) for column in whole[run].T]
-        rows = [[0.0 if abs(d) <= SCORE_TOLERANCE else d for d in score.values] for score in scores]
-        # `joint_drop_test` also computes intervals, which takes longer than the tests.
-        p_values, *_ = under_test._p_values(rows, scores, alpha, clusters, int(run))
-        called[run] = np.array(p_values) <= alpha
+        tested = drop_p_values(scores, alpha=alpha, clusters=clusters, seed=int(run))
+        called[run] = np.array(tested.p_values) <= alpha
     called &= whole.mean(axis=1) > beyond + 1e-12
     return called if differences.ndim == 3 else called[:, 0]
 
@@ -649,7 +646,7 @@ def stopped_early(runs: int, sizes: Sequence[int] = (300, 2000)) -> Iterator[Row
             for run in range(runs):
                 u = rng.random(changed)
                 differences = np.where(u < losses, 1.0, np.where(u < nonzero_share, -1.0, 0.0))
-                stop = SequentialDropTest(questions=n, changed=changed, max_drop=0.02, alpha=ALPHA)
+                stop = CurtailedDropTest(questions=n, changed=changed, max_drop=0.02, alpha=ALPHA)
                 for difference in differences:
                     if stop.verdict is not None:
                         break
@@ -657,7 +654,7 @@ def stopped_early(runs: int, sizes: Sequence[int] = (300, 2000)) -> Iterator[Row
                 p_value = mcnemar_p_value(int((differences > 0).sum()), int((differences < 0).sum()), n)
                 above = differences.sum() > 0.02 * n + 1e-9
                 red, green = stop.verdict == "fail", stop.verdict == "pass"
-                in_all = red or (not green and above and p_value <= ALPHA / 2)
+                in_all = red or (not green and above and p_value <= ALPHA)
                 shares[run] = stop.evaluated / n, red, green, in_all, above and p_value <= ALPHA
             yield f"drop {drop:.1%}", n, shares.mean(axis=0).tolist()
 

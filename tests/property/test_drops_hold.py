@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pytest_rageval.stats.mcnemar import tango_interval
 from pytest_rageval.stats.noninferiority import noninferiority_p_value
 from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
-from pytest_rageval.stats.sequential import SequentialDropTest
+from pytest_rageval.stats.sequential import CurtailedDropTest
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +140,7 @@ def test_one_more_loss_moves_the_interval_up(lost: int, gained: int, same: int, 
 )
 def test_stopping_is_never_contradicted_by_certainty(drops: list[float], max_drop: float, more: int) -> None:
     """A set that can no longer exceed max_drop has stopped, and a verdict never changes."""
-    stop = SequentialDropTest(questions=len(drops) + more, changed=len(drops), max_drop=max_drop, alpha=0.05)
+    stop = CurtailedDropTest(questions=len(drops) + more, changed=len(drops), max_drop=max_drop, alpha=0.05)
     total = 0.0
     for i, drop in enumerate(drops):
         before = stop.verdict

@@ -1,12 +1,12 @@
 """Early stop: evaluates the questions of a threshold in random order until its verdict on a drop is clear."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.core.concurrency.gathering import gather_all
-from pytest_rageval.core.data import EvalSet, Example, Ranking
+from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import RagevalError, Unscored
 from pytest_rageval.core.outcome import Evidence, Outcome, too_many_unscored
 from pytest_rageval.core.spec import ScoreRequest
@@ -20,14 +20,12 @@ from pytest_rageval.gate.comparison import (
 from pytest_rageval.gate.judge import EarlyStopResult, ExampleState
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry, resolve
-from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import EarlyScore, TestRun
 from pytest_rageval.scores.definition import ScoreDef, check_failures
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import UNIT
-from pytest_rageval.stats.sequential import SequentialDropTest
+from pytest_rageval.stats.sequential import CurtailedDropTest
 
 CUT_LABEL_END: Final = '…"'
 """The end of a document's label that contains only the beginning of its text."""
@@ -78,38 +76,24 @@ class EarlyScores:
         return cls(test, monitored) if monitored else None
 
     def evaluate(self, *, tests: int, groups: int) -> tuple[dict[ScoreRequest, EarlyScore], int]:
-        """Evaluate the scores (see `PartialScores`)."""
-        test = self._test
-        return score_until_clear(
-            test.session, test.components, test.evalset, self._monitored, tests=tests, groups=groups
-        )
+        """Evaluate each score until the verdict on its threshold is clear (see `PartialScores`)."""
+        session = self._test.session
 
+        async def evaluate_all() -> tuple[list[EarlyScore], int]:
+            monitors = await gather_all(map(self._retrieve, self._monitored))
+            own_shares = sum(not monitor.is_clear for monitor in monitors)
+            shares = tests * (groups + max(1, own_shares))
+            evaluations = (
+                self._evaluate(request, monitor, shares)
+                for request, monitor in zip(self._monitored, monitors, strict=True)
+            )
+            return await gather_all(evaluations), own_shares
 
-def score_until_clear(  # noqa: PLR0913 - the arguments of a score, and those that determine the level
-    session: Session,
-    components: Components,
-    evalset: EvalSet,
-    monitored: Mapping[ScoreRequest, MonitoredThreshold],
-    *,
-    tests: int,
-    groups: int,
-) -> tuple[dict[ScoreRequest, EarlyScore], int]:
-    """Compute several scores of an eval set, each until the verdict on its threshold is clear.
+        scores, own_shares = session.loop.run(evaluate_all())
+        return dict(zip(self._monitored, scores, strict=True)), own_shares
 
-    Args:
-        session: the session that the test runs in.
-        components: the user's retriever, generator and judge.
-        evalset: the eval set.
-        monitored: the threshold of each score.
-        tests: number of shares of the level of which the test has one.
-        groups: number of shares of the test's level that its other thresholds need.
-
-    Returns:
-        The score of each request; and the number of shares of the test's level that these thresholds need.
-    """
-    settings = session.settings
-
-    async def retrieve(request: ScoreRequest) -> DropMonitor:
+    async def _retrieve(self, request: ScoreRequest) -> "DropMonitor":
+        session, components = self._test.session, self._test.components
         pipeline = session.pipeline(components, request)
         resolved, score = resolve(request, session.registry.scores)
         # If labels decide which passages are relevant, passages beyond those in the prompt count too.
@@ -120,11 +104,12 @@ def score_until_clear(  # noqa: PLR0913 - the arguments of a score, and those th
         )
         if score.uses_judge(pipeline, resolved):
             session.pipelines.note_judged(pipeline)
-        monitor = DropMonitor(pipeline, resolved, score, monitored[request])
-        await monitor.retrieve(evalset.examples, trust_rankings=trusted)
+        monitor = DropMonitor(pipeline, resolved, score, self._monitored[request])
+        await monitor.retrieve(self._test.evalset.examples, trust_rankings=trusted)
         return monitor
 
-    async def evaluate(request: ScoreRequest, monitor: DropMonitor, shares: int) -> EarlyScore:
+    async def _evaluate(self, request: ScoreRequest, monitor: "DropMonitor", shares: int) -> EarlyScore:
+        session, settings = self._test.session, self._test.session.settings
         try:
             outcomes, early = await monitor.evaluate(
                 shares=shares, batch_size=settings.concurrency, max_unscored=settings.max_unscored
@@ -134,16 +119,6 @@ def score_until_clear(  # noqa: PLR0913 - the arguments of a score, and those th
             return session.score_of(request, outcomes), early
         except RagevalError as error:
             return error
-
-    async def evaluate_all() -> tuple[list[EarlyScore], int]:
-        monitors = await gather_all(map(retrieve, monitored))
-        own_shares = sum(not monitor.is_clear for monitor in monitors)
-        shares = tests * (groups + max(1, own_shares))
-        pairs = zip(monitored, monitors, strict=True)
-        return await gather_all(evaluate(request, monitor, shares) for request, monitor in pairs), own_shares
-
-    scores, own_shares = session.loop.run(evaluate_all())
-    return dict(zip(monitored, scores, strict=True)), own_shares
 
 
 def _uses_plugin_code(
@@ -222,7 +197,7 @@ class DropMonitor:
         The evaluation continues while more than `max_unscored` of the evaluated examples have no score.
 
         Args:
-            shares: number of shares that the level is divided into.
+            shares: number of shares of the threshold's level of which it has one.
             batch_size: number of examples that are evaluated concurrently.
             max_unscored: the largest permitted share of examples without a score.
 
@@ -232,18 +207,17 @@ class DropMonitor:
         """
         stop = self._early_stop(shares)
         evaluated: dict[str, Outcome] = {}
-        for batch in self._batches(batch_size):
+        changed = [example for example in self._order if example.id not in self._unchanged]
+        for start in range(0, len(changed), batch_size):
+            batch = changed[start : start + batch_size]
             unscored = sum(outcome.unscored is not None for outcome in evaluated.values())
             defined = sum(outcome.undefined is None for outcome in evaluated.values())
             if stop.verdict is not None and not too_many_unscored(unscored, defined, max_unscored):
                 break
-            evaluated |= await self._outcomes(
-                [example for example in batch if example.id not in self._unchanged]
-            )
+            evaluated |= await self._outcomes(batch)
             for example in batch:
-                self._add_to(stop, example, evaluated.get(example.id))
-        changed = len(self._order) - len(self._unchanged)
-        is_early = len(evaluated) < changed
+                self._add_to(stop, example, evaluated[example.id])
+        is_early = len(evaluated) < len(changed)
         states: dict[str, ExampleState] = {}
         for example in self._examples:
             if example.id in self._unchanged:
@@ -259,25 +233,24 @@ class DropMonitor:
         outcomes = self._unchanged | evaluated
         early = EarlyStopResult(
             states,
-            changed,
+            len(changed),
             stop.verdict if is_early else None,
             stop.estimated_drop if stop.evaluated or not changed else None,
             stop.is_certain,
-            self._threshold.alpha / shares / 2,
+            self._threshold.alpha / shares,
             question_changes(self._examples, self._before, changed_questions(self._examples, self._before)),
         )
         return [outcomes[example.id] for example in self._examples if example.id in outcomes], early
 
-    def _early_stop(self, shares: int = 1) -> SequentialDropTest:
+    def _early_stop(self, shares: int = 1) -> CurtailedDropTest:
         max_drop = self._threshold.max_drop or 0.0
-        return SequentialDropTest(
+        return CurtailedDropTest(
             questions=len(self._order),
             changed=len(self._order) - len(self._unchanged),
             max_drop=max_drop,
-            alpha=self._threshold.alpha,
+            alpha=self._threshold.alpha / shares,
             beyond=max_drop if self._threshold.burden == "beyond" else 0.0,
             largest=self._high - self._low,
-            alpha_shares=shares,
         )
 
     async def _compared_ranking(self, example: Example) -> Ranking | None:
@@ -287,19 +260,6 @@ class DropMonitor:
         except (RagevalError, Unscored):
             return None
 
-    def _batches(self, size: int) -> Iterator[list[Example]]:
-        """Yield the examples in random order, in batches of `size` changed examples; the last batch may have fewer."""
-        batch: list[Example] = []
-        changed = 0
-        for example in self._order:
-            batch.append(example)
-            changed += example.id not in self._unchanged
-            if changed == size:
-                yield batch
-                batch, changed = [], 0
-        if changed:
-            yield batch
-
     async def _outcomes(self, examples: Sequence[Example]) -> dict[str, Outcome]:
         """Evaluate examples; return their outcomes by example id."""
         if not examples:
@@ -307,11 +267,7 @@ class DropMonitor:
         outcomes = await self._score.evaluate(self._pipeline, examples, self._resolved)
         return {outcome.example.id: outcome for outcome in outcomes}
 
-    def _add_to(self, stop: SequentialDropTest, example: Example, outcome: Outcome | None) -> None:
-        """Add the outcome of an example to the sequential test; None for an example with the baseline's ranking."""
-        if outcome is None:
-            stop.add_unchanged()
-            return
+    def _add_to(self, stop: CurtailedDropTest, example: Example, outcome: Outcome) -> None:
         value = outcome.value
         if outcome.unscored is not None and outcome.cause == "retriever":
             # A retriever that failed counts as the lowest score, as in a comparison of all examples.

@@ -171,11 +171,16 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
         ),
         (
             6,
-            {},
+            {"alpha": 0.02},
             "inconclusive",
             "(allowed 0.05): 6 of 100 *: q94, *. Chance alone: about 1 in 200 comparisons; *; the git log of *",
         ),
-        (6, {"inconclusive": "fail"}, "fail", "; inconclusive is set to fail; the git log of *"),
+        (
+            6,
+            {"alpha": 0.02, "inconclusive": "fail"},
+            "fail",
+            "; inconclusive is set to fail; the git log of *",
+        ),
         (
             12,
             {},
@@ -294,7 +299,7 @@ def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> No
             6,
             0.05,
             False,
-            "on it would be a failure; it is kept, and --rageval-pin-",
+            "Chance alone: about 1 in 200 comparisons; it is kept, and --rageval-pin-",
         ),
         (
             12,
