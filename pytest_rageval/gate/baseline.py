@@ -57,12 +57,15 @@ Scale = tuple[float, float] | None
 class ScoreEntry(TypedDict):
     """A score in the file.
 
-    `examples` are by id. `repeats` is the number of runs over which each example's score is a mean, if it is not 1.
+    `examples` are by id. `repeats` is the number of repeats of each run over which an example's score is a mean, if it
+    is not 1. `raised` and `lowered` count the updates that changed the mean of a score in which models take part.
     """
 
     fingerprint: dict[str, Any]
     examples: Mapping[str, BaselineExample]
     repeats: NotRequired[int]
+    raised: NotRequired[int]
+    lowered: NotRequired[int]
 
 
 class BaselineEntry(TypedDict):
@@ -292,6 +295,7 @@ def baseline_entry(
     scores: Mapping[str, tuple[Score, Mapping[str, Any]]],
     *,
     context: AbstractSet[str] = frozenset(),
+    averaged: Collection[str] = (),
     spool: Spool,
 ) -> BaselineEntry:
     """Return the entry of a test.
@@ -300,12 +304,14 @@ def baseline_entry(
         examples: the examples of the test's eval set.
         scores: for each name of a score of the whole eval set, the score and its fingerprint.
         context: the parts of an example's context that any of the scores may depend on.
+        averaged: the names of the scores in which models take part; updates average them over runs.
         spool: stores the rankings and answers.
     """
     return {
         "questions": {example.id: example.digest_with_context(context) for example in examples},
         "scores": {
-            name: _score_entry(score, fingerprint, spool) for name, (score, fingerprint) in scores.items()
+            name: _score_entry(score, fingerprint, spool, averaged=name in averaged)
+            for name, (score, fingerprint) in scores.items()
         },
     }
 
@@ -339,27 +345,30 @@ def _without_evidence(example: BaselineExample) -> BaselineExample:
     return reduced
 
 
-def _score_entry(score: Score, fingerprint: Mapping[str, Any], spool: Spool) -> ScoreEntry:
-    entry: ScoreEntry = {
-        "fingerprint": dict(fingerprint),
-        "examples": _examples(score.outcomes, fingerprint_digest(fingerprint), spool),
-    }
+def _score_entry(score: Score, fingerprint: Mapping[str, Any], spool: Spool, *, averaged: bool) -> ScoreEntry:
+    under = fingerprint_digest(fingerprint)
+    examples = (
+        (outcome.example.id, _example(outcome, under, averaged=averaged)) for outcome in score.outcomes
+    )
+    entry: ScoreEntry = {"fingerprint": dict(fingerprint), "examples": spooled_examples(examples, spool)}
     if score.repeats:
         entry["repeats"] = len(score.repeats) + 1
     return entry
 
 
-def _examples(outcomes: Iterable[Outcome], under: str, spool: Spool) -> Mapping[str, BaselineExample]:
-    stored = {
-        outcome.example.id: SpooledExample.store(spool, dict(_example(outcome, under)))
-        for outcome in outcomes
-    }
+def spooled_examples(
+    examples: Iterable[tuple[str, BaselineExample]], spool: Spool
+) -> Mapping[str, BaselineExample]:
+    """Return these examples, by id, with their rankings and answers in the spool."""
+    stored = {name: SpooledExample.store(spool, dict(example)) for name, example in examples}
     return cast("Mapping[str, BaselineExample]", SpooledExamples(spool, stored) if stored else stored)
 
 
-def _example(outcome: Outcome, under: str) -> BaselineExample:
+def _example(outcome: Outcome, under: str, *, averaged: bool) -> BaselineExample:
     evidence = outcome.evidence
     example: BaselineExample = {"score": outcome.value, "under": under}
+    if averaged:
+        example["runs"] = 1
     if evidence.ranking is not None:
         example["ranking"] = evidence.ranking.labels
     if evidence.answer is not None:
@@ -469,6 +478,8 @@ def _check(tests: Mapping[str, Any]) -> None:
                         f"{where} has in its fingerprint {key} = {value!r:.40}, which is neither text nor number"
                     )
             _check_count(score, "repeats", where, 1)
+            for key in ("raised", "lowered"):
+                _check_count(score, key, where, 0)
             examples = _object_at(score, "examples", where)
             # Spooled examples were checked when they were decoded.
             for example_id, example in () if isinstance(examples, SpooledExamples) else examples.items():
@@ -511,7 +522,9 @@ def _problem(example: Any) -> str:
     for key in ("answer", "under"):
         if not isinstance(example.get(key, ""), str):
             return f"has as {key} {example[key]!r:.40}, which is not a text"
-    return ""
+    runs = example.get("runs", 1)
+    is_count = type(runs) is int and runs >= 1
+    return "" if is_count else f"has runs = {runs!r:.40}, which is not a whole number of at least 1"
 
 
 def _json_lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator[str]:

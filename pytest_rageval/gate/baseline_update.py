@@ -2,11 +2,24 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from math import fsum, inf, nan
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, anchor_entry
-from pytest_rageval.gate.comparison import AnchorPin
+from pytest_rageval.gate.baseline import (
+    AnchorEntry,
+    BaselineEntry,
+    ScoreEntry,
+    anchor_entry,
+    spooled_examples,
+)
+from pytest_rageval.gate.comparison import AnchorPin, BaselineExample
+from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+
+MAX_RUNS: Final = 5
+"""The score of a question that models take part in is a mean over its last runs, at most about this number."""
+
+MIN_RAISES: Final = 5
+"""With this number of updates that all raised a score, it is probably written after good runs only."""
 
 
 class ScoreChange(NamedTuple):
@@ -47,6 +60,7 @@ class BaselineUpdate(NamedTuple):
         kept: by node id, why a test that ran keeps its old entry.
         dropped: node id and name of each score that is removed, since no threshold with `max_drop` bounds it any more.
         not_run: node ids of the tests in the file that did not run; their entries are kept unless the run was complete.
+        only_raised: node id and name of each score with models that at least five updates raised, and none lowered.
     """
 
     tests: dict[str, BaselineEntry]
@@ -54,6 +68,7 @@ class BaselineUpdate(NamedTuple):
     kept: dict[str, str]
     dropped: list[tuple[str, str]]
     not_run: list[str]
+    only_raised: list[tuple[str, str]]
 
 
 def compute_update(
@@ -66,6 +81,9 @@ def compute_update(
 ) -> BaselineUpdate:
     """Return the update of a baseline by the entries of a run.
 
+    A score in which models take part varies from run to run. The baseline has for each question its mean over the
+    last runs (`_averaged`).
+
     Args:
         before: the entries in the file, by node id.
         entries: the entries of the tests that ran, by node id.
@@ -73,6 +91,10 @@ def compute_update(
         failed: by node id, the names of scores that violate a bound other than `max_drop`.
         complete: whether all tests ran, so that tests without an entry no longer exist.
     """
+    entries = {
+        nodeid: _averaged(before[nodeid], entry) if nodeid in before else entry
+        for nodeid, entry in entries.items()
+    }
     after = dict(entries)
     both = sorted(entries.keys() & before.keys())
     kept: dict[str, str] = {}
@@ -90,9 +112,64 @@ def compute_update(
     ]
     changes = score_changes(before, after)
     not_run = sorted(before.keys() - entries.keys())
+    only_raised = sorted(
+        (nodeid, name)
+        for nodeid, entry in after.items()
+        for name, score in entry["scores"].items()
+        if nodeid not in kept and score.get("raised", 0) >= MIN_RAISES and not score.get("lowered", 0)
+    )
     if not complete:
         after |= {nodeid: before[nodeid] for nodeid in not_run}
-    return BaselineUpdate(after, changes, kept, dropped, not_run)
+    return BaselineUpdate(after, changes, kept, dropped, not_run, only_raised)
+
+
+def _averaged(before: BaselineEntry, entry: BaselineEntry) -> BaselineEntry:
+    """Return an entry of a run with the means over this run and those before it, for scores that models take part in.
+
+    Runs can be averaged if fingerprint and repeats are the same. A question is averaged if it is the same and has the
+    same ranking as before: otherwise the retriever changed, and its mean begins anew. With c runs before, the new mean
+    is `(c·mean + score) / (c + 1)`, where c is at most 4, so that about the last five runs count.
+    """
+    same = _same_questions(entry, before)
+    scores: dict[str, ScoreEntry] = {}
+    for name, score in entry["scores"].items():
+        scores[name] = score
+        old = before["scores"].get(name)
+        is_averaged = "runs" in next(iter(score["examples"].values()), {})
+        if (
+            old is None
+            or not is_averaged
+            or old["fingerprint"] != score["fingerprint"]
+            or old.get("repeats") != score.get("repeats")
+        ):
+            continue
+        means = {
+            example_id: _mean_example(old["examples"].get(example_id), example)
+            if example_id in same
+            else example
+            for example_id, example in score["examples"].items()
+        }
+        merged: ScoreEntry = {**score, "examples": spooled_examples(means.items(), Spool())}
+        changes = list(_score_changes("", name, old, merged, same))
+        if raised := old.get("raised", 0) + any(c.after > c.before + SCORE_TOLERANCE for c in changes):
+            merged["raised"] = raised
+        if lowered := old.get("lowered", 0) + any(c.after < c.before - SCORE_TOLERANCE for c in changes):
+            merged["lowered"] = lowered
+        scores[name] = merged
+    return {**entry, "scores": scores}
+
+
+def _mean_example(old: BaselineExample | None, new: BaselineExample) -> BaselineExample:
+    score, before = new["score"], None if old is None else old["score"]
+    if (
+        old is None
+        or score is None
+        or before is None
+        or (old.get("under"), old.get("ranking")) != (new.get("under"), new.get("ranking"))
+    ):
+        return new
+    runs = min(old.get("runs", 1), MAX_RUNS - 1)
+    return {**new, "score": (runs * before + score) / (runs + 1), "runs": runs + 1}
 
 
 def updated_anchors(
@@ -164,17 +241,24 @@ def score_changes(
 def _entry_changes(nodeid: str, before: BaselineEntry, after: BaselineEntry) -> Iterator[ScoreChange]:
     same = _same_questions(after, before)
     for name in after["scores"].keys() & before["scores"].keys():
-        old, new = before["scores"][name]["examples"], after["scores"][name]["examples"]
-        common = same & old.keys() & new.keys()
-        values = [(old[example_id].get("score"), new[example_id].get("score")) for example_id in common]
-        pairs = [(then, now) for then, now in values if then is not None and now is not None]
-        lost = sum(then is not None and now is None for then, now in values)
-        drops = [then - now for then, now in pairs]
-        worse, better = (sum(sign * drop > SCORE_TOLERANCE for drop in drops) for sign in (1, -1))
-        if worse or better or lost:
-            columns = list(zip(*pairs, strict=True)) or [(nan,), (nan,)]
-            mean_before, mean_after = (fsum(column) / len(column) for column in columns)
-            yield ScoreChange(nodeid, name, mean_before, mean_after, len(pairs), worse, better, lost)
+        yield from _score_changes(nodeid, name, before["scores"][name], after["scores"][name], same)
+
+
+def _score_changes(
+    nodeid: str, name: str, before: ScoreEntry, after: ScoreEntry, same: set[str]
+) -> Iterator[ScoreChange]:
+    """Yield the change of a score over the questions that are the same, if there is one."""
+    old, new = before["examples"], after["examples"]
+    common = same & old.keys() & new.keys()
+    values = [(old[example_id].get("score"), new[example_id].get("score")) for example_id in common]
+    pairs = [(then, now) for then, now in values if then is not None and now is not None]
+    lost = sum(then is not None and now is None for then, now in values)
+    drops = [then - now for then, now in pairs]
+    worse, better = (sum(sign * drop > SCORE_TOLERANCE for drop in drops) for sign in (1, -1))
+    if worse or better or lost:
+        columns = list(zip(*pairs, strict=True)) or [(nan,), (nan,)]
+        mean_before, mean_after = (fsum(column) / len(column) for column in columns)
+        yield ScoreChange(nodeid, name, mean_before, mean_after, len(pairs), worse, better, lost)
 
 
 def _same_questions(one: BaselineEntry, other: BaselineEntry) -> set[str]:

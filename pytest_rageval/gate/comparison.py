@@ -35,13 +35,15 @@ class BaselineExample(TypedDict, total=False):
 
     `score` is None if the example had no score; `ranking` has the labels of the retrieved documents, as in reports;
     `answer` is the beginning of the generator's answer; `under` is the digest of the fingerprint under which the
-    example was scored (`fingerprint_digest`).
+    example was scored (`fingerprint_digest`); `runs` is the number of runs that the score is a mean of, if models take
+    part in it.
     """
 
     score: Required[float | None]
     ranking: list[str]
     answer: str
     under: str
+    runs: int
 
 
 class SpooledExample(Mapping[str, Any]):
@@ -211,7 +213,7 @@ class BaselineScore:
         questions: the questions of the test: by example id, the digest of the question and its right answers.
         fingerprint: what the score depends on apart from the retriever, by name.
         examples: the examples of the score, by id.
-        runs: number of runs over which each example's score is a mean.
+        runs: number of repeats (`--rageval-repeat`) over which each example's score is a mean, in each run.
         pin: when the anchor was pinned; None for the baseline.
         context: the parts of an example's context that the score depends on, and that belong to the question.
     """
@@ -232,6 +234,11 @@ class BaselineScore:
     def options(self) -> str:
         """The command-line options that write it again."""
         return UPDATE_OPTION if self.pin is None else f"{UPDATE_OPTION} --rageval-pin-baseline"
+
+    @property
+    def fewest_runs(self) -> int:
+        """The smallest number of scores of an example that its score is a mean of."""
+        return self.runs * min((example.get("runs", 1) for example in self.examples.values()), default=1)
 
     @cached_property
     def fingerprint_digest(self) -> str:

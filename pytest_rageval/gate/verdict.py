@@ -435,21 +435,15 @@ def _spread_warnings(score: Score, threshold: Threshold, comparison: Comparison 
 
 
 def _repeat_warnings(score: Score, comparison: Comparison | None) -> Iterator[str]:
-    """Yield a warning if the baseline's scores are means over another number of runs than the score's."""
-    if comparison is None or (runs := len(score.repeats) + 1) == (old_runs := comparison.before.runs):
+    """Yield a warning if the baseline's scores are means over fewer runs than the score's; more are no problem."""
+    runs = len(score.repeats) + 1
+    if comparison is None or runs <= comparison.before.runs or runs <= comparison.before.fewest_runs:
         return
-    kind = comparison.before.kind
-    text = (
-        f"the {kind}'s scores are of {old_runs} run{'s' * (old_runs != 1)} and these of {runs} "
-        f"run{'s' * (runs != 1)}"
+    kind, old_runs = comparison.before.kind, comparison.before.fewest_runs
+    yield (
+        f"the {kind}'s scores are of {counted(old_runs, 'run')} and these of {counted(runs, 'run')}: the {kind} is "
+        f"the noisier side; write it on the commit to compare with: {comparison.before.options} --rageval-repeat {runs}"
     )
-    if old_runs < runs:
-        yield (
-            f"{text}: the {kind} is the noisier side; write it on the commit to compare with: "
-            f"{comparison.before.options} --rageval-repeat {runs}"
-        )
-    else:
-        yield f"{text}: this run is the noisier side; run with --rageval-repeat {old_runs}"
 
 
 def early_pass(

@@ -24,7 +24,8 @@ class BaselineChanges(NamedTuple):
     Attributes:
         note: a line about the file.
         changes: a line for each change.
-        lowers: True if a change lowers or removes what the gate compares with, or a new score is out of its bounds.
+        lowers: True if a change lowers or removes what the gate compares with, a new score is out of its bounds, or
+            every update raised a score.
     """
 
     note: str
@@ -73,13 +74,19 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     dropped += [
         f"{test}: its anchor is removed, as the test is gone" for test in sorted(old.anchors.keys() - anchors)
     ]
+    ratchets = [
+        f"{test} {name}: every update so far raised it. A baseline that is written after good runs only makes "
+        "unchanged pull requests fail: write it at every merge"
+        for test, name in update.only_raised
+    ]
     fate = f"kept, since this was not a full run ({partial})" if partial else "dropped, since gone"
     others = f"; {counted(len(update.not_run), 'other')} {fate}" if update.not_run else ""
     pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
     return BaselineChanges(
         f"baseline: {path} ({counted(len(written), 'test')} written{pinned}{others})",
-        [*map(baseline_update_text, update.changes), *kept, *new_failures, *gone, *dropped],
-        bool(kept or new_failures or gone or dropped) or any(change.is_lower for change in update.changes),
+        [*map(baseline_update_text, update.changes), *kept, *new_failures, *gone, *dropped, *ratchets],
+        bool(kept or new_failures or gone or dropped or ratchets)
+        or any(change.is_lower for change in update.changes),
     )
 
 

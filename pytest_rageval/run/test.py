@@ -138,6 +138,7 @@ class TestRun:
         self._agreements: list[Mapping[str, Any]] = []
         # By the name of a score: the score, and the fingerprint under which the baseline stores it.
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
+        self._averaged_scores: set[str] = set()
         # Whether a score of an update is no baseline. Then the test keeps its old entry.
         self._has_no_baseline = False
         self._violations: list[str] = []
@@ -286,7 +287,11 @@ class TestRun:
     def _baseline_entry(self, served: Mapping[str, list[str]]) -> "BaselineEntry":
         context = {*self.session.received(self.components), "history"}
         entry = baseline_entry(
-            self.evalset.examples, self._baseline_scores, context=context, spool=self.session.spool
+            self.evalset.examples,
+            self._baseline_scores,
+            context=context,
+            averaged=self._averaged_scores,
+            spool=self.session.spool,
         )
         if self.marked.nodeid not in self.sharing_alpha:
             entry["shares_alpha"] = False
@@ -552,6 +557,8 @@ class TestRun:
                 self._has_no_baseline = True
             fingerprint = self.session.fingerprint(self.components, request)
             self._baseline_scores[threshold.name] = score, fingerprint
+            if definition.dependencies:
+                self._averaged_scores.add(threshold.name)
 
     def _added_to_entry(
         self, threshold: Threshold, score: Score | None, result: ThresholdResult | None

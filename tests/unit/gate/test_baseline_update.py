@@ -1,9 +1,15 @@
 """Changes that an update makes to the baseline."""
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from pytest_rageval.gate.baseline import BaselineEntry, baseline_entry
-from pytest_rageval.gate.baseline_update import ScoreChange, compute_update, score_changes
+from pytest_rageval.core.data import Document, Ranking
+from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.gate.baseline import Baseline, BaselineEntry, baseline_entry
+from pytest_rageval.gate.baseline_update import BaselineUpdate, ScoreChange, compute_update, score_changes
 from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import Values, example, score_of
 
@@ -101,3 +107,94 @@ def test_an_unfinished_test_keeps_its_entry_if_it_did_not_reach_a_score(unfinish
     assert update.tests == {"t": before if unfinished else entry}
     assert update.kept == ({"t": "this run has no mrr@5"} if unfinished else {})
     assert update.dropped == ([] if unfinished else [("t", "mrr@5")])
+
+
+def _judged(
+    values: Values, ranking: str = "kb-1", fingerprint: str = "judge 1", repeats: int = 1
+) -> BaselineEntry:
+    """The entry of a run of a score that models take part in."""
+    outcomes = [
+        Outcome(example(name), value, evidence=Evidence(Ranking("q", (Document("a text", ranking),))))
+        for name, value in values.items()
+    ]
+    score = Score("answer.em@1", outcomes, repeats=[outcomes] * (repeats - 1))
+    examples = tuple(outcome.example for outcome in outcomes)
+    scores = {"answer.em@1": (score, {"judge": fingerprint})}
+    return baseline_entry(examples, scores, averaged=scores, spool=Spool())
+
+
+def _updates(*entries: BaselineEntry) -> list[BaselineUpdate]:
+    """The updates of a baseline by one run after the other."""
+    updates, before = [], {}
+    for entry in entries:
+        updates.append(compute_update(before, {"t": entry}, unfinished=(), failed={}, complete=True))
+        before = updates[-1].tests
+    return updates
+
+
+def _stored(update: BaselineUpdate, name: str = "a") -> tuple[float | None, int | None]:
+    stored = update.tests["t"]["scores"]["answer.em@1"]["examples"][name]
+    return stored["score"], stored.get("runs")
+
+
+def test_a_score_of_models_is_the_mean_of_the_last_runs() -> None:
+    """The first five runs have equal weight; later ones replace a fifth of the mean."""
+    scores = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    stored = [_stored(update) for update in _updates(*(_judged({"a": value}) for value in scores))]
+    means = [1.0, 1 / 2, 2 / 3, 3 / 4, 3 / 5, 3 / 5 * 4 / 5]
+    assert [score for score, _ in stored] == pytest.approx(means)
+    assert [runs for _, runs in stored] == [1, 2, 3, 4, 5, 5]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"ranking": "kb-2"},
+        {"fingerprint": "judge 2"},
+        {"repeats": 3},
+    ],
+)
+def test_what_is_not_comparable_begins_anew(second: dict[str, Any]) -> None:
+    """Another ranking, fingerprint or number of repeats is not averaged with what was before."""
+    assert _stored(_updates(_judged({"a": 1.0}), _judged({"a": 0.0}, **second))[-1]) == (0.0, 1)
+
+
+def test_a_question_begins_anew_on_its_own() -> None:
+    """A question without a score, or with another text, leaves the others averaged."""
+    other = _judged({"a": 0.0, "b": 0.0, "c": None, "d": 0.0})
+    other["questions"]["d"] = "another"
+    update = _updates(_judged({"a": 1.0, "b": None, "c": 1.0, "d": 1.0}), other)[-1]
+    assert [_stored(update, name) for name in "abcd"] == [(0.5, 2), (0.0, 1), (None, 1), (0.0, 1)]
+
+
+def test_a_score_of_rankings_is_not_averaged() -> None:
+    """It does not vary from run to run: the last run counts, and no key says so."""
+    update = compute_update(
+        {"t": _entry({"a": 1.0})}, {"t": _entry({"a": 0.0})}, unfinished=(), failed={}, complete=True
+    )
+    stored = update.tests["t"]["scores"]["recall@5"]
+    assert (stored["examples"]["a"]["score"], "runs" in stored["examples"]["a"]) == (0.0, False)
+    assert "lowered" not in stored
+
+
+def test_a_baseline_that_was_only_ever_raised_is_named() -> None:
+    """After five updates that raised a score and none that lowered it, the score is named; one lower run ends it."""
+    rising = [_judged({f"q{n}": float(n < top) for n in range(9)}) for top in (2, 3, 4, 5, 6, 7)]
+    updates = _updates(*rising, _judged(dict.fromkeys([f"q{n}" for n in range(9)], 0.0)))
+    named = [update.only_raised for update in updates]
+    assert named == [[], [], [], [], [], [("t", "answer.em@1")], []]
+
+
+def test_means_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """The number of runs is in the file, and a file without it counts as one run."""
+    update = _updates(*(_judged({"a": value}) for value in (1.0, 0.0, 0.0)))[-1]
+    path = tmp_path / "rageval_baseline.json"
+    Baseline(update.tests).write(path)
+    assert Baseline.read(path).tests == update.tests
+    before = Baseline.read(path).score("t", "answer.em@1", (0.0, 1.0))
+    assert before is not None
+    assert before.fewest_runs == 3
+    path.write_text(re.sub(r'"runs": 3, ', "", path.read_text(encoding="utf-8")), encoding="utf-8")
+    old = Baseline.read(path)
+    again = compute_update(old.tests, {"t": _judged({"a": 1.0})}, unfinished=(), failed={}, complete=True)
+    assert _stored(again) == (pytest.approx((1 / 3 + 1) / 2), 2)
