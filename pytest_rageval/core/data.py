@@ -11,6 +11,7 @@ from pytest_rageval.lib.digests import digest, digest_of_all
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
 from pytest_rageval.lib.spool import Spool, SpooledTuple
 
+STORED_AS: Final = "pytest_rageval.datatypes"  # see core.user_code
 RETRIEVER_CONTEXT: Final = ("history", "filters", "metadata")
 """The fields of an example that a retriever can receive in addition to the question."""
 

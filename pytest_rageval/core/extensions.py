@@ -5,6 +5,7 @@ its declarations need. Deleting it removes the feature. Other plugins have the s
 declarations, but for `OPTIONS`: they add options to pytest. Besides hooks an extension may have:
 
 - `OPTIONS`: its options, a tuple of `core.options.Option`.
+- `MARKERS`: its markers, as pytest's ini key has them. They let a test be evaluated, as `rageval_threshold` does.
 - `contradictions(settings)`: yields a message for each contradiction of its options with others.
 - `COMMANDS`, see `core.command`.
 """
@@ -45,6 +46,7 @@ def others() -> Mapping[str, ModuleType]:
 
 @cache
 def all_options() -> tuple[Option[Any], ...]:
-    """Return the options of the core and of the extensions. An option of the core may be that of an extension too."""
-    own = (option for module in installed().values() for option in getattr(module, "OPTIONS", ()))
-    return tuple(dict.fromkeys((*OPTIONS, *own)))
+    """Return the options of the core and of the extensions."""
+    own = [option for module in installed().values() for option in getattr(module, "OPTIONS", ())]
+    core = (option for option in OPTIONS if not option.by_extension or option in own)
+    return tuple(dict.fromkeys((*core, *own)))

@@ -75,6 +75,7 @@ class Option(Generic[T]):
         repeatable: whether the option may be repeated. Its value is a tuple; `parse` converts one item.
         in_ini: whether the option may be in the ini file and in `pyproject.toml`.
         private: whether the value may contain a password. An error message then does not quote it.
+        by_extension: whether an extension has it too, as `OPTIONS`; without such an extension there is no such option.
         leaves_out: returns, for the settings of a run, whether the option makes the run leave out questions.
         plan_note: a line in the plan of a run with this option.
     """
@@ -90,6 +91,7 @@ class Option(Generic[T]):
     repeatable: bool = False
     in_ini: bool = True
     private: bool = False
+    by_extension: bool = False
     leaves_out: Callable[[Any], bool] = lambda _: False
     plan_note: str = ""
 
@@ -228,6 +230,7 @@ class CoreOptions:
         "encoder", "MODEL[@LAYER]", parse_encoder, None,
         "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder. BERTScore "
         "compares tokens of the layer, such as roberta-large@17. Default: the packaged model and its last layer",
+        by_extension=True,
     )
     bleu_smoothing = Option[Literal["exp", "none"]](
         "bleu_smoothing", "exp|none", choice_parser("exp", "none"), "exp",
@@ -241,6 +244,7 @@ class CoreOptions:
         "gateway",
         "start an OpenAI-compatible server on 127.0.0.1 and send the model calls of your application, in the tests' "
         "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway",
+        by_extension=True,
     )
     concurrency = Option(
         "concurrency", "N", parse_positive_int, DEFAULT_CONCURRENCY,
@@ -320,18 +324,19 @@ class CoreOptions:
     plan: Option[bool] = switch(
         "plan",
         "print the requests that a run would send and their cost, and send none",
-        is_flag=True,
+        is_flag=True, by_extension=True,
     )
     batch: "Option[bool | Literal['submit', 'status', 'collect']]" = switch(
         "batch",
         "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
         "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
         parse=parse_batch, switch_values=("submit", "status", "collect"), in_ini=False,
-        is_flag=True,
+        is_flag=True, by_extension=True,
     )
     batch_errors = Option[Literal["live", "unscored"]](
         "batch_errors", "live|unscored", choice_parser("live", "unscored"), "live",
         "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
+        by_extension=True,
     )
     max_calls = Option[int | None](
         "max_calls", "N", parse_count, None,
@@ -419,7 +424,7 @@ class CoreOptions:
         "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
         "the tests with all their questions. Only on the command line",
         in_ini=False,
-        is_flag=True,
+        is_flag=True, by_extension=True,
     )
     report: "Option[tuple[Path | Address, ...]]" = Option(
         "report", "FILE", parse_destination, (),
@@ -432,6 +437,7 @@ class CoreOptions:
         "history", "FILE", Path, None,
         "append the scores of this run as one line to this file (.jsonl), which belongs in git. `rageval history` "
         "prints it, and the .md report has a chart of it",
+        by_extension=True,
     )
     annotations: Option[bool] = switch(
         "annotations",

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import json
+import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -48,18 +49,9 @@ and every caller would wait for ever. Other exceptions end the test: Ctrl-C, and
 CACHED: Final = "__rageval_cached__"
 """The attribute that marks the functions that `cached()` returns."""
 
-STORED_MODULES: Final[Mapping[str, str]] = {
-    "pytest_rageval.core.data": "pytest_rageval.datatypes",
-    "pytest_rageval.core.errors": "pytest_rageval.errors",
-    "pytest_rageval.core.outcome": "pytest_rageval.scores",
-    "pytest_rageval.extensions.application_calls.server": "pytest_rageval.serving.server",
-    "pytest_rageval.extensions.embeddings.dense": "pytest_rageval.retrievers.dense",
-    "pytest_rageval.extensions.embeddings.encoder": "pytest_rageval.embeddings.encoder",
-    "pytest_rageval.extensions.traces.trace_run": "pytest_rageval.retrievers.trace_run",
-    "pytest_rageval.models.api": "pytest_rageval.llm.api",
-    "pytest_rageval.run.registry": "pytest_rageval.evaluations.registry",
-}
-"""Modules whose public classes have another module name in fingerprints and request keys: these names never change."""
+STORED_AS: Final = "STORED_AS"
+"""The constant of a module of this package whose public classes have another module name in fingerprints and request
+keys, since those names never change: that name."""
 
 
 @dataclass(eq=False)
@@ -544,8 +536,8 @@ def qualified_name(thing: Any) -> str:
 
 def stored_module(function_or_class: Any) -> str:
     """Return the module of a function or class, as fingerprints and request keys name it."""
-    module = str(function_or_class.__module__)
-    return STORED_MODULES.get(module, module)
+    name = str(function_or_class.__module__)
+    return getattr(sys.modules[name], STORED_AS, name) if name.startswith("pytest_rageval.") else name
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:

@@ -17,6 +17,7 @@ from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
 F = TypeVar("F", bound=Callable[..., Any])
 Conversation = str | Sequence[Message]
 
+STORED_AS: Final = "pytest_rageval.llm.api"  # see core.user_code
 REFUSED: Final = {**REJECTED_ARGUMENTS, "n": "ask with sample=0, 1, 2 … instead"}
 """Arguments that other clients accept and `LLM.complete` does not, with what to do instead."""
 

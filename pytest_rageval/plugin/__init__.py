@@ -16,7 +16,7 @@ plugin only when a run has a marked test.
 
 from argparse import SUPPRESS
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -38,16 +38,12 @@ from pytest_rageval.plugin.fixtures import (
 from pytest_rageval.plugin.lazy_start import PARSER, LazyStart, needs_eager_start
 from pytest_rageval.plugin.markers import MARKERS
 
-if TYPE_CHECKING:
-    from warnings import WarningMessage
-
 __all__ = [
     "_rageval_session",
     "pytest_addhooks",
     "pytest_addoption",
     "pytest_configure",
     "pytest_load_initial_conftests",
-    "pytest_warning_recorded",
     "rageval",
     "rageval_client",
     "rageval_generator",
@@ -128,6 +124,7 @@ def pytest_configure(config: pytest.Config) -> None:
     No object of this package is registered under a name, so that `-p no:NAME` cannot disable a part of the plugin: the
     only name is `rageval`, that of the whole plugin.
     """
+    _refuse_unknown_keys(config)
     off = _switched_off(config)
     # The mark of an extension that is switched off is unknown, and so an error.
     active = [extension for name, extension in installed().items() if name not in off]
@@ -140,29 +137,33 @@ def pytest_configure(config: pytest.Config) -> None:
         lazy_start.start()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_warning_recorded(warning_message: "WarningMessage") -> None:
-    """Add a hint to pytest's warning about an unknown ini key: the key that may be meant.
+def _refuse_unknown_keys(config: pytest.Config) -> None:
+    """Raise UsageError for an ini key that is none: pytest only warns, and a setting would have no effect."""
+    overrides = (text.partition("=")[0] for text in config.getoption("override_ini") or ())
+    # pytest 9 deprecates `inicfg`, and has no other list of the keys.
+    written = vars(config)["_inicfg"] if "_inicfg" in vars(config) else config.inicfg
+    for key in (*written, *overrides):
+        if not key.startswith("rageval_"):
+            continue
+        try:
+            config.getini(key)
+        except ValueError:
+            raise pytest.UsageError(f"{key} in pytest's configuration: {_unknown_key(key)}") from None
 
-    This hook is called first, before pytest's reporter reads the text of the warning.
-    """
-    text = str(warning_message.message).strip()
-    key = text.removeprefix("Unknown config option: ")
-    if key == text or not key.startswith("rageval_"):
-        return
-    flags = {option.ini: option.example() for option in all_options() if not option.in_ini}
-    if key in flags:
-        hint = f" It is an option of the command line alone: {flags[key]}."
-    else:
-        from pytest_rageval.core.errors import similar_names  # noqa: PLC0415 - most runs do not need it
 
-        # The names are compared without the prefix, which would make all of them similar.
-        names = [option.name for option in all_options() if option.in_ini]
-        hint = "".join(
-            f" Did you mean rageval_{name}?"
-            for name in similar_names(key.removeprefix("rageval_"), names, limit=1)
-        )
-    warning_message.message = pytest.PytestConfigWarning(f"{text}.{hint}")
+def _unknown_key(key: str) -> str:
+    if flag := next((option.example() for option in all_options() if option.ini == key), ""):
+        return f"it is an option of the command line alone: {flag}."
+    from pytest_rageval.core.errors import similar_names  # noqa: PLC0415 - most runs do not need it
+
+    # The names are compared without the prefix, which would make all of them similar.
+    names = [option.name for option in all_options() if option.in_ini]
+    similar = similar_names(key.removeprefix("rageval_"), names, limit=1)
+    hint = f" Did you mean rageval_{similar[0]}?" if similar else ""
+    return (
+        f"there is no such option.{hint}\n`rageval settings` lists all options, `rageval extensions` the extensions "
+        "that have some of them."
+    )
 
 
 def _switched_off(config: pytest.Config) -> list[str]:
@@ -173,7 +174,8 @@ def _switched_off(config: pytest.Config) -> list[str]:
     """
     if not (values := config.getini(EXTENSIONS)):
         return []
-    from pytest_rageval.core.errors import did_you_mean  # noqa: PLC0415 - few runs switch one off
+    from pytest_rageval.core.errors import InputError, did_you_mean  # noqa: PLC0415 - few runs switch one off
+    from pytest_rageval.core.model_settings import read_pyproject  # noqa: PLC0415
 
     names = [value.removeprefix("-") for value in values]
     for name, written in zip(names, values, strict=True):
@@ -183,13 +185,18 @@ def _switched_off(config: pytest.Config) -> list[str]:
                 f"{EXTENSIONS} is '{' '.join(values)}': '{written}' is no extension with a minus.{hint}\n"
                 "`rageval extensions` lists them. Plugins of others are switched off with -p no:NAME."
             )
+    try:
+        in_pyproject, _ = read_pyproject(config.rootpath)
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from None
+    for name in names:
         for option in getattr(installed()[name], "OPTIONS", ()):
             value = getattr(config.option, option.ini, None)
             if value is None and option.in_ini:
-                value = config.getini(option.ini)
-            if value not in {None, "", "false"}:
+                value = config.getini(option.ini) or in_pyproject.get(option.name)
+            if value not in (None, "", "false", False, []):
                 raise pytest.UsageError(
-                    f"{option.typed} needs the extension {name}, which {EXTENSIONS} switches off."
+                    f"{option.example()} needs the extension {name}, which {EXTENSIONS} switches off."
                 )
     return names
 

@@ -8,6 +8,8 @@ from typing import Final
 
 import pytest
 
+from pytest_rageval.core.extensions import installed
+
 # The signatures are those of the functions that read the marks. They are written out, because importing those would
 # slow down runs without marked tests.
 MARKERS: Final = """
@@ -20,7 +22,10 @@ comparator=None, label=None, order=None, temperature=None, draws=None, relevant=
 such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).
 """
 
-EVALUATED_MARKERS: Final = ("rageval_threshold", "rageval_calibration")
+EVALUATED_MARKERS: Final = (
+    "rageval_threshold",
+    *(line.partition("(")[0] for module in installed().values() for line in getattr(module, "MARKERS", ())),
+)
 """The markers that cause an evaluation in the setup of the test, so that the body of the test may be empty."""
 
 TIMEOUT_WARNING: Final = (

@@ -72,9 +72,6 @@ FIXTURE_EXCEPTIONS: Final = (
 )
 """The exceptions that may leave a fixture: those that pytest expects, and the end of a test that waits for a batch."""
 
-XPASS_PREFIX: Final = "[XPASS(strict)] "
-"""The beginning of pytest's message about a test that passed and should have failed."""
-
 MAX_LINES: Final = {-1: 9, 0: 22}
 """Number of lines of a test's failure, by verbosity. pytest adds its title, its place and an empty line."""
 
@@ -280,9 +277,13 @@ class EvaluationPlugin:
             )
         return self._sharing_alpha
 
+    def test_of(self, item: pytest.Item) -> "TestRun | None":
+        """Return the evaluation of a test, from its setup to its teardown; None if the test has none."""
+        return self._tests.get(item.nodeid)
+
     def has_stubs(self, item: pytest.Item) -> bool:
         """Return True if a test received a stub in place of a result."""
-        test = self._tests.get(item.nodeid)
+        test = self.test_of(item)
         return test is not None and test.has_stubs
 
     def has_placeholders(self, item: pytest.Item) -> bool:
@@ -364,8 +365,6 @@ class EvaluationPlugin:
         ):
             # The explanation says what the test's source and its arguments would.
             report.longrepr = pytest.Item.repr_failure(item, call.excinfo, style="short")
-        if item.nodeid in self._tests and self._tests[item.nodeid].is_recorded:
-            _note_xfail(item, report)
         if report.failed and call.excinfo is not None and self.is_own_message(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)
             self._failures += not self._explained
@@ -436,6 +435,8 @@ class EvaluationPlugin:
         if not has_fixture and usage == Usage():
             return None
         results = {} if test is None else {**parametrization(item), **self._results_of(test)}
+        if test is not None and test.is_recorded:
+            results["judged_later"] = True
         nodeid = plain_nodeid(item.nodeid)
         return {"nodeid": nodeid, "evalset": None, "scores": [], **results, "llm": usage.to_dict()}
 
@@ -479,21 +480,6 @@ class EvaluationPlugin:
             cost_usd=usage.cost_usd,
             unpriced=usage.unpriced,
         )
-
-
-def _note_xfail(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Note in the report of a shard that the test is expected to fail, and let it pass: `rageval merge` decides.
-
-    An xfail mark with an exception, as in `xfail(raises=ValueError)`, does not expect a score out of its bounds.
-    """
-    if any("raises" in mark.kwargs for mark in item.iter_markers("xfail")):
-        return
-    strict = isinstance(report.longrepr, str) and report.longrepr.startswith(XPASS_PREFIX)
-    if strict:
-        report.wasxfail = str(report.longrepr).removeprefix(XPASS_PREFIX)
-        report.outcome, report.longrepr = "passed", None
-    if hasattr(report, "wasxfail"):
-        report.rageval_expected = {"reason": report.wasxfail, "strict": strict}  # type: ignore[attr-defined]
 
 
 def parse_prompts(prompts: object) -> "Prompts | None":

@@ -78,7 +78,6 @@ class SummaryPlugin:
         self._tests: dict[str, dict[str, Any]] = {}
         self._usage_of: dict[str, Usage] = {}
         self._outcomes: dict[str, Mapping[str, str]] = {}
-        self._expected: dict[str, Mapping[str, Any]] = {}
         self._places: dict[str, Place] = {}
         self._notes: list[str] = []
         self._remarks: list[str] = []
@@ -113,8 +112,6 @@ class SummaryPlugin:
             self._note_place(report)
         if report.when not in PHASES:
             self._add_without_results(report)
-        if expected := getattr(report, "rageval_expected", None):
-            self._expected[report.nodeid] = expected
         # pytest keeps all reports until the end of the run. The results are removed for the reason in
         # `pytest_unconfigure`.
         results = vars(report).pop("rageval", None)
@@ -126,11 +123,9 @@ class SummaryPlugin:
         nodeid = results["nodeid"]
         self._usage_of[nodeid] = self._usage_of.get(nodeid, Usage()) + Usage.from_dict(results["llm"])
         outcome = self._outcomes.pop(report.nodeid, PASSED)
-        # A test that passed in a shard is reported for the merge, which judges its calibration.
-        if has_table(results) or "shard" in results or outcome is not PASSED:
+        # A test that is judged later may have no score, as one with a calibration alone.
+        if has_table(results) or "judged_later" in results or outcome is not PASSED:
             reported = {name: results[name] for name in REPORTED_KEYS if name in results}
-            if (expected := self._expected.pop(report.nodeid, None)) and "shard" in reported:
-                reported["shard"] = {**reported["shard"], "xfail": expected}
             self._tests[nodeid] = {"nodeid": nodeid, **outcome, **reported}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -76,8 +76,8 @@ def _unscored_markers(items: list[pytest.Item]) -> Iterator[tuple[str, list[pyte
             where = first if len(tests) == 1 else f"{len(tests)} tests, the first of them {first},"
             path = f"{mark.args[0]!r:.60}" if mark.args else ""
             text = (
-                f"{EVALSET}({path}) on {where} does nothing: no test under it has a threshold (rageval_threshold), a "
-                "calibration (rageval_calibration) or the fixture rageval"
+                f"{EVALSET}({path}) on {where} does nothing: no test under it has the fixture rageval or a mark that "
+                f"evaluates it ({', '.join(EVALUATED_MARKERS)})"
             )
             yield text, tests
 

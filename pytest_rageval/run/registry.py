@@ -64,6 +64,7 @@ The function for a file returns the text of the file, or an iterable of its part
 receives the text after the scheme; it sends the report, and may return a text for the summary.
 """
 
+STORED_AS: Final = "pytest_rageval.evaluations.registry"  # see core.user_code
 WORD_PATTERN: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 """The names that can be used in the expression of a comparator."""
 

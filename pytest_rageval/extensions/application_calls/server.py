@@ -14,6 +14,7 @@ from pytest_rageval.extensions.application_calls.application import LOCAL_HOSTS,
 from pytest_rageval.models.blocked_sockets import blocked_error
 from pytest_rageval.models.client import Server
 
+STORED_AS: Final = "pytest_rageval.serving.server"  # see core.user_code
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 1024
 STOP_S: Final = 5.0  # how long `close` waits for the thread

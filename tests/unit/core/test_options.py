@@ -477,35 +477,6 @@ def test_it_is_known_whether_the_baseline_was_named() -> None:
     assert _resolve(ini={"baseline": "evals/main.json"}).sources["baseline"] == "ini"
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "2", "2/", "/4", "a/b", "-1/4", "2/8/3"])
-def test_a_shard_is_one_of_a_number(text: str) -> None:
-    """A shard is written I/N, such as 2/8; 1/1 is a shard with all questions."""
-    with pytest.raises(InputError, match=r"--rageval-shard is .*: expected I/N with 1 ≤ I ≤ N, such as 2/8"):
-        _resolve({"shard": text})
-    assert _resolve({"shard": "1/1", "report": ["a.json"]}).shard == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({}, "--rageval-shard needs a JSON report"),
-        ({"report": ["a.md"]}, "--rageval-shard needs a JSON report"),
-        ({"report": ["a.json"], "update_baseline": "true"}, "rageval merge --update-baseline"),
-        ({"report": ["a.json"], "early_stop": "true"}, "The option early_stop asks until"),
-        ({"report": ["a.json"], "canary": "20"}, "--rageval canary=N compares with the baseline"),
-    ],
-)
-def test_a_shard_refuses_what_needs_all_questions(more: dict[str, Any], message: str) -> None:
-    """Options that need all questions raise InputError in a shard, with a remedy."""
-    with pytest.raises(InputError, match=message):
-        _resolve({"shard": "2/8", **more})
-
-
-def test_a_plan_of_a_shard_needs_no_report() -> None:
-    """A plan of a shard needs no report, since it has no results."""
-    assert _resolve({"shard": "2/8", "plan": "true"}).shard == (2, 8)
-
-
 @pytest.mark.parametrize("text", ["0", "1.5", "-0.1", "some"])
 def test_a_sample_is_a_share(text: str) -> None:
     """A sample is a share above 0 and at most 1, and cannot be combined with a baseline update."""

@@ -13,7 +13,6 @@ from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.reports.failures import Room
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import OutOfBoundsError, TestRun
-from pytest_rageval.scores.annotator_agreement import AgreementRequest
 from tests.unit.run.marked import (
     EVALS,
     NODEID,
@@ -224,20 +223,6 @@ def test_a_judge_that_gives_one_verdict_is_a_warning(session: Session, tmp_path:
     assert test.evaluate_markers() == []
     (warning,) = test.results()["warnings"]
     assert warning.startswith("the judge said yes 40 times and never anything else")
-
-
-def test_a_plan_gives_stubs(settings: Settings, tmp_path: Path) -> None:
-    session = Session(settings.replace(plan=True))
-    test = evaluated(session, tmp_path, threshold(min=0.99), lost=[1])
-    assert test.evaluate_markers() == []
-    assert not test.has_stubs
-    score = test.score("recall@1", {"min": 0.99, "where": {"topic": "odd"}})
-    assert (score > 0.99, score < 0.01, score.n) == (True, True, 10)
-    agreement = test.agreement(AgreementRequest(["gold"], ["ndcg"], [1], None))
-    assert agreement.best("gold", 1).measure == "anything"
-    assert test.has_stubs
-    assert test.results()["scores"] == []
-    session.close()
 
 
 def test_rankings_and_answers(session: Session, tmp_path: Path) -> None:

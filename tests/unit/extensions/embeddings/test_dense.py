@@ -9,7 +9,7 @@ from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever
 from pytest_rageval.extensions.embeddings.encoder import Vectors
-from tests.unit.retrievers.planar import Planar, Turned
+from tests.unit.extensions.embeddings.planar import Planar, Turned
 
 CORPUS = [
     {"id": "north", "text": "90"},

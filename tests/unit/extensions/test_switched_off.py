@@ -64,9 +64,17 @@ def test_an_unknown_name_is_an_error(pytester, value, message):
     result.stderr.fnmatch_lines([message, "`rageval extensions` lists them.*"])
 
 
-@pytest.mark.parametrize(("ini", "arguments"), [("", ["--rageval=canary=3"]), ("rageval_canary = 3", [])])
-def test_its_option_is_an_error(pytester, ini, arguments):
+@pytest.mark.parametrize(
+    ("ini", "toml", "arguments"),
+    [
+        ("", "", ["--rageval=canary=3"]),
+        ("rageval_canary = 3", "", []),
+        ("", "[tool.rageval]\ncanary = 3\n", []),
+    ],
+)
+def test_its_option_is_an_error(pytester, ini, toml, arguments):
     pytester.makeini(f"[pytest]\nrageval_extensions = -canary\n{ini}\n")
+    pytester.makepyprojecttoml(toml)
     result = pytester.runpytest_inprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(

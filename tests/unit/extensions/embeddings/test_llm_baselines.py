@@ -18,7 +18,7 @@ from pytest_rageval.retrievers.llm_baselines import (
     RewriteRetriever,
 )
 from tests.llm_server import Cut, Fault, LLMServer
-from tests.unit.retrievers.planar import Planar, Turned
+from tests.unit.extensions.embeddings.planar import Planar, Turned
 
 TECHNIQUES = [HyDERetriever, FeedbackRetriever, FusionRetriever, RewriteRetriever]
 CORPUS = [Document(f"{angle}", f"d{angle}") for angle in range(0, 180, 10)]

@@ -1,0 +1,32 @@
+"""Plans of a test, evaluated without pytest."""
+
+from pathlib import Path
+
+from pytest_rageval.core.settings import Settings
+from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.run.session import Session
+from pytest_rageval.scores.annotator_agreement import AgreementRequest
+from tests.unit.run.marked import components, evalset_of, evaluated, threshold
+
+
+def test_a_plan_counts_calls_of_the_users_own_functions(tmp_path: Path) -> None:
+    session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
+    evals = evalset_of(3, answers=("right",))
+    assert session.count_requests(components(), evals, [ScoreRequest("answer.correct@1")]) == []
+    assert sum(session.usage.remarks.values()) >= 3
+    assert session.usage.requests == 0
+    session.close()
+
+
+def test_a_plan_gives_stubs(tmp_path: Path) -> None:
+    session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
+    test = evaluated(session, tmp_path, threshold(min=0.99), lost=[1])
+    assert test.evaluate_markers() == []
+    assert not test.has_stubs
+    score = test.score("recall@1", {"min": 0.99, "where": {"topic": "odd"}})
+    assert (score > 0.99, score < 0.01, score.n) == (True, True, 10)
+    agreement = test.agreement(AgreementRequest(["gold"], ["ndcg"], [1], None))
+    assert agreement.best("gold", 1).measure == "anything"
+    assert test.has_stubs
+    assert test.results()["scores"] == []
+    session.close()
