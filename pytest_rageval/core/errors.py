@@ -8,6 +8,7 @@ import re
 import traceback
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -155,6 +156,14 @@ class ReplyPending(BaseException):
 
 REPLY_PLACEHOLDER: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
 """Replaces the text of a reply in a plan. The group is the beginning of the request's key."""
+
+
+_UNKNOWN_ANSWERS: Final = count()
+
+
+def unknown_answer() -> str:
+    """Return a placeholder, unlike any other, for an answer of the user's generator, which a plan does not call."""
+    return f"⟪reply {next(_UNKNOWN_ANSWERS):016x}⟫"
 
 
 def is_placeholder(text: str) -> bool:

@@ -230,7 +230,6 @@ class CoreOptions:
         "encoder", "MODEL[@LAYER]", parse_encoder, None,
         "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder. BERTScore "
         "compares tokens of the layer, such as roberta-large@17. Default: the packaged model and its last layer",
-        by_extension=True,
     )
     bleu_smoothing = Option[Literal["exp", "none"]](
         "bleu_smoothing", "exp|none", choice_parser("exp", "none"), "exp",

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, cast
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.data import Document
-from pytest_rageval.core.errors import CallableError, ContextOverflow, Unscored
+from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
 from pytest_rageval.core.request_parameters import merge_parameters
 from pytest_rageval.core.settings import TEMPERATURE
 from pytest_rageval.core.user_code import InvalidResult, UserCallable, bounded_text, has_parameter
@@ -286,7 +286,11 @@ class CallableGenerator(_DispatchingGenerator):
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
         user = self._methods.get(method, self.user)
         keywords = {"sample": sample} if has_parameter(user.function, "sample") else {}
-        return cast("str", await user.call(question, list(passages), **keywords))
+        try:
+            return cast("str", await user.call(question, list(passages), **keywords))
+        except Planned:
+            # The requests that depend on the answer are counted.
+            return unknown_answer()
 
     def identity(self, method: str) -> Mapping[str, Any]:
         return {"": self._methods.get(method, self.user).identity}

@@ -29,7 +29,7 @@ from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.models.rate_limits import Limiter, Stall
 from pytest_rageval.models.sender import Sender
 from pytest_rageval.models.stores.interface import Entry, OpenStore
-from pytest_rageval.models.usage import Price, Prices, Tier, Usage
+from pytest_rageval.models.usage import ESTIMATED, UNKNOWN_ANSWER_TOKENS, Price, Prices, Tier, Usage
 
 MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause
 
@@ -304,7 +304,9 @@ class PlanSource(Source):
             " ".join(str(message.get("content")) for message in request.messages)
         )
         tokens_in = prompt_tokens(request.messages, request.parameters)
-        tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
+        tokens_in += sum(self._planned.get(mark, UNKNOWN_ANSWER_TOKENS) for mark in marks)
+        if not self._planned.keys() >= set(marks):
+            self.usage.remarks[ESTIMATED] += 1
         max_tokens = max_reply_tokens(request, price)
         self._planned[mark] = tokens_out = max_tokens or 0
 

@@ -148,6 +148,16 @@ def _price(fields: Any, where: str) -> Price:
 COUNTERS: Final = ("cost_at", "unpriced_at", "batches")
 
 
+UNKNOWN_ANSWER_TOKENS: Final = 200
+"""The estimated length of an answer of the user's generator, which a plan does not call."""
+
+ESTIMATED: Final = (
+    "requests on an answer of your own function, which is not known: tokens in and cost are an estimate, with "
+    f"{UNKNOWN_ANSWER_TOKENS} tokens an answer"
+)
+"""The remark of a plan about such requests."""
+
+
 @dataclass
 class Usage:
     """The numbers of requests of a run, and the tokens and cost of its live requests."""

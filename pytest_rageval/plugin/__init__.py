@@ -15,6 +15,7 @@ plugin only when a run has a marked test.
 """
 
 from argparse import SUPPRESS
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Final
 
@@ -141,7 +142,7 @@ def _refuse_unknown_keys(config: pytest.Config) -> None:
     """Raise UsageError for an ini key that is none: pytest only warns, and a setting would have no effect."""
     overrides = (text.partition("=")[0] for text in config.getoption("override_ini") or ())
     # pytest 9 deprecates `inicfg`, and has no other list of the keys.
-    written = vars(config)["_inicfg"] if "_inicfg" in vars(config) else config.inicfg
+    written: Mapping[str, Any] = getattr(config, "_inicfg" if hasattr(config, "_inicfg") else "inicfg")
     for key in (*written, *overrides):
         if not key.startswith("rageval_"):
             continue

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.plural import counted, plural, singular
-from pytest_rageval.models.usage import Usage
+from pytest_rageval.models.usage import ESTIMATED, Usage
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.layout import WIDTH, align_columns
@@ -331,6 +331,8 @@ def plan_lines(
 def _plan_cells(usage: Usage, tiers: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the row of a plan: a text for each column of `PLAN_HEAD`, and the cost in each tier."""
     at_most = "≤ " if usage.dependent else ""
+    # The length of answers of the user's own function bounds nothing.
+    about = "≈ " if ESTIMATED in usage.remarks else ""
     tokens_out = "unbounded" if usage.unbounded else f"≤ {usage.tokens_out:,}" if usage.live else "0"
     costs = [
         (usage.cost_usd, usage.unpriced),
@@ -340,9 +342,9 @@ def _plan_cells(usage: Usage, tiers: Sequence[str] = ()) -> tuple[str, ...]:
         f"{at_most}{usage.requests:,}",
         f"{usage.cached:,}",
         f"{at_most}{usage.live:,}",
-        f"{at_most}{usage.tokens_in:,}",
+        f"{about or at_most}{usage.tokens_in:,}",
         tokens_out,
-        *("unknown" if unpriced else f"≤ {usd:.4f}" if usd else "0" for usd, unpriced in costs),
+        *("unknown" if unpriced else f"{about or '≤ '}{usd:.4f}" if usd else "0" for usd, unpriced in costs),
     )
 
 

@@ -67,7 +67,7 @@ def test_a_plan_bounds_what_a_run_asks_where_every_verdict_disagrees(project, ll
     project.test(GATE)
     plan = project.run("--rageval-plan")
     run = project.run()
-    run.stdout.fnmatch_lines(["  lost by: judge 4", "    llm_reteval@1: LLM-retEval failed on 4 (F 4)"])
+    run.stdout.fnmatch_lines(["Likely cause: lost by judge 4", "    llm_reteval@1: LLM-retEval failed on 4 (F 4)"])
     # Per question: three answers, a verdict, three verdicts on correctness, and two references for each answer.
     assert len(llm.requests) == 4 * (3 + 1 + 3 + 2 * 3)
     assert _row(plan, "in total")[:3] == [f"≤ {len(llm.requests)}", "0", f"≤ {len(llm.requests)}"]
@@ -123,6 +123,37 @@ def rageval_generator():
     plan.stdout.fnmatch_lines(
         ["* × calls of rageval_generator, your own function: their requests are not counted"]
     )
+
+
+@pytest.mark.parametrize("decorator", ["", "@partial(rageval_llm.cached, version='1')"])
+def test_a_plan_counts_what_depends_on_answers_of_the_users_generator(project, llm, decorator):
+    """The judge's requests are counted, and their tokens and cost are an estimate."""
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        conftest
+        + f"""
+from functools import partial
+
+@pytest.fixture(scope="session")
+def rageval_generator(rageval_llm):
+    {decorator}
+    def generate(question, passages):
+        return f"{{passages[0]['text'] if isinstance(passages[0], dict) else passages[0].text}} Or so."
+    return generate
+"""
+    )
+    project.use(llm)
+    project.test('@pytest.mark.rageval_threshold("answer.correct@1", max=1.0)\ndef test_gate(): pass\n')
+    (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
+    plan = project.run("--rageval-plan", "--rageval=prices=prices.toml")
+    requests, cached, live, tokens_in, _, cost = _row(plan, "in total")
+    assert not llm.requests
+    project.run()
+    assert llm.requests
+    assert (requests, cached, live) == (f"≤ {len(llm.requests)}", "0", f"≤ {len(llm.requests)}")
+    assert tokens_in.startswith("≈ ")
+    assert cost.startswith("≈ ")
+    plan.stdout.fnmatch_lines(["* × requests on an answer of your own function, which is not known: *"])
 
 
 def test_a_plan_tells_an_error_from_a_test_without_requests(project, llm):

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.extensions.application_calls.application import split_into_events
 from pytest_rageval.models.budget import max_reply_tokens, prompt_tokens
 from pytest_rageval.models.messages import Reply, Request, TooLarge, describe_differences, request_summary
 from pytest_rageval.models.proxied_request import (
@@ -26,7 +25,7 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "tempe
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
 
 
-def _choice(index: int = 0, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
+def choice(index: int = 0, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
     return {
         "index": index,
         "message": {"role": "assistant", "content": None, **message},
@@ -34,7 +33,7 @@ def _choice(index: int = 0, finish_reason: str = "stop", **message: Any) -> dict
     }
 
 
-def _completion(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
+def completion(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
     return {"id": "c", "object": "chat.completion", "created": 1, "model": "m-1", "choices": list(choices),
             "usage": usage, **fields}  # fmt: skip
@@ -122,65 +121,6 @@ def test_the_tokens_of_a_reply_are_bounded(path: str, options: dict[str, Any], e
     )
 
 
-ANSWERS = {
-    "text": _completion(_choice(content="The answer  is\n\n42. ")),
-    "empty": _completion(_choice(content="", finish_reason="length")),
-    "tool calls": _completion(_choice(tool_calls=[CALL, {**CALL, "id": "call_2"}], finish_reason="tool_calls")),
-    "text and a call": _completion(_choice(content="I look.", tool_calls=[CALL])),
-    "refusal": _completion(_choice(refusal="I will not.")),
-    "reasoning": _completion(_choice(content="no", reasoning_content="It differs.\nSo no.")),
-    "choices": _completion(_choice(content="a b"), _choice(1, content="c", finish_reason="length")),
-    "fingerprint": _completion(_choice(content="a"), system_fingerprint="fp", service_tier="default"),
-    "log probabilities": _completion(
-        _choice(content="a") | {"logprobs": {"content": [{"token": "a", "logprob": -0.5}], "refusal": None}}
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -> None:
-    """The assembled events of a stream equal the whole answer, so that live and cached streams agree."""
-    stream = _StreamAssembler(CHAT, Sink(lambda _: None))
-    for event in split_into_events(CHAT, answer, usage=True):
-        stream.add(event)
-    assert stream.is_complete
-    assert stream.answer == answer
-    assert reply_record(CHAT, stream.answer) == reply_record(CHAT, answer)
-
-
-def test_a_stream_of_responses_adds_up_to_the_response() -> None:
-    call = {
-        "type": "function_call",
-        "id": "fc",
-        "call_id": "c",
-        "name": "f",
-        "arguments": "{}",
-        "status": "completed",
-    }
-    text = {"type": "output_text", "text": "a b", "annotations": []}
-    message = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
-    reasoning = {"type": "reasoning", "id": "r", "summary": []}
-    usage = {"input_tokens": 7, "output_tokens": 3}
-    answer = {
-        "id": "r",
-        "model": "m",
-        "status": "completed",
-        "output": [reasoning, call, message],
-        "usage": usage,
-    }
-    stream, names = _StreamAssembler(RESPONSES, Sink(lambda _: None)), []
-    for event in split_into_events(RESPONSES, answer, usage=False):
-        stream.add(event)
-        names.append(event.name)
-    assert stream.is_complete
-    assert stream.answer == answer
-    assert names[0] == "response.created"
-    assert names[-1] == "response.completed"
-    assert names.count("response.output_item.done") == 3
-    record = reply_record(RESPONSES, answer)
-    assert (record["tokens_in"], record["tokens_out"], record["finish_reason"]) == (7, 3, "stop")
-
-
 def test_servers_that_repeat_what_comes_once_are_understood() -> None:
     """A stream may repeat id, type and name in each chunk, omit the index, and begin with an empty choice list."""
     stream = _StreamAssembler(CHAT, Sink(lambda _: None))
@@ -219,7 +159,7 @@ def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
         (CHAT, {}),
         (CHAT, {"choices": []}),
         (CHAT, {"choices": [{"message": {}}]}),
-        (CHAT, _completion(_choice(finish_reason="error"))),
+        (CHAT, completion(choice(finish_reason="error"))),
         (RESPONSES, {"output": [], "status": "failed"}),
         (RESPONSES, {"output": [], "status": "in_progress"}),
         (EMBEDDINGS, {"data": []}),
@@ -252,14 +192,14 @@ def test_texts_that_come_as_tokens_are_counted(input_value: Any, tokens: int) ->
 @pytest.mark.parametrize(
     ("path", "answer", "silent"),
     [
-        (CHAT, _completion(_choice()), True),
-        (CHAT, _completion(_choice(finish_reason="length", content="")), True),
-        (CHAT, _completion(_choice(finish_reason="content_filter")), True),
-        (CHAT, _completion(_choice(refusal="I will not.")), True),
-        (CHAT, _completion(_choice(reasoning_content="Well", content="<think>Well</think>")), True),
-        (CHAT, _completion(_choice(), _choice(1, content="fine")), False),
-        (CHAT, _completion(_choice(finish_reason="tool_calls", tool_calls=[CALL])), False),
-        (CHAT, _completion(_choice(finish_reason="length", content="It is")), False),
+        (CHAT, completion(choice()), True),
+        (CHAT, completion(choice(finish_reason="length", content="")), True),
+        (CHAT, completion(choice(finish_reason="content_filter")), True),
+        (CHAT, completion(choice(refusal="I will not.")), True),
+        (CHAT, completion(choice(reasoning_content="Well", content="<think>Well</think>")), True),
+        (CHAT, completion(choice(), choice(1, content="fine")), False),
+        (CHAT, completion(choice(finish_reason="tool_calls", tool_calls=[CALL])), False),
+        (CHAT, completion(choice(finish_reason="length", content="It is")), False),
         (EMBEDDINGS, {"data": [{"embedding": []}]}, False),
         (RESPONSES, {"model": "m", "output": [{"type": "reasoning", "summary": []}]}, True),
         (

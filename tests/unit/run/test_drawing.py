@@ -114,25 +114,6 @@ def test_repeats_draw_new_samples(score: Run, llm: LLMServer) -> None:
     assert checked[True] == 2
 
 
-def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
-    """A plan counts each draw of scored answers and of answers from gold passages as one call."""
-    session = Session(
-        Settings(model="m", base_url=llm.url, cache_dir=tmp_path, plan=True, llm_reteval_draws=5)
-    )
-    parts = Components(
-        lambda query, _k: [{"id": "d", "text": query}],
-        DefaultGenerator(session.models),
-        DefaultJudge(session.models),
-    )
-    assert session.count_requests(parts, EVALSET, [ScoreRequest("answer.em@1", draws=3)]) == []
-    assert session.usage.live == 3
-    session.count_requests(parts, EVALSET, [ScoreRequest("llm_reteval@1")])
-    # Five answers from the gold passage, a verdict on the planned answer, and the calls of its triage.
-    assert session.usage.live - 3 > 5
-    assert not llm.requests
-    session.close()
-
-
 def test_ranking_measures_take_neither(score: Run) -> None:
     with pytest.raises(InputError, match=r"'recall@1' does not take draws=2\. These scores do: .*answer"):
         score("recall@1", {"draws": 2})

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
+from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.annotator_agreement import AgreementRequest
+from tests.llm_server import LLMServer
 from tests.unit.run.marked import components, evalset_of, evaluated, threshold
 
 
@@ -29,4 +33,25 @@ def test_a_plan_gives_stubs(tmp_path: Path) -> None:
     assert agreement.best("gold", 1).measure == "anything"
     assert test.has_stubs
     assert test.results()["scores"] == []
+    session.close()
+
+
+def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
+    """A plan counts each draw of scored answers and of answers from gold passages as one call."""
+    example = Example("q", "item-1?", answers=("c1",), gold=(Gold(id="d", text="gold"),))
+    evalset = EvalSet("evals", (example,))
+    session = Session(
+        Settings(model="m", base_url=llm.url, cache_dir=tmp_path, plan=True, llm_reteval_draws=5)
+    )
+    parts = Components(
+        lambda query, _k: [{"id": "d", "text": query}],
+        DefaultGenerator(session.models),
+        DefaultJudge(session.models),
+    )
+    assert session.count_requests(parts, evalset, [ScoreRequest("answer.em@1", draws=3)]) == []
+    assert session.usage.live == 3
+    session.count_requests(parts, evalset, [ScoreRequest("llm_reteval@1")])
+    # Five answers from the gold passage, a verdict on the planned answer, and the calls of its triage.
+    assert session.usage.live - 3 > 5
+    assert not llm.requests
     session.close()
