@@ -285,8 +285,7 @@ class SummaryPlugin:
     def _lines(self) -> list[str]:
         """Return the lines of the table, or of the plan."""
         from pytest_rageval.reports.build import has_table, usage_entry, usage_lines  # noqa: PLC0415
-        from pytest_rageval.reports.next_steps import gain_lines  # noqa: PLC0415
-        from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
             failed = {

@@ -7,7 +7,7 @@ No module here evaluates a question or calls a model.
 - Write it: `terminal`, with `agreement`, `markdown` and `html`.
 - Say why a test failed: `failures`, with `causes`.
 - `reading`: reads JSON reports.
-- Helpers: `next_steps` (commands to run next) and `layout` (lines that fit a terminal).
+- Helper: `layout` (lines that fit a terminal).
 """
 
 import json
@@ -46,11 +46,6 @@ KINDS: Final[Mapping[str, Callable[..., Any]]] = {
 
 def deliver(write: Callable[..., Any], document: Mapping[str, Any], destination: Path | Address) -> str:
     """Write a report to its file or send it to its address, and return its text for the line `report: …` of the run.
-
-    Args:
-        write: the writer of the report, see `Registry.add_report`.
-        document: all results of the run, see `report_document`.
-        destination: the file, or the address that the writer sends the report to.
 
     Raises:
         OSError: the file cannot be written.

@@ -36,12 +36,7 @@ MAX_COMPARED: Final = 20  # rankings that are searched for an id that resembles 
 
 
 def anomalies_entry(outcomes: Sequence[Outcome], *, of_slice: bool = False) -> dict[str, int]:
-    """Return the counts above 0 by name: counts of documents, of rankings, and of questions without a ranking.
-
-    Args:
-        outcomes: the outcomes of a score.
-        of_slice: whether they are those of a slice of the eval set.
-    """
+    """Return the counts above 0 by name: counts of documents, of rankings, and of questions without a ranking."""
     failed = [outcome.failed.part for outcome in outcomes if outcome.failed is not None]
     failed_retrievals = failed.count("rageval_retriever")
     rankings = _rankings(outcomes)
@@ -131,7 +126,6 @@ def all_zero_hint(score: Score) -> str:
 
 
 def _most_similar_ids(outcomes: Sequence[Outcome]) -> tuple[str, str] | None:
-    """Return the ids of a gold passage and of a document retrieved for its question that resemble each other most."""
     pairs = (
         (gold.id, name)
         for outcome in islice(outcomes, MAX_COMPARED)

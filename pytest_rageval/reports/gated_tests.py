@@ -50,13 +50,8 @@ def gate_entry(
     """Return the key `gate` of the report.
 
     A gated test is missing if the run selected it, or was to run all tests of a place where it is, and did not compare
-    all of its scores. The other tests that were not compared are only counted, as `not_run`.
-
-    Args:
-        tests: the entries of the baseline, by node id.
-        ran: the tests of the run.
-        required: True if a missing test fails the run. Else the missing tests of a part of the tests are only counted.
-        allowed: node ids of the tests, modules and folders whose tests may be missing.
+    all of its scores. The other tests that were not compared are only counted, as `not_run`. Unless `required`, also
+    the missing tests of a part of the tests are only counted. `allowed` has places whose tests may be missing.
     """
     places = [place.removeprefix("./").rstrip("/") for place in allowed]
     missing, not_run = [], 0

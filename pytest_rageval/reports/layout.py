@@ -68,10 +68,6 @@ def field_lines(label: str, values: Sequence[str], separator: str = ", ") -> Ite
 def align_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Return each row as a line, with cells in columns that are two spaces apart, without trailing spaces.
 
-    Args:
-        rows: the texts of the cells; all rows have the same number of cells.
-        right: the indices of the columns that are aligned to the right.
-
     >>> align_columns([("system", "n"), ("bm25", "12")], right={1})
     ['system   n', 'bm25    12']
     """

@@ -17,7 +17,6 @@ from pytest_rageval.lib.printable import printable
 from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
-from pytest_rageval.reports.next_steps import gains_text, update_command
 from pytest_rageval.reports.notes import change_text
 from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
 from pytest_rageval.reports.systems import matrix_lines, ratings_lines
@@ -25,12 +24,14 @@ from pytest_rageval.reports.terminal import (
     FAILING_VERDICTS,
     MARKS,
     by_urgency,
+    gains_text,
     headline,
     interval_text,
     note_lines,
     number_text,
     test_name,
     threshold_text,
+    update_command,
     warning_lines,
 )
 
@@ -122,7 +123,6 @@ def markdown_report(document: Mapping[str, Any], added: Iterable[AddedSection] =
 
 
 def _run_facts(run: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the branch and commit of the run, and the commit of the baseline, if known."""
     parts = [run.get("branch"), run.get("commit") and run["commit"][:COMMIT_DIGITS]]
     if any(parts):
         yield f"{' at '.join(filter(None, parts))}{' with uncommitted changes' if run.get('dirty') else ''}"
@@ -132,13 +132,7 @@ def _run_facts(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _join_sections(ends: Sequence[str], sections: Sequence[Section], counts: Sequence[int]) -> str:
-    """Return the text of the report.
-
-    Args:
-        ends: the first lines and the last line of the report.
-        sections: all sections.
-        counts: how many items of each section are shown.
-    """
+    """Return the text of the report."""
     *head, foot = ends
     body = [line for section, count in zip(sections, counts, strict=True) for line in section.lines(count)]
     left_out: Counter[str] = Counter()
@@ -170,7 +164,6 @@ def _fit_items(sections: Sequence[Section], room: int) -> list[int]:
 
 
 def _sections(document: Mapping[str, Any], added: Iterable[AddedSection]) -> Iterator[Section]:
-    """Yield the sections of the report in their order."""
     tests = by_urgency(document["tests"])
     table, further_scores = _tables(tests)
     yield table
@@ -205,15 +198,7 @@ def _quoted(lines: Iterable[str]) -> list[str]:
 def folded_section(
     summary: str, noun: str, items: Sequence[str], *, min_items: int | None = 0, language: str | None = None
 ) -> Section:
-    """Return a section that shows only its summary until a reader unfolds it.
-
-    Args:
-        summary: the line that is always shown.
-        noun: see `Section`.
-        items: see `Section`.
-        min_items: see `Section`.
-        language: if given, the items are the lines of a code block in this language.
-    """
+    """Return a section that shows only its summary until a reader unfolds it."""
     opening, closing = [f"<details><summary>{summary}</summary>", ""], ["", "</details>"]
     if language is not None:
         items = [" ".join(line.splitlines()) for line in items]
@@ -223,7 +208,6 @@ def folded_section(
 
 
 def _tables(tests: Sequence[Mapping[str, Any]]) -> tuple[Section, Section]:
-    """Return the table of scores, and a folded table with the less urgent scores if there are more than `MAX_ROWS`."""
     scores = [(test, entry) for test in tests for entry in _row_entries(test)]
     first, further = scores, []
     if len(scores) > MAX_ROWS:
@@ -253,7 +237,6 @@ def _row_entries(test: Mapping[str, Any]) -> list[ScoreEntry | None]:
 
 
 def _is_urgent(test: Mapping[str, Any], entry: ScoreEntry | None) -> bool:
-    """Return True if the score failed or is inconclusive, or if its test failed for another reason."""
     verdict = None if entry is None else entry["verdict"]
     if test["outcome"] in {"failed", "error"}:
         return verdict in FAILING_VERDICTS or not any(
@@ -358,7 +341,6 @@ def _explaining_questions(tests: Sequence[Mapping[str, Any]]) -> list[_Explainin
 
 
 def _worst_questions(questions: Sequence[_ExplainingQuestion]) -> Section:
-    """Return the section with the first questions: their rankings and answers, now and in the baseline."""
     names = {(sliced_name(item.entry), item.test["nodeid"]) for item in questions}
     is_ambiguous = len(names) > len({name for name, _ in names})
     items = [
@@ -373,7 +355,6 @@ def _worst_questions(questions: Sequence[_ExplainingQuestion]) -> Section:
 
 
 def _question_lines(item: _ExplainingQuestion, *, with_test: bool) -> Iterator[str]:
-    """Yield the lines of a question: its score, its gold passages or ranking, and its answers, then and now."""
     question, before = item.question, item.question.get("before", {})
     then = f"{score_text(before['score'])} → " if before else ""
     now = "unscored" if question["score"] is None else score_text(question["score"])
@@ -481,7 +462,6 @@ def _ids_text(questions: Sequence[QuestionEntry]) -> str:
 
 
 def _notes_by_test(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the name of each test that has notes, and its notes, wrapped."""
     for test in tests:
         lines = [line for note in note_lines(test) for line in wrap_text(f"  {note}", 4)]
         if lines:
@@ -524,5 +504,4 @@ def _cut(text: str, max_chars: int | None) -> str:
 
 
 def _longest_backtick_run(text: str) -> int:
-    """Return the length of the longest run of backticks."""
     return max(map(len, re.findall(r"`+", text)), default=0)

@@ -68,7 +68,6 @@ def comparisons_entry(result: ThresholdResult) -> dict[str, Any]:
 
 
 def _comparison_entry(comparison: Comparison, test: DropTestResult | None) -> ComparisonEntry:
-    """Return the entry of a comparison; the keys of a test of the drop are missing if there is no test."""
     entry: ComparisonEntry = {
         "mean": comparison.mean,
         "drop": comparison.drop,
@@ -306,11 +305,6 @@ def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) 
     """Return the key `common`: the means of two scores over the questions that have both scores.
 
     The dict is empty if no question has both scores, or if both scores have the same questions.
-
-    Args:
-        entry: the entry of the score that gets the key.
-        name: the name of the other score.
-        other: the entry of the other score.
     """
     other_scores = {
         example["id"]: example["score"] for example in other["examples"] if example["score"] is not None
@@ -362,7 +356,6 @@ def _votes_text(entry: ScoreEntry) -> str:
 
 
 def _corrected_text(entry: ScoreEntry) -> str:
-    """Return the mean corrected by human labels, with the assumption behind the correction."""
     corrected = entry["corrected"]
     incomplete, labels = corrected.get("incomplete"), corrected["labels"]
     more = f"; {counted(incomplete, 'more question')} with unlabelled passages" if incomplete else ""

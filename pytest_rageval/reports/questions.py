@@ -100,7 +100,6 @@ def _explaining_comparison(result: ThresholdResult) -> Comparison | None:
 
 
 def _beyond_bound(result: ThresholdResult) -> Explanation | None:
-    """Return the questions beyond the violated bound; None if the score violates neither bound."""
     score, threshold = result.score, result.threshold
     if score is None or result.verdict.status != "fail":
         return None
@@ -112,7 +111,6 @@ def _beyond_bound(result: ThresholdResult) -> Explanation | None:
 
 
 def _explains(comparison: Comparison, result: ThresholdResult) -> bool:
-    """Return True if the questions that got worse explain why the score is below `min`."""
     minimum, max_drop = result.threshold.min, result.threshold.max_drop
     if (
         minimum is None
@@ -125,13 +123,7 @@ def _explains(comparison: Comparison, result: ThresholdResult) -> bool:
 
 
 def beyond_bound(score: Score, bound: float, *, below: bool) -> Explanation:
-    """Return the questions on the wrong side of a bound.
-
-    Args:
-        score: the score, whose mean violates the bound.
-        bound: the bound of the mean, with which the score of each question is compared.
-        below: True to select questions with a score below the bound; False for scores above it.
-    """
+    """Return the questions on the wrong side of a bound."""
     wrong = [
         outcome
         for outcome in score.outcomes
@@ -201,7 +193,6 @@ def _passage_entries(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def _before_entry(change: ExamplePair) -> dict[str, Any]:
-    """Return the score, ranking and answer of a question in the baseline."""
     now, answer = change.outcome, restore_answer(change.old_answer, change.outcome.evidence.answer)
     return {
         "score": (now.value or 0.0) + change.drop,

@@ -13,10 +13,6 @@ from pytest_rageval.reports.build import SCHEMA
 def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
     """Return the document of a JSON report, whose content is checked against `ReportDocument`.
 
-    Args:
-        path: path of the report.
-        remedy: the last line of error messages; default: the command that writes a report.
-
     Raises:
         InputError: the file cannot be read, is not a JSON report, or has another schema than this version reads.
     """

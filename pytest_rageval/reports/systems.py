@@ -48,10 +48,6 @@ def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, A
     A matrix has at least two rows and one column. Tests without a key `system` are left out. A score with `by` is left
     out, because its worst slice may differ between the rows. A score that is not a mean is left out, because the matrix
     compares means.
-
-    Args:
-        tests: the entries of the tests.
-        seed: the seed of the significance tests.
     """
     parametrized = [test for test in tests if test.get("system")]
     matrices = [
@@ -74,7 +70,6 @@ def matrix_lines(matrices: Iterable[Entry]) -> list[str]:
 
 
 def _matrix_entry(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
-    """Return the entry of a matrix, with rows and columns in the order of the tests."""
     systems = [(_system(group[0]), _entries_by_name(group)) for group in _group_by(tests, _system)]
     names = list(dict.fromkeys(name for _, entries in systems for name in entries))
     columns = [
@@ -113,7 +108,6 @@ def _entries_by_name(tests: Iterable[Entry]) -> dict[str, Entry]:
 
 
 def _values_by_id(entry: Entry | None) -> dict[str, float]:
-    """Return the scores of the scored examples by id; empty if the score could not be computed."""
     examples = () if entry is None or entry["mean"] is None else entry["examples"]
     return {example["id"]: example["score"] for example in examples if example["score"] is not None}
 
@@ -149,7 +143,6 @@ def _group_by(tests: Iterable[Entry], key: Callable[[Entry], Hashable]) -> list[
 
 
 def _single_matrix_lines(matrix: Entry) -> list[str]:
-    """Return the name of the test, the blocks of the matrix, and notes on the numbers of examples of its columns."""
     evalset = matrix["evalset"]
     parameters = "".join(f", {name} = {value}" for name, value in matrix["parameters"].items())
     size = f"  ({evalset_text(evalset)})" if evalset else ""
@@ -181,7 +174,6 @@ def system_names(rows: Sequence[Entry]) -> list[list[str]]:
 
 
 def _cell_text(cell: Entry | None) -> str:
-    """Return the mean of a score with its mark, see `LEGEND`."""
     if cell is None:
         return "- "
     return f"{cell['mean']:.3f}{'*' if cell['best'] else '≈' if cell['p_value'] > ALPHA else ' '}"
@@ -198,7 +190,6 @@ def _split_columns(columns: Sequence[list[str]], width: int) -> list[list[list[s
 
 
 def _total_width(columns: Sequence[Sequence[str]]) -> int:
-    """Return the width of the columns in a line, with two spaces before each column."""
     return sum(2 + max(map(len, column)) for column in columns)
 
 
@@ -209,11 +200,6 @@ def _column_note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | Non
     it shares with the best row, and the means of both rows over the shared examples. If all rows have the same
     examples, but fewer than `max_n`, the note has their number. A column of a slice needs no such note: its name
     explains the number.
-
-    Args:
-        name: the name of the column.
-        cells: the system and the cell of each row.
-        max_n: the largest number of examples in the matrix.
     """
     labelled = [(" × ".join(system.values()), cell) for system, cell in cells if cell is not None]
     best = next((cell for _, cell in labelled if cell["best"]), None)
@@ -246,10 +232,6 @@ def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]
     The battles against the references come from scores of the arena over the whole eval set. If the run had battles
     between systems, the key `pairs` has the results of each pair. Otherwise two systems are compared only through the
     references. If there are no finite ratings, the key `reason` says why.
-
-    Args:
-        tests: the entries of the tests.
-        seed: the seed of the bootstrap intervals.
     """
     reference_results: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
     system_battles: dict[tuple[str, str, str], dict[tuple[str, str], Entry]] = {}
@@ -348,7 +330,6 @@ def pairs_notes(entry: Entry) -> Iterator[str]:
 
 
 def _pairs_lines(entry: Entry) -> Iterator[str]:
-    """Yield the lines of the matrix of pairs and its notes. A wide matrix is split into several blocks of columns."""
     names, rows = pairs_table(entry)
     if names:
         yield f"    {PAIRS}:"
@@ -369,7 +350,6 @@ def _pair_text(pair: Entry | None) -> str:
 
 
 def _battle_results(entry: Entry) -> dict[str, float]:
-    """Return the results of the battles against the references by example id: 1 won, 0.5 tied, 0 lost."""
     return {
         example["id"]: example["counts"]["wins"] + example["counts"]["ties"] / 2
         for example in entry["examples"]
@@ -382,13 +362,7 @@ def _ratings_entry(
     system_battles: Mapping[tuple[str, str], Entry] | None,
     seed: int,
 ) -> dict[str, Any]:
-    """Return the keys `systems`, `reason` and `pairs` of a table of ratings.
-
-    Args:
-        reference_results: results against the references by system, then by example id.
-        system_battles: battles between systems, by pair; None if the run had none.
-        seed: the seed of the bootstrap intervals.
-    """
+    """Return the keys `systems`, `reason` and `pairs` of a table of ratings."""
     results: dict[tuple[str, str], Mapping[str, float]] = {
         (system, REFERENCE): values for system, values in reference_results.items()
     }
@@ -426,15 +400,7 @@ def _ratings_entry(
 def _pair_entry(
     pair: tuple[str, str], scores: Sequence[float], battles: Entry | None, seed: int
 ) -> dict[str, Any]:
-    """Return the results of a pair of systems.
-
-    Args:
-        pair: the names of the two systems.
-        scores: the results of the first system: 1 won, between 0 and 1 tied, 0 lost.
-        battles: the battles of the pair in the entry of the test; None for a pair with the references, and for a pair
-            without battles.
-        seed: the seed of the bootstrap interval.
-    """
+    """Return the results of a pair of systems."""
     ends = mean_interval(scores, seed=seed)
     reason = None
     if not scores and pair[1] != REFERENCE:

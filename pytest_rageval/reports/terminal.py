@@ -1,10 +1,10 @@
-"""Writes the report on the terminal: the table of scores, its notes and warnings, the plan, and the summary line.
+"""Writes the report on the terminal: the table of scores, its notes and warnings, the plan, and what to run next.
 
 Other reports use the same texts.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
@@ -15,7 +15,7 @@ from pytest_rageval.models.usage import ESTIMATED, Usage
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.layout import WIDTH, align_columns
-from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, slice_warnings
+from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, significant_gain, slice_warnings
 
 MARKS: Final[Mapping[str, str]] = {
     "pass": "✅",
@@ -81,7 +81,6 @@ def headline(document: Mapping[str, Any]) -> str:
 
 
 def _threshold_counts(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the counts of thresholds by verdict, the worst verdict first."""
     verdicts = Counter(verdict for test in tests for verdict in _verdicts(test))
     total = verdicts.total()
     noun = f" of {counted(total, 'threshold')}"
@@ -127,7 +126,6 @@ def by_urgency(tests: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _urgency(test: Mapping[str, Any]) -> int:
-    """Return the sort key of a test; the most urgent tests have 0."""
     verdicts = set(_verdicts(test))
     if test["outcome"] in {"failed", "error"}:
         return 0 if FAILING_VERDICTS & verdicts else 1
@@ -161,8 +159,7 @@ class Row(str):
     verdict: str
     coloured: tuple[str, ...]
 
-    def __new__(cls, text: str, verdict: str, coloured: tuple[str, ...]) -> Self:
-        """Create a line from its text, the verdict, and the texts that have its colour."""
+    def __new__(cls, text: str, verdict: str, coloured: tuple[str, ...]) -> Self:  # noqa: D102 - see the class
         row = super().__new__(cls, text)
         row.verdict, row.coloured = verdict, coloured
         return row
@@ -172,10 +169,6 @@ def table_lines(tests: Sequence[Mapping[str, Any]], columns: int = WIDTH) -> lis
     """Return the table of scores in lines: for each test its name, a row for each score, and notes.
 
     A row that does not fit has further lines.
-
-    Args:
-        tests: the entries of the tests.
-        columns: the width of the terminal.
     """
     cells = [_cells(entry) for test in tests for entry in test["scores"]]
     head, *rows = _fit([Cells(*HEAD), *cells], columns)
@@ -300,16 +293,68 @@ def _all_zero_warning(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, A
         yield entry["where"], f"every question scores 0{f': {reason}' if reason else ''}"
 
 
+def update_command(arguments: Iterable[str], merge: str = "") -> str:
+    """Return the command that makes the present scores of the tests of these arguments their baseline.
+
+    `merge` is the command that merged the shards of the run; empty if the run had none. The returned command then
+    repeats the merge, and updates the baseline of all tests.
+    """
+    return (
+        f"{merge} --update-baseline" if merge else " ".join(["pytest --rageval-update-baseline", *arguments])
+    )
+
+
+def accept_entry(broken: Sequence[tuple[str, Collection[str]]]) -> dict[str, str]:
+    """Return the key `accept` of a test: how its drops can be accepted; empty if no score dropped.
+
+    `broken` has the name of each failed threshold, with the parts of it that failed: "baseline" or "bounds". The value
+    is "update" if an update of the baseline accepts the drops. It is "bounds" if `min` or `max` must be changed first,
+    because an update does not write scores that are out of their bounds.
+    """
+    dropped = {name for name, parts in broken if "baseline" in parts}
+    out_of_bounds = {name for name, parts in broken if "bounds" in parts}
+    return {"accept": "bounds" if dropped <= out_of_bounds else "update"} if dropped else {}
+
+
+def accept_lines(accept: str | None, argument: str, merge: str = "") -> list[str]:
+    """Return how to accept the drops of a failed test in lines; `accept` is the key of `accept_entry`, or None."""
+    if accept is None:
+        return []
+    command = update_command([argument], merge)
+    if accept == "bounds":
+        # `rageval merge` reads the bounds from the reports of the shards.
+        again = ", run the shards again" if merge else ""
+        return [f"accept this drop: change min or max in the test{again}, then\n  {command}"]
+    return [f"accept this drop{' and all other changes' if merge else ''}: {command}"]
+
+
+def gains_text(test: Mapping[str, Any]) -> str:
+    """Return the significant gains of a test: "recall@3 gained 0.030, which is significant"; empty without a gain."""
+    gains = [
+        f"{sliced_name(entry)} gained {gain:.3f}"
+        for entry in test["scores"]
+        if (gain := significant_gain(entry)) is not None
+    ]
+    return f"{', '.join(gains)}, which {'is' if len(gains) == 1 else 'are'} significant" if gains else ""
+
+
+def gain_lines(
+    tests: Iterable[Mapping[str, Any]], argument: Callable[[str], str], merge: str = ""
+) -> Iterator[str]:
+    """Yield a line for each test with a significant gain, with the command that makes the gain the baseline.
+
+    `argument` returns the argument with which pytest runs the test of a node id.
+    """
+    for test in tests:
+        if gains := gains_text(test):
+            command = update_command([argument(test["nodeid"])], merge)
+            yield f"{test['nodeid']}: {gains}; lock it in: {command}"
+
+
 def plan_lines(
     planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = (), *, failed: Collection[str] = ()
 ) -> list[str]:
-    """Return the plan in lines: a row of numbers for each test with requests, the total, and notes.
-
-    Args:
-        planned: the node id of each test, and its requests without the requests that an earlier test also makes.
-        tiers: names of cheaper service tiers; the plan has a column with the cost in each tier.
-        failed: node ids of tests that ended as an error.
-    """
+    """Return the plan in lines: a row of numbers for each test with requests, the total, and notes."""
     total = sum((usage for _, usage in planned), Usage())
     with_requests = [(nodeid, usage) for nodeid, usage in planned if usage.requests or usage.remarks]
     titles = (*PLAN_HEAD, *(f"USD {tier}" for tier in tiers))
@@ -329,7 +374,6 @@ def plan_lines(
 
 
 def _plan_cells(usage: Usage, tiers: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the row of a plan: a text for each column of `PLAN_HEAD`, and the cost in each tier."""
     at_most = "≤ " if usage.dependent else ""
     # The length of answers of the user's own function bounds nothing.
     about = "≈ " if ESTIMATED in usage.remarks else ""
@@ -349,7 +393,6 @@ def _plan_cells(usage: Usage, tiers: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _server_plan_line(server: str, usage: Usage) -> str:
-    """Return the live requests, tokens and cost of a server as a line."""
     _, _, live, tokens_in, tokens_out, cost = _plan_cells(usage)
     price = "price not known" if usage.unpriced else f"{cost} USD"
     return f"{server}: {live} live, {tokens_in} tokens in, {tokens_out} out, {price}"

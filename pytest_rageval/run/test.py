@@ -35,7 +35,7 @@ from pytest_rageval.gate.threshold import BOUNDS, Threshold, level_shares
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry, threshold_result_entry
-from pytest_rageval.reports.next_steps import accept_entry, accept_lines
+from pytest_rageval.reports.terminal import accept_entry, accept_lines
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.report_entry import Evidence, ReportEntryBuilder
 from pytest_rageval.run.session import Session

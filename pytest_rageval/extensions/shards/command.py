@@ -28,10 +28,9 @@ from pytest_rageval.reports.gated_tests import (
     missing_lines,
     remark_lines,
 )
-from pytest_rageval.reports.next_steps import gain_lines
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
-from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
+from pytest_rageval.reports.terminal import gain_lines, headline, table_lines, warning_lines
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.console import echo, echo_err
 from pytest_rageval.run.file_updates import update_baseline, update_cassette

@@ -30,14 +30,7 @@ MIN_P_VALUE: Final = 0.0001  # smaller p-values are shown as "p < 0.0001"
 
 
 def render(template: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = (), **values: Any) -> str:
-    """Render a page from a template of this folder.
-
-    Args:
-        template: name of the template.
-        styles: names of style sheets of this folder, in addition to `base.css`.
-        scripts: names of scripts of this folder.
-        values: the variables of the template; a missing variable is an error.
-    """
+    """Render a page from a template of this folder."""
     style = "".join(map(_source, ("base.css", *styles)))
     script = "".join(map(_source, scripts))
     page_values = {

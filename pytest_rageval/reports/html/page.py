@@ -63,15 +63,7 @@ def html_report(document: Mapping[str, Any]) -> str:
 def html_page(
     document: Mapping[str, Any], *, title: str, overall: str, facts: Sequence["Fact"], warnings: Sequence[str]
 ) -> str:
-    """Return a page with the tests of a document and their questions.
-
-    Args:
-        document: all results of a run.
-        title: the heading of the page.
-        overall: the verdict that is shown beside the heading.
-        facts: names and values for the top of the page.
-        warnings: warnings for the overview.
-    """
+    """Return a page with the tests of a document and their questions."""
     tests = by_urgency(document["tests"])
     filters = Filters()
     groups = [Group(test, question_rows(test), filters) for test in tests]
@@ -292,13 +284,7 @@ class Histogram:
     def from_scores(
         cls, values: Sequence[float], *, scale: Sequence[float] | None = None, is_time: bool = False
     ) -> "Histogram":
-        """Create a histogram of scores.
-
-        Args:
-            values: the scores of the questions.
-            scale: the ends of the axis, 0 and 1 by default.
-            is_time: True for times; their axis ends at the largest time.
-        """
+        """Create a histogram of scores."""
         low, high = scale or (0.0, 1.0)
         end = (max(values) or 1.0) if is_time else max(high, *values)
         low = min(low, *values)

@@ -447,13 +447,7 @@ def _words(text: str) -> set[str]:
 
 
 def _split(text: str, spans: Sequence[tuple[int, int]], marked: Sequence[bool]) -> Iterator[tuple[str, bool]]:
-    """Yield the text in pieces, split where runs of marked words begin and end.
-
-    Args:
-        text: the text.
-        spans: the start and end of each word.
-        marked: True for each marked word.
-    """
+    """Yield the text in pieces, split where runs of marked words begin and end."""
     end = 0
     index = 0
     while index < len(spans):
