@@ -557,7 +557,7 @@ class TestRun:
                 self._has_no_baseline = True
             fingerprint = self.session.fingerprint(self.components, request)
             self._baseline_scores[threshold.name] = score, fingerprint
-            if definition.dependencies:
+            if definition.asks:
                 self._averaged_scores.add(threshold.name)
 
     def _added_to_entry(

@@ -67,7 +67,9 @@ def test_a_plan_bounds_what_a_run_asks_where_every_verdict_disagrees(project, ll
     project.test(GATE)
     plan = project.run("--rageval-plan")
     run = project.run()
-    run.stdout.fnmatch_lines(["Likely cause: lost by judge 4", "    llm_reteval@1: LLM-retEval failed on 4 (F 4)"])
+    run.stdout.fnmatch_lines(
+        ["Likely cause: lost by judge 4", "    llm_reteval@1: LLM-retEval failed on 4 (F 4)"]
+    )
     # Per question: three answers, a verdict, three verdicts on correctness, and two references for each answer.
     assert len(llm.requests) == 4 * (3 + 1 + 3 + 2 * 3)
     assert _row(plan, "in total")[:3] == [f"≤ {len(llm.requests)}", "0", f"≤ {len(llm.requests)}"]
