@@ -1,0 +1,52 @@
+"""`rageval baseline pin`: makes the scores in the baseline the anchor that `max_total_drop` compares with."""
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from pytest_rageval.core.command import Command, Group, value, with_plugin_names
+from pytest_rageval.core.options import BASELINE
+
+GROUP: Final = Group("baseline", "pin the scores in the baseline", "Maintains the baseline.", "not used")
+
+# fmt: off
+COMMANDS: Final = (
+    Command("pin", "pytest_rageval.extensions.pin:pin_command",
+            "make the scores in the baseline the anchor of max_total_drop, as at a release",
+            "No test runs. Later updates of the baseline leave the anchor as it is. Run it on the commit of the "
+            "release, after its last update of the baseline, and commit the file.",
+            (*with_plugin_names(value("--baseline", "FILE", f"the baseline (default: {BASELINE})", default=BASELINE)),
+             value("tests", "NODEID", "only these tests (default: all)", str, nargs="*")),
+            "Exit status: 0; 2 if the file cannot be used, or has no such test.", group=GROUP, place=8),
+)
+# fmt: on
+
+
+def pin_command(options: argparse.Namespace) -> int:
+    """Pin the scores of the baseline; return 0.
+
+    Raises:
+        InputError: there is no baseline, or it cannot be used, or it has no such test.
+    """
+    from pytest_rageval.core.errors import InputError, did_you_mean  # noqa: PLC0415 - every run imports this module
+    from pytest_rageval.gate.baseline import Baseline, anchor_entry  # noqa: PLC0415 - as above
+    from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - as above
+    from pytest_rageval.lib.git import git_output  # noqa: PLC0415 - as above
+    from pytest_rageval.lib.plural import counted  # noqa: PLC0415 - as above
+    from pytest_rageval.run.console import echo  # noqa: PLC0415 - as above
+
+    path = Path(options.baseline)
+    baseline = Baseline.read_for_comparison(path, required=True)
+    names = options.tests or sorted(baseline.tests)
+    for name in names:
+        if name not in baseline.tests:
+            raise InputError(f"{path} has no test {name!r}.{did_you_mean(name, baseline.tests)}")
+    if not names:
+        raise InputError(f"{path} has no tests: there is nothing to pin.")
+    pin = AnchorPin.today(
+        git_output(path.resolve().parent, "rev-parse", "--verify", "--quiet", "HEAD") or None
+    )
+    baseline.anchors |= {name: anchor_entry(baseline.tests[name], pin) for name in names}
+    baseline.write(path)
+    echo(f"baseline: {path} ({counted(len(names), 'test')} {pin} as the anchor of max_total_drop)")
+    return 0
