@@ -400,9 +400,10 @@ class CoreOptions:
         "largest share of the baseline's questions that may be removed or edited; above it, the comparison is an "
         "error under CI=true, and elsewhere a warning",
     )
-    inconclusive = Option[Literal["warn", "fail"]](
-        "inconclusive", "warn|fail", choice_parser("warn", "fail"), "warn",
-        "whether a drop that is larger than allowed but not significant is a warning or a failure",
+    policy = Option[Mapping[str, Mapping[str, Any]] | None](
+        "policy", "JSON", Lazy("core.policy", "parse_tables"), None,
+        "policies of thresholds: pr (the default), release, snapshot and your own. In pyproject.toml each is a table "
+        "[tool.rageval.policy.NAME] with alpha, burden, inconclusive and other keys; here a JSON object of tables",
     )
     repeat = Option(
         "repeat", "N", parse_positive_int, 1,

@@ -4,23 +4,30 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import ceil, fsum, log2, nan
+from math import ceil, fsum, log, log2, nan
 from typing import Final
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.gate.comparison import Comparison
-from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+from pytest_rageval.gate.drop_types import (
+    MIN_CLUSTERS,
+    NOTABLE_DESIGN_EFFECT,
+    DropTestInput,
+    DropTestResult,
+)
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
 from pytest_rageval.stats.power import (
+    MIN_CHANGES,
     design_effect,
     detectable_drop,
     examples_needed,
     intraclass_correlation,
 )
 
-GOLD_CLUSTERS: Final = ("gold.source", "gold.id")
+SOURCE: Final = "gold.source"
+GOLD_CLUSTERS: Final = (SOURCE, "gold.id")
 """The values of `cluster` that are not tags: clusters by the files of the gold passages, or by their ids."""
 
 ENLARGEMENTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -44,8 +51,8 @@ def run_drop_tests(
       of the level.
     - A threshold with early stop is tested alone, at its own share of the level, because the data decides whether it
       reaches this test.
-    - A `strict` threshold is tested alone at its own undivided level. A wrong decision is a pass, whose probability
-      does not depend on other thresholds.
+    - A threshold with the burden "exclude" is tested alone at its own undivided level. A wrong decision is a pass,
+      whose probability does not depend on other thresholds.
 
     The same tests are repeated for two worst cases: what the examples without a score may hide, and a retriever that
     finds nothing, which the threshold must be able to detect.
@@ -58,11 +65,19 @@ def run_drop_tests(
     Raises:
         InputError: no example has the tag or the gold passages that `cluster` names.
     """
+    clusters = [test_input.threshold.policy.fixed_cluster for test_input in inputs]
+    automatic = _automatic_cluster(inputs)
+    for i, test_input in enumerate(inputs):
+        if test_input.threshold.policy.cluster == "auto" and test_input.level is None:
+            clusters[i] = automatic
 
     def run_on(comparisons: Mapping[int, Comparison], *, power: bool = False) -> dict[int, DropTestResult]:
         replaced = [inputs[i]._replace(comparison=comparison) for i, comparison in comparisons.items()]
         tested = _run_tests(
-            replaced, family_size=family_size, extra_alpha_shares=extra_alpha_shares, power=power
+            replaced,
+            [clusters[i] for i in comparisons],
+            alpha_shares=(family_size, extra_alpha_shares),
+            power=power,
         )
         return dict(zip(comparisons, tested, strict=True))
 
@@ -75,7 +90,7 @@ def run_drop_tests(
         else {}
     )
     all_wrong = run_on(
-        {i: comparisons[i].all_wrong for i in comparisons if not _surely_shows_a_drop(inputs[i])}
+        {i: comparisons[i].all_wrong for i in comparisons if not _surely_shows_a_drop(inputs[i], clusters[i])}
     )
     return [
         replace(
@@ -87,11 +102,31 @@ def run_drop_tests(
     ]
 
 
-def _surely_shows_a_drop(test_input: DropTestInput) -> bool:
+def _automatic_cluster(inputs: Sequence[DropTestInput]) -> str | None:
+    """Return "gold.source" if questions about one file depend on each other, and there are enough files; else None."""
+    inputs = [test_input for test_input in inputs if test_input.threshold.policy.cluster == "auto"]
+    examples = {example.id: example for test_input in inputs for example in test_input.comparison.examples}
+    try:
+        cluster_of = dict(zip(examples, question_clusters(examples.values(), SOURCE), strict=True))
+    except InputError:
+        return None
+    for test_input in inputs:
+        own = [cluster_of[example.id] for example in test_input.comparison.examples]
+        if (
+            len(set(own)) >= MIN_CLUSTERS
+            and sum(map(bool, test_input.comparison.drops)) >= MIN_CHANGES
+            and _design_effect(test_input.comparison.drops, own, default_correlation=0)
+            >= NOTABLE_DESIGN_EFFECT
+        ):
+            return SOURCE
+    return None
+
+
+def _surely_shows_a_drop(test_input: DropTestInput, cluster: str | None) -> bool:
     """Whether the test need not be run to know that it would be significant if all examples had the lowest score."""
     comparison, threshold = test_input.comparison, test_input.threshold
-    if threshold.strict or threshold.cluster is not None or comparison.n < MANY_EXAMPLES:
-        return threshold.strict
+    if threshold.policy.strict or cluster is not None or comparison.n < MANY_EXAMPLES:
+        return threshold.policy.strict
     old_values = [
         drop + (outcome.value or 0.0)
         for outcome, drop in zip(comparison.outcomes, comparison.drops, strict=True)
@@ -103,21 +138,33 @@ def _surely_shows_a_drop(test_input: DropTestInput) -> bool:
 
 
 def _run_tests(
-    inputs: Sequence[DropTestInput], *, family_size: int, extra_alpha_shares: int, power: bool
+    inputs: Sequence[DropTestInput],
+    clusters: Sequence[str | None],
+    *,
+    alpha_shares: tuple[int, int],
+    power: bool,
 ) -> list[DropTestResult]:
-    """Run the tests; `power` says whether to compute what they can detect."""
+    """Run the tests.
+
+    Args:
+        inputs: the scores.
+        clusters: what makes examples a cluster, for each score.
+        alpha_shares: number of shares of the level of which the test has one, and of further shares in this test.
+        power: whether to compute what the tests can detect.
+    """
+    family_size, extra_alpha_shares = alpha_shares
     results: dict[int, DropTestResult] = {}
     groups: defaultdict[str | None, list[int]] = defaultdict(list)
     for i, test_input in enumerate(inputs):
-        if test_input.threshold.strict:
+        if test_input.threshold.policy.strict:
             results[i] = _test_exclusion(test_input)
         elif test_input.level is not None:
             [results[i]] = _test_jointly([test_input], None, [test_input.level], power=power)
         else:
-            groups[test_input.threshold.cluster].append(i)
+            groups[clusters[i]].append(i)
     for cluster, members in groups.items():
-        alpha_shares = family_size * (len(groups) + extra_alpha_shares)
-        levels = [inputs[i].threshold.alpha / alpha_shares for i in members]
+        shares = family_size * (len(groups) + extra_alpha_shares)
+        levels = [inputs[i].threshold.policy.alpha / shares for i in members]
         joint = _test_jointly([inputs[i] for i in members], cluster, levels, power=power)
         results |= dict(zip(members, joint, strict=True))
     return [results[i] for i in range(len(inputs))]
@@ -160,6 +207,7 @@ def _test_jointly(
                 needed,
                 # If all n examples are lost, the p-value of a 0/1 score is 1/2^n.
                 min_examples=ceil(log2(1 / alpha)),
+                cluster=cluster,
                 n_clusters=None if cluster is None else len(set(own_clusters)),
                 design_effect=effect,
                 needs_symmetry=result.needs_symmetry,
@@ -211,7 +259,7 @@ def _test_exclusion(test_input: DropTestInput) -> DropTestResult:
     from pytest_rageval.stats.noninferiority import noninferiority_p_value  # noqa: PLC0415
 
     drops, threshold, largest = test_input.comparison.drops, test_input.threshold, test_input.largest
-    margin, alpha = threshold.max_drop or 0.0, threshold.alpha
+    margin, alpha = threshold.max_drop or 0.0, threshold.policy.alpha
     p_value = noninferiority_p_value(drops, margin, largest=largest)
     sufficient = (
         factor
@@ -226,6 +274,8 @@ def _test_exclusion(test_input: DropTestInput) -> DropTestResult:
         drop_interval(drops, alpha=alpha, largest=largest),
         margin,
         examples_needed=None if factor is None else factor * len(drops),
+        # If nothing changed, the p-value is (1 - margin / largest)^n.
+        min_examples=ceil(log(alpha) / log(1 - margin / largest)),
     )
 
 

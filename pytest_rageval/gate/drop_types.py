@@ -4,11 +4,17 @@ The tests are in `drop_tests`, which is imported only if a drop is tested.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.stats.intervals import UNIT
+
+MIN_CLUSTERS: Final = 20
+"""With fewer clusters the test of a drop has little power, and its level is only approximate."""
+
+NOTABLE_DESIGN_EFFECT: Final = 1.2
+"""From this variance factor on, questions about one file are tested as one cluster."""
 
 
 class DropTestInput(NamedTuple):
@@ -36,8 +42,8 @@ class DropTestInput(NamedTuple):
 
     @property
     def beyond(self) -> float:
-        """The mean drop under the null hypothesis: `max_drop` with `burden="beyond"`, else 0."""
-        return (self.threshold.max_drop or 0.0) if self.threshold.burden == "beyond" else 0.0
+        """The mean drop under the null hypothesis: `max_drop` with the burden "beyond", else 0."""
+        return (self.threshold.max_drop or 0.0) if self.threshold.policy.burden == "beyond" else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,9 @@ class DropTestResult:
         detectable_drop: the drop that this number of examples detects at 80% power; None with `strict`.
         examples_needed: the number of examples that would detect the observed drop at 80% power; with `strict`, that
             would exclude a drop of `max_drop`. None if no number would, or, with `strict`, more than 32 times as many.
-        min_examples: the smallest number of examples, or clusters, that can show a drop if all of them get worse; None
-            with `strict`.
+        min_examples: the smallest number of examples, or clusters, that can show a drop if all of them get worse; with
+            `strict`, that can exclude one if nothing changed.
+        cluster: what makes examples a cluster: a tag, "gold.source" or "gold.id"; None if they are independent.
         n_clusters: number of clusters of examples; None if the examples are tested as independent.
         design_effect: the variance factor of clusters or, without clusters, of examples that share gold passages; at
             least 1, and 1 if there are neither.
@@ -76,6 +83,7 @@ class DropTestResult:
     detectable_drop: float | None = None
     examples_needed: int | None = None
     min_examples: int | None = None
+    cluster: str | None = None
     n_clusters: int | None = None
     design_effect: float = 1.0
     needs_symmetry: bool = False

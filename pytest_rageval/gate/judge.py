@@ -19,17 +19,9 @@ from pytest_rageval.gate.comparison import (
     question_changes,
 )
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+from pytest_rageval.gate.sentences import chance_text, change_text, removal_text
 from pytest_rageval.gate.threshold import Threshold, level_shares
-from pytest_rageval.gate.verdict import (
-    WORST_FIRST,
-    Verdict,
-    blind_text,
-    chance_text,
-    change_text,
-    early_pass,
-    removal_text,
-    verdict_on,
-)
+from pytest_rageval.gate.verdict import WORST_FIRST, Measured, Verdict, blind_text, early_pass, verdict_on
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
@@ -38,6 +30,8 @@ if TYPE_CHECKING:
 
 # Imported late, since few thresholds compare with a reference.
 run_ratio_test: Final = Lazy("gate.ratio", "run_ratio_test")
+
+BASELINE_BOUNDS: Final = ("max_drop", "max_lost")
 
 ExampleState = Literal["asked", "unchanged", "not asked"]
 """How early stop treated an example: evaluated, taken from the baseline, or not evaluated."""
@@ -59,6 +53,7 @@ class BaselineLookup:
         anchor: the score in the anchor; None if it is missing or not needed.
         pinning: whether this run pins a new anchor.
         max_removed: the largest share of the baseline's questions that may be removed or edited.
+        deterministic: whether no model is in the score, so that it is the same in each run of the same retriever.
     """
 
     fingerprint: Mapping[str, Any]
@@ -71,6 +66,7 @@ class BaselineLookup:
     anchor: BaselineScore | None = None
     pinning: bool = False
     max_removed: float = 0.1
+    deterministic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +123,7 @@ class EarlyStopResult:
         """Return why the evaluation stopped, as text."""
         max_drop = threshold.max_drop or 0.0
         if self.verdict == "fail" and self.drop is not None:
-            larger = f"a drop of more than {max_drop:g}" if threshold.burden == "beyond" else "a drop"
+            larger = f"a drop of more than {max_drop:g}" if threshold.policy.burden == "beyond" else "a drop"
             how = (
                 f"drop about {self.drop:.3f}, allowed {max_drop:g}: with at least 99% probability {larger} is "
                 f"significant with all questions (level {self.level:.2g})"
@@ -163,6 +159,7 @@ class ThresholdResult:
         ratio: the comparison of `max_ratio` with the reference; None without it.
         changes: the questions of the whole eval set that cannot be compared with the baseline; None without a baseline.
         is_new: whether the threshold compares with a baseline that does not have the score yet.
+        deterministic: as in `BaselineLookup`.
     """
 
     threshold: Threshold
@@ -176,6 +173,7 @@ class ThresholdResult:
     ratio: "RatioTestResult | None" = None
     changes: QuestionChanges | None = None
     is_new: bool = False
+    deterministic: bool = False
 
     @property
     def stopped_early(self) -> bool:
@@ -292,7 +290,7 @@ class _Slice:
 
     @property
     def comparison(self) -> Comparison | None:
-        """The comparison with the baseline, or None."""
+        """The comparison with the baseline; None if there is none, or this run writes the baseline."""
         compared = None if self.baseline.updating else self.comparison_input
         return None if compared is None else compared.comparison
 
@@ -469,16 +467,13 @@ def _blind_text(part: _Slice) -> str:
     if part.score is None or part.comparison_input is None:
         return ""
     anchor = None if part.baseline.updating else part.anchor
-    return blind_text(part.score, part.threshold, part.comparison_input.comparison, part.drop, anchor)
+    comparison, deterministic = part.comparison_input.comparison, part.baseline.deterministic
+    measured = Measured(part.score, comparison, part.drop, anchor, deterministic=deterministic)
+    return blind_text(measured, part.threshold)
 
 
 def _slice_result(part: _Slice, blind: str) -> ThresholdResult:
-    """Return the result of a slice.
-
-    Args:
-        part: the slice, with its comparisons and tests.
-        blind: why the threshold could not fail; empty if it could.
-    """
+    """Return the result of a slice; `blind` says why the threshold could not fail, and is empty if it could."""
     verdict = Verdict("error", str(part.error)) if part.score is None else _slice_verdict(part, part.score)
     updating = part.baseline.updating
     if blind and updating:
@@ -495,19 +490,21 @@ def _slice_result(part: _Slice, blind: str) -> ThresholdResult:
         early=part.early,
         ratio=part.ratio,
         changes=part.changes,
-        is_new=_is_new(part),
+        is_new=part.error is part.anchor_error is None
+        and part.score is not None
+        and part.threshold.uses_baseline
+        and part.comparison is None,
+        deterministic=part.baseline.deterministic,
     )
 
 
-def _is_new(part: _Slice) -> bool:
-    has_no_error = part.error is None and part.anchor_error is None and part.score is not None
-    return has_no_error and part.threshold.uses_baseline and part.comparison is None
-
-
 def _slice_verdict(part: _Slice, score: Score) -> Verdict:
-    threshold = part.threshold
-    if part.baseline.updating and threshold.uses_baseline and not part.baseline.missing:
-        verdict = verdict_on(score, _without_baseline_bounds(threshold))
+    threshold, baseline = part.threshold, part.baseline
+    measured = Measured(
+        score, part.comparison, part.drop, part.anchor, part.ratio, deterministic=baseline.deterministic
+    )
+    if baseline.updating and threshold.uses_baseline and not baseline.missing:
+        verdict = verdict_on(Measured(score), threshold.without(*BASELINE_BOUNDS))
         if verdict.status == "pass":
             verdict = replace(verdict, reason=f"{score:.3f} is the new baseline")
         return replace(verdict, warnings=(*verdict.warnings, *_anchor_warnings(score, part)))
@@ -516,23 +513,21 @@ def _slice_verdict(part: _Slice, score: Score) -> Verdict:
         # A violated `min` or `max` fails, even if the comparison is impossible. If there is one, with the baseline,
         # `max_drop` and `max_lost` can fail too.
         is_compared = part.comparison is not None and not part.stopped_early
-        bounds = (
-            replace(threshold, max_total_drop=None) if is_compared else _without_baseline_bounds(threshold)
-        )
-        verdict = verdict_on(score, bounds, part.comparison, part.drop)
+        bounds = threshold.without_total_drop() if is_compared else threshold.without(*BASELINE_BOUNDS)
+        verdict = verdict_on(measured._replace(anchor=None), bounds)
         if verdict.status == "fail":
             return replace(verdict, warnings=(*verdict.warnings, str(error)))
         return Verdict("error", str(error))
     if part.early is not None and part.early.stopped and part.comparison is not None:
         return _early_stop_verdict(score, threshold, part.comparison, part.early)
-    verdict = verdict_on(score, threshold, part.comparison, part.drop, part.anchor, part.ratio)
+    verdict = verdict_on(measured, threshold)
     is_missing = (threshold.uses_baseline and part.comparison is None) or (
         threshold.max_total_drop is not None and part.anchor is None
     )
-    if part.comparison is None and part.baseline.new and verdict.status == "pass":
-        text = f"{score:.3f} has no baseline yet: {' '.join(part.baseline.new.splitlines())}"
+    if part.comparison is None and baseline.new and verdict.status == "pass":
+        text = f"{score:.3f} has no baseline yet: {' '.join(baseline.new.splitlines())}"
         verdict = replace(verdict, reason=text, warnings=(text, *verdict.warnings[1:]))
-    if is_missing and part.baseline.required and verdict.status != "fail":
+    if is_missing and baseline.required and verdict.status != "fail":
         return Verdict(
             "error",
             f"{score.name}: {verdict.reason} (--rageval require_baseline=true, the default under CI=true)",
@@ -562,18 +557,11 @@ def violated_bounds(result: ThresholdResult) -> set[str]:
     if result.early is not None:
         return {"baseline"}
     parts = {
-        "bounds": _without_baseline_bounds(result.threshold),
-        "baseline": replace(result.threshold, min=None, max=None, max_total_drop=None),
+        "bounds": result.threshold.without(*BASELINE_BOUNDS),
+        "baseline": result.threshold.without("min", "max").without_total_drop(),
     }
-    return {
-        name
-        for name, threshold in parts.items()
-        if verdict_on(result.score, threshold, result.comparison, result.drop).status == "fail"
-    }
-
-
-def _without_baseline_bounds(threshold: Threshold) -> Threshold:
-    return replace(threshold, max_drop=None, max_total_drop=None, max_lost=None)
+    measured = Measured(result.score, result.comparison, result.drop, deterministic=result.deterministic)
+    return {name for name, threshold in parts.items() if verdict_on(measured, threshold).status == "fail"}
 
 
 def _anchor_warnings(score: Score, part: _Slice) -> Iterator[str]:

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from pytest_rageval.gate.judge import ThresholdResult
+from pytest_rageval.gate.sentences import odds_text
 from pytest_rageval.lib.digests import text_digest
 from pytest_rageval.lib.plural import counted
 
 KEY_DIGITS: Final = 16  # number of hex digits of a question's digest
-MAX_TESTS: Final = 5  # number of tests that the line names
+MAX_TESTS: Final = 3  # number of tests that the line names
 
 
 class ScoreContribution(TypedDict):
@@ -35,7 +36,7 @@ class SuiteContribution(TypedDict):
 def contribution(results: Sequence[ThresholdResult], *, gated: int) -> SuiteContribution | None:
     """Return what one of several gated tests contributes; None if no drop was tested.
 
-    Thresholds with `strict` are not part of it, nor are those whose evaluation stopped early.
+    Thresholds with the burden "exclude" are not part of it, nor are those whose evaluation stopped early.
 
     Args:
         results: the results of the thresholds of the test's markers.
@@ -45,13 +46,13 @@ def contribution(results: Sequence[ThresholdResult], *, gated: int) -> SuiteCont
         part
         for result in results
         for part in (result.slices or (result,))
-        if part.drop is not None and not part.threshold.strict
+        if part.drop is not None and not part.threshold.policy.strict
     ]
     if not tested:
         return None
     return {
         "gated": gated,
-        "alpha": min(part.threshold.alpha for part in tested),
+        "alpha": min(part.threshold.policy.alpha for part in tested),
         "scores": [*map(_score_contribution, tested)],
     }
 
@@ -64,11 +65,11 @@ def _score_contribution(part: ThresholdResult) -> ScoreContribution:
         text_digest(f"{example.id} {example.full_question}")[:KEY_DIGITS] for example in comparison.examples
     ]
     clusters: dict[str, str] = {}
-    if threshold.cluster is not None:
+    if drop.cluster is not None:
         # Imported late, as where the drops are tested.
         from pytest_rageval.gate.drop_tests import question_clusters  # noqa: PLC0415
 
-        roots = question_clusters(comparison.examples, threshold.cluster)
+        roots = question_clusters(comparison.examples, drop.cluster)
         first: dict[object, str] = {}
         clusters = {key: first.setdefault(root, key) for key, root in zip(keys, roots, strict=True)}
     return {
@@ -125,6 +126,6 @@ def suite_lines(suite: Mapping[str, Any] | None) -> Iterator[str]:
     yield (
         f"the suite got worse: {suite['worse']} of {counted(suite['n'], 'question')} of its "
         f"{len(suite['tests'])} gated tests are worse, {suite['better']} better "
-        f"(p = {suite['p_value']:.2g} ≤ {suite['alpha']:.2g}). Most of the drop is in: {named}"
+        f"(chance alone: {odds_text(suite['p_value'])}). Most of the drop is in: {named}"
         f"{f', and {more} more' if more > 0 else ''}"
     )

@@ -6,46 +6,40 @@ from math import inf
 from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.policy import BUILT_IN, DEFAULT, MOVED, Policy, find_policy, moved_text
 from pytest_rageval.core.spec import SCORE_KEYWORDS, Relevance, ScoreRequest, score_name
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
 
-DEFAULT_ALPHA: Final = 0.05
+BOUNDS: Final[Mapping[str, str]] = {
+    "min": "≥",
+    "max": "≤",
+    "max_drop": "↓",
+    "max_lost": "lost ≤",
+    "max_ratio": "ratio ≤",
+}
+"""The keywords that can fail a test, each with its sign in reports."""
 
-DROP_KEYWORDS: Final = ("max_drop", "max_total_drop")
-
-BOUNDS: Final = ("min", "max", *DROP_KEYWORDS, "max_lost", "max_ratio")  # the keywords that can fail a test
-
-MAX_DROP_SHARE: Final = 0.5  # a `max_drop` above this share of the scale's width is an error
+MAX_DROP_SHARE: Final = 0.5  # an allowed drop above this share of the scale's width is an error
 WARN_DROP_SHARE: Final = 0.2  # above this share the run warns
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Bounds on the mean of a score, and how they are tested. A bound that is not set is None.
+    """Bounds on the mean of a score, and the policy by which they are decided. A bound that is not set is None.
 
     Attributes:
         spec: name of the score, such as "recall@5".
         min: lowest mean that passes.
         max: highest mean that passes.
         max_drop: largest allowed drop of the mean from the baseline, over the same examples.
-        max_total_drop: largest allowed drop of the mean from the anchor, which updates of the baseline do not change.
         max_lost: largest number of examples that may score less than in the baseline; no significance test.
         max_ratio: for scores that are times: the largest allowed ratio to the time of the reference retriever, which is
             measured in the same run.
         where: tags that limit the threshold to a slice, such as `{"topic": "billing"}`.
         by: a tag; the threshold holds for the slice of each value of this tag.
-        alpha: the probability, in (0, 0.5], that any of the run's thresholds with `max_drop` fails although nothing got
-            worse; also the probability that any with `max_total_drop` does, in all runs that compare with one anchor.
-        burden: what must be significant for `max_drop` and `max_total_drop` to fail: "drop" for any drop, or "beyond"
-            for a drop of more than is allowed.
-        strict: whether `max_drop` passes only if a larger drop is excluded.
-        inconclusive: "warn" or "fail": the result of a drop that is larger than allowed and not significant; None for
-            the option `inconclusive`.
-        cluster: a tag, "gold.source" or "gold.id": examples that share a value depend on each other; None if examples
-            are independent.
-        tolerance: an example counts for `max_lost` if its score is lower by more than this; at least 0.
+        policy: how the bounds are decided.
         comparator: how two answers are compared, such as "judge or em"; None for the default comparator.
         label: how eRAG compares the answer from one passage; None for the comparator.
         order: order of the passages in the prompt of Rel'-recall: "random" or "rank"; None for "rank".
@@ -60,17 +54,11 @@ class Threshold:
     min: float | None = None
     max: float | None = None
     max_drop: float | None = None
-    max_total_drop: float | None = None
     max_lost: int | None = None
     max_ratio: float | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
     by: str | None = None
-    alpha: float = DEFAULT_ALPHA
-    burden: str = "drop"
-    strict: bool = False
-    inconclusive: str | None = None
-    cluster: str | None = None
-    tolerance: float = 0.0
+    policy: Policy = BUILT_IN[DEFAULT]
     comparator: str | None = None
     label: str | None = None
     order: str | None = None
@@ -101,20 +89,34 @@ class Threshold:
         return any(getattr(self, keyword) is not None for keyword in BOUNDS)
 
     @property
+    def max_total_drop(self) -> float | None:
+        """The largest allowed drop from the anchor; None if any is allowed, or the threshold has no `max_drop`."""
+        return None if self.max_drop is None else self.policy.max_total_drop
+
+    @property
     def uses_baseline(self) -> bool:
         """True if a bound compares with the baseline or its anchor."""
-        return not (self.max_drop is None and self.max_total_drop is None and self.max_lost is None)
+        return self.max_drop is not None or self.max_lost is not None
 
     @property
     def may_stop_early(self) -> bool:
         """True if `max_drop` of the whole set is the only bound, so that the evaluation may stop early."""
-        others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.cluster)
+        others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.policy.fixed_cluster)
         return self.shares_alpha and not self.where and all(other is None for other in others)
 
     @property
     def shares_alpha(self) -> bool:
         """True if the threshold shares the error rate `alpha` with the other tests of the run."""
-        return (self.max_drop is not None and not self.strict) or self.max_total_drop is not None
+        return self.max_drop is not None and not (self.policy.strict and self.max_total_drop is None)
+
+    def without(self, *bounds: str) -> "Threshold":
+        """Return the threshold without these bounds."""
+        cleared: dict[str, Any] = dict.fromkeys(bounds)
+        return replace(self, **cleared)
+
+    def without_total_drop(self) -> "Threshold":
+        """Return the threshold without `max_total_drop`."""
+        return replace(self, policy=replace(self.policy, max_total_drop=None))
 
     def with_ignored(self, keywords: Collection[str]) -> "Threshold":
         """Return the threshold with these keywords moved to `ignored`."""
@@ -125,24 +127,27 @@ class Threshold:
     def total_drop_threshold(self, updates: int) -> "Threshold":
         """Return a threshold whose `max_drop` is the `max_total_drop` of this one.
 
-        Args:
-            updates: number of updates of the baseline since the anchor was pinned, which determines the level.
+        Its level depends on the number of updates of the baseline since the anchor was pinned.
         """
-        return replace(
-            self,
-            min=None,
-            max=None,
-            max_drop=self.max_total_drop or 0.0,
+        policy = replace(
+            self.policy,
             max_total_drop=None,
             max_lost=None,
-            max_ratio=None,
-            strict=False,
-            alpha=anchor_alpha(self.alpha, updates + 1),
+            burden="drop" if self.policy.strict else self.policy.burden,
+            small_set_drop=None,
+            alpha=anchor_alpha(self.policy.alpha, updates + 1),
         )
+        bounds = self.without("min", "max", "max_lost", "max_ratio")
+        return replace(bounds, max_drop=self.max_total_drop or 0.0, policy=policy)
 
     @classmethod
     def parse(
-        cls, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, optional: bool = False
+        cls,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        optional: bool = False,
+        policies: Mapping[str, Policy] = BUILT_IN,
     ) -> "Threshold":
         """Parse the arguments of the marker, or of `rageval.score`.
 
@@ -150,6 +155,7 @@ class Threshold:
             args: the positional arguments.
             kwargs: the keyword arguments; None is the same as no argument.
             optional: True for `rageval.score`, where bounds are optional.
+            policies: the policies that `policy` may name.
 
         Raises:
             InputError: a keyword is unknown or has a wrong value, or a required bound is missing.
@@ -157,6 +163,8 @@ class Threshold:
         caller = "rageval.score" if optional else "rageval_threshold"
         form = f'{caller}("recall@5", min=0.75)'
         unknown = sorted(set(kwargs) - set(cls.keywords()))
+        if moved := next((keyword for keyword in unknown if keyword in MOVED), None):
+            raise InputError(f"{caller}: {moved_text(moved, plain_number(kwargs[moved]))}")
         if unknown:
             raise InputError(
                 f"{caller} has no keyword {', '.join(map(repr, unknown))}.{did_you_mean(unknown[0], cls.keywords())} "
@@ -169,21 +177,26 @@ class Threshold:
         spec = args[0]
         keywords = {keyword: plain_number(value) for keyword, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"
+        try:
+            policy = find_policy(keywords.get("policy", DEFAULT), policies)
+        except ValueError as error:
+            raise InputError(f"{call}: {error}") from None
+        if policy.max_lost is not None and not keywords.keys().isdisjoint({"policy", "max_drop"}):
+            keywords.setdefault("max_lost", policy.max_lost)
         if keywords.keys().isdisjoint(BOUNDS) and ("by" in keywords or not optional):
             shown = f" To show the score and bound nothing, call rageval.score({spec!r}) in the test." * (
                 not optional
             )
-            raise InputError(
-                f"{call} has no bound: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}.{shown}"
-            )
-        if problem := next(_problems(keywords), ""):
+            *most, last = BOUNDS
+            raise InputError(f"{call} has no bound: give {', '.join(most)} or {last}, as in {form}.{shown}")
+        if problem := next(_problems(keywords, policy), ""):
             raise InputError(f"{call}: {problem}")
-        return cls(spec, **(keywords | {"where": dict(keywords.get("where", {}))}))
+        return cls(spec, **keywords | {"where": dict(keywords.get("where", {})), "policy": policy})
 
     def check_scale(
         self, scale: tuple[float, float] | None, *, is_cost: bool = False, is_time: bool = False
     ) -> None:
-        """Raise InputError for bounds that do not suit the score.
+        """Refuse bounds that do not suit the score.
 
         Args:
             scale: the lowest and the highest value of the score; None if its scale is not declared.
@@ -191,10 +204,9 @@ class Threshold:
             is_time: whether the score is a time, which can be compared with that of a reference retriever.
 
         Raises:
-            InputError: `min` or `max` is not on the scale; or an allowed drop exceeds half of its width, as does a
-                percentage in place of a share; or `strict` is set for a score without a scale, for which no drop can
-                be excluded, since an unseen example may lose any amount; or a bound is set that does not exist for a
-                cost or a time.
+            InputError: `min` or `max` is not on the scale; an allowed drop exceeds half of its width, as does a
+                percentage in place of a share; a drop is to be excluded for a score without a scale, where an unseen
+                example may lose any amount; or a bound does not exist for a cost or a time.
         """
         if self.max_ratio is not None and not is_time:
             raise InputError(
@@ -213,10 +225,11 @@ class Threshold:
                 "Give max, such as max=3."
             )
         if scale is None:
-            if self.strict:
+            if self.policy.strict:
                 raise InputError(
-                    f"{self.spec}: strict=True excludes a drop, and the scale of this score is not declared.\n"
-                    "Its plugin declares it by registry.add_score(…, scale=(lowest, highest)); or leave strict out."
+                    f"{self.spec}: the policy {self.policy.name!r} excludes a drop, and the scale of this score is not "
+                    "declared.\n"
+                    "Its plugin declares it by registry.add_score(…, scale=(lowest, highest)); or give another policy."
                 )
             return
         low, high = scale
@@ -239,11 +252,7 @@ class Threshold:
                 )
 
     def warnings(self, scale: tuple[float, float] | None) -> tuple[str, ...]:
-        """Return warnings about allowed drops so large that they are probably a mistake.
-
-        Args:
-            scale: the lowest and the highest value of the score; None if its scale is not declared.
-        """
+        """Return warnings about allowed drops so large that they are probably a mistake."""
         if scale is None:
             return ()
         shares = ((keyword, drop, drop / (scale[1] - scale[0])) for keyword, drop in self._allowed_drops())
@@ -254,13 +263,17 @@ class Threshold:
         )
 
     def _allowed_drops(self) -> list[tuple[str, float]]:
-        """Return the keywords and values of the bounds on drops that are set."""
-        drops = ((keyword, getattr(self, keyword)) for keyword in DROP_KEYWORDS)
+        drops = (("max_drop", self.max_drop), ("max_total_drop", self.max_total_drop))
         return [(keyword, drop) for keyword, drop in drops if drop is not None]
 
     def _baseline_keyword(self) -> str:
-        """Return the first keyword that is set among those that compare with the baseline."""
-        return next(keyword for keyword in (*DROP_KEYWORDS, "max_lost") if getattr(self, keyword) is not None)
+        return "max_lost" if self.max_drop is None else "max_drop"
+
+
+def tests_a_drop(keywords: Mapping[str, Any], policies: Mapping[str, Policy]) -> bool:
+    """Return True if a threshold with these keywords shares the error rate `alpha` with the other tests of the run."""
+    policy = policies.get(keywords.get("policy") or DEFAULT, policies[DEFAULT])
+    return keywords.get("max_drop") is not None and Threshold("", max_drop=0.0, policy=policy).shares_alpha
 
 
 def level_shares(gated: int) -> int:
@@ -272,14 +285,7 @@ def level_shares(gated: int) -> int:
 
 
 def _percentage_remedy(keyword: str, bound: float, scale: tuple[float, float], lowest: float) -> str:
-    """Return the remedy for a percentage in place of a share, such as 85 for 0.85; empty for other numbers.
-
-    Args:
-        keyword: the keyword of the bound.
-        bound: the value of the bound.
-        scale: the scale of the score; only scores from 0 to 1 are shares.
-        lowest: the smallest value that is taken for a percentage.
-    """
+    """Return the remedy for a percentage in place of a share, such as 85 for 0.85, from `lowest` on; else empty."""
     is_percentage = scale == UNIT and lowest <= bound <= 100  # noqa: PLR2004 - per cent
     return f"For {bound:g}% write {keyword}={bound / 100:g}" if is_percentage else ""
 
@@ -301,33 +307,25 @@ def _is_relevance(value: Any) -> bool:
     return True
 
 
-KEYWORD_RULES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
-    *((keyword, _is_number, "is not a number") for keyword in ("min", "max", *DROP_KEYWORDS)),
-    *(
-        (
-            keyword,
-            lambda drop: drop >= 0,
-            f"is below 0.\nIt is how far the mean may fall below the {below}, such as {keyword}=0.02",
-        )
-        for keyword, below in zip(DROP_KEYWORDS, ("baseline", "anchor"), strict=True)
+Rule = tuple[str, Callable[[Any], bool], str]
+
+KEYWORD_RULES: Final[tuple[Rule, ...]] = (
+    *((keyword, _is_number, "is not a number") for keyword in ("min", "max", "max_drop")),
+    (
+        "max_drop",
+        lambda drop: drop >= 0,
+        "is below 0.\nIt is how far the mean may fall below the baseline, such as max_drop=0.02",
     ),
-    # With a larger alpha a false alarm is likelier than none.
-    ("alpha", lambda alpha: _is_number(alpha) and 0 < alpha <= 0.5, "must be above 0 and at most 0.5"),  # noqa: PLR2004
-    ("strict", lambda strict: isinstance(strict, bool), "is neither True nor False"),
-    ("burden", ("drop", "beyond").__contains__, "is neither 'drop' nor 'beyond'"),
-    ("inconclusive", ("warn", "fail").__contains__, "is neither 'warn' nor 'fail'"),
     (
         "max_ratio",
         lambda ratio: _is_number(ratio) and 0 < ratio < inf,
         "is not a number above 0, such as max_ratio=1.2",
     ),
-    ("cluster", _is_text, 'is not the name of a tag, such as cluster="document"'),
     (
         "max_lost",
         lambda number: type(number) is int and number >= 0,
         "is not a number of examples, such as max_lost=0",
     ),
-    ("tolerance", lambda number: _is_number(number) and number >= 0, "is not a number of at least 0"),
     (
         "where",
         lambda tags: isinstance(tags, Mapping),
@@ -357,37 +355,17 @@ The first rule that fails is reported.
 """
 
 
-def _problems(keywords: Mapping[str, Any]) -> Iterator[str]:
+def _problems(keywords: Mapping[str, Any], policy: Policy) -> Iterator[str]:
     """Yield the problems of the keywords that are set; later ones may be a consequence of the first."""
     for keyword, is_valid, problem in KEYWORD_RULES:
         if keyword in keywords and not is_valid(keywords[keyword]):
             yield f"{keyword}={keywords[keyword]!r} {problem}."
     if "min" in keywords and "max" in keywords and keywords["min"] > keywords["max"]:
         yield f"min={keywords['min']} is above max={keywords['max']}."
-    if "tolerance" in keywords and "max_lost" not in keywords:
-        yield "tolerance says which examples count for max_lost, and there is no max_lost."
-    yield from _test_problems(keywords)
-
-
-def _test_problems(keywords: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the problems of keywords that configure a significance test that is not run, or have no effect on it."""
-    test_keywords = (
-        ["strict"]
-        if "max_total_drop" in keywords
-        else ["alpha", "burden", "strict", "inconclusive", "cluster"]
-    )
-    for keyword in test_keywords if "max_drop" not in keywords else ():
-        if keyword in keywords:
-            yield f"{keyword} says how max_drop is tested, and there is no max_drop."
-    if keywords.get("strict"):
-        for keyword in () if "max_total_drop" in keywords else ("burden", "inconclusive", "cluster"):
-            if keyword in keywords:
-                yield (
-                    f"{keyword} has no effect with strict=True, which fails unless a drop of max_drop is excluded.\n"
-                    f"Leave out {keyword} or strict."
-                )
-        if keywords["max_drop"] == 0:
-            yield (
-                "no number of examples excludes every drop above 0.\n"
-                "With strict=True give a max_drop that would matter, such as 0.02."
-            )
+    if policy.strict and keywords.get("max_drop") == 0:
+        yield (
+            "no number of examples excludes every drop above 0.\n"
+            f"With the policy {policy.name!r} give a max_drop that would matter, such as 0.02."
+        )
+    if policy.strict and "policy" in keywords and "max_drop" not in keywords:
+        yield f"the policy {policy.name!r} says how max_drop is decided, and there is no max_drop."

@@ -3,15 +3,29 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING, Final, Literal
+from statistics import NormalDist, stdev
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pytest_rageval.core.errors import Cause
-from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
-from pytest_rageval.gate.drop_types import DropTestResult
+from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.policy import SMALL_SET
+from pytest_rageval.gate.comparison import Comparison
+from pytest_rageval.gate.drop_types import MIN_CLUSTERS, DropTestResult
+from pytest_rageval.gate.sentences import (
+    chance_text,
+    change_text,
+    excluded_text,
+    format_against,
+    format_number,
+    ids_text,
+    lost_text,
+    odds,
+    power_text,
+)
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.lib.plural import counted, join_first
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.lib.plural import counted
+from pytest_rageval.stats.intervals import MEAN, SCORE_TOLERANCE
+from pytest_rageval.stats.repeats import MIN_RUNS, Counts, surely_worse
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.ratio import RatioTestResult
@@ -20,20 +34,10 @@ Status = Literal["pass", "inconclusive", "fail", "error"]
 
 WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass")
 
-MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists
+COIN_TOSS: Final = 0.2
+"""From this probability of the other verdict on, a bound on a mean is a coin toss."""
 
-MIN_CLUSTERS: Final = 20
-"""With fewer clusters the test of a drop has little power, and its level is only approximate."""
-
-LIKELY: Final = 0.2
-"""A larger p-value is no evidence of a drop; its frequency is not printed."""
-
-RARE: Final = 0.001
-"""A smaller p-value is not printed more precisely."""
-
-MIN_CHANGED: Final = 5  # with fewer changed questions the number of needed questions is a guess
-
-MAX_LISTED_REASONS: Final = 3  # number of different reasons for a missing score that a text lists
+MIN_COIN_TOSS: Final = 10  # with fewer questions the spread of their scores is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +57,28 @@ class Verdict:
     brief: str = ""
 
 
-def verdict_on(  # noqa: PLR0913, PLR0917 - everything that a bound can be compared with
-    score: Score,
-    threshold: Threshold,
-    comparison: Comparison | None = None,
-    drop: DropTestResult | None = None,
-    anchor: DropTestResult | None = None,
-    ratio: "RatioTestResult | None" = None,
-) -> Verdict:
+class Measured(NamedTuple):
+    """What a threshold is decided on.
+
+    Attributes:
+        score: the score of the threshold's slice.
+        comparison: the comparison with the baseline; None without a baseline, which passes with a warning.
+        drop: the test of `max_drop`; None if it is not tested.
+        anchor: the test of `max_total_drop`; None if it is not tested, or without an anchor, which passes with a
+            warning.
+        ratio: the comparison of `max_ratio` with the reference; None without it.
+        deterministic: whether no model is in the score, so that it is the same in each run of the same retriever.
+    """
+
+    score: Score
+    comparison: Comparison | None = None
+    drop: DropTestResult | None = None
+    anchor: DropTestResult | None = None
+    ratio: "RatioTestResult | None" = None
+    deterministic: bool = False
+
+
+def verdict_on(measured: Measured, threshold: Threshold) -> Verdict:
     """Compare a score with the bounds of its threshold, in full precision; a mean on a bound passes.
 
     For `min` and `max`, examples on which the retriever failed count with the worst possible score: otherwise a
@@ -69,27 +87,19 @@ def verdict_on(  # noqa: PLR0913, PLR0917 - everything that a bound can be compa
     within the spread of repeated runs, and drops that `max_drop` could not detect among examples that cannot be
     compared.
 
-    Args:
-        score: the score of the threshold's slice.
-        threshold: the threshold.
-        comparison: the comparison with the baseline; None without a baseline, which passes with a warning.
-        drop: the test of `max_drop`; None if it is not tested.
-        anchor: the test of `max_total_drop`; None if it is not tested, or without an anchor, which passes with a
-            warning.
-        ratio: the comparison of `max_ratio` with the reference; None without it.
-
     Returns:
         `fail` if a bound is violated. `max_drop` and `max_total_drop` are violated by a drop that is larger and
-        significant, or, with `strict`, by a drop that is not excluded; `max_ratio` by a ratio that is larger and
-        significant. `inconclusive`, or `fail` with `inconclusive="fail"`, if a drop or ratio is larger than allowed
-        and not significant, or if a bound would be violated with the worst score for examples without one.
+        significant, or, with the burden "exclude", by a drop that is not excluded; `max_ratio` by a ratio that is
+        larger and significant. `inconclusive`, or `fail` if the policy says so, if a drop or ratio is larger than
+        allowed and not significant, or if a bound would be violated with the worst score for examples without one.
     """
-    verdict = _verdict_without_test_warnings(score, threshold, comparison, drop, anchor, ratio)
+    score, _, drop, anchor, _, _ = measured
+    verdict = _verdict_without_test_warnings(measured, threshold)
     warnings = list(verdict.warnings)
-    compared = [(threshold, comparison, drop, verdict.status)]
+    compared = [(threshold, measured.comparison, drop, verdict.status)]
     if anchor is not None:
         total = threshold.total_drop_threshold(0)
-        compared.append((total, anchor.comparison, anchor, _drop_verdict(score, total, anchor).status))
+        compared.append((total, anchor.comparison, anchor, _drop_verdict(measured, total, anchor).status))
     for bounds, against, test, status in compared:
         if verdict.status != "fail" and against is not None:
             # What an inconclusive verdict says of lost examples is not repeated.
@@ -102,33 +112,30 @@ def verdict_on(  # noqa: PLR0913, PLR0917 - everything that a bound can be compa
     return replace(verdict, warnings=tuple(warnings))
 
 
-def _verdict_without_test_warnings(  # noqa: PLR0913, PLR0917 - as verdict_on
-    score: Score,
-    threshold: Threshold,
-    comparison: Comparison | None,
-    drop: DropTestResult | None,
-    anchor: DropTestResult | None,
-    ratio: "RatioTestResult | None",
-) -> Verdict:
-    violated = {}
+def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> Verdict:
+    score, violated, unclear = measured.score, {}, []
     for keyword, bound, how, sign in _mean_bounds(threshold):
-        if _is_violated(float(score), keyword, bound):
-            mean_text = _format_against(score, bound)
-            violated[keyword] = f"{mean_text} is {how} {bound:g}", f"{mean_text} {sign} {bound:g}"
+        if not _is_violated(float(score), keyword, bound):
+            continue
+        mean_text = format_against(score, bound)
+        text, brief = f"{mean_text} is {how} {bound:g}", f"{mean_text} {sign} {bound:g}"
+        ends = score.ci95 if threshold.policy.bounds == "interval" else None
+        if ends is not None and not _is_violated(ends[keyword == "min"], keyword, bound):
+            text += f", and its 95% interval, {ends[0]:.3f} to {ends[1]:.3f}, is not wholly"
+            unclear.append(_inconclusive(threshold, text, brief))
+        else:
+            violated[keyword] = text + _coin_toss_text(measured, bound), brief
     for keyword, text in _bounds_at_risk(score, threshold, "retriever"):
         violated.setdefault(keyword, (text, f"{keyword} is violated where the retriever failed"))
     at_risk = [text for _, text in _bounds_at_risk(score, threshold, "retriever", "run")]
-    if ratio is not None and threshold.max_ratio is not None:
-        compared = _ratio_verdict(score, threshold, threshold.max_ratio, ratio)
-    else:
-        compared = _baseline_verdict(score, threshold, comparison, drop, anchor)
+    compared = _comparison_verdict(measured, threshold)
     if not violated:
-        unclear = [_inconclusive(threshold, text, "a bound is at risk") for text in at_risk]
+        unclear += [_inconclusive(threshold, text, "a bound is at risk") for text in at_risk]
         return _worst_of([*unclear, compared])
     if compared.status == "fail":
         violated["compared"] = compared.reason, compared.brief
     reasons, briefs = zip(*violated.values(), strict=True)
-    if compared.status == "fail" and _names_minimum(score, threshold, drop):
+    if compared.status == "fail" and _names_minimum(score, threshold, measured.drop):
         reasons = tuple(reason for keyword, (reason, _) in violated.items() if keyword != "min")
     return Verdict("fail", "; ".join(reasons), compared.warnings, "; ".join(briefs))
 
@@ -146,12 +153,24 @@ def _is_violated(mean: float, keyword: str, bound: float) -> bool:
     return mean < bound - SCORE_TOLERANCE if keyword == "min" else mean > bound + SCORE_TOLERANCE
 
 
+def _coin_toss_text(measured: Measured, bound: float) -> str:
+    """Return how many other sets of such questions would pass, if that is many; "" where only the retriever varies."""
+    score = measured.score
+    if measured.deterministic or score.n < MIN_COIN_TOSS or score.statistic is not MEAN:
+        return ""
+    error = stdev(score.values) / sqrt(score.n)
+    chance = NormalDist().cdf(-abs(score - bound) / error) if error else 0.0
+    if chance < COIN_TOSS:
+        return ""
+    return f"; of other sets of {score.n} such questions about 1 in {round(1 / chance)} would not be"
+
+
 def excluded_failures_warnings(score: Score) -> Iterator[str]:
     """Yield a warning that the mean of a score without bounds excludes examples on which the retriever failed."""
     failed = score.lacking("retriever")
     if failed:
         mean = score.counting(score.reach[0], "retriever")
-        yield f"{_excluded_text(score, failed)}; with {score.reach[0]:g} for each of them it would be {mean:.3f}"
+        yield f"{excluded_text(score, failed)}; with {score.reach[0]:g} for each of them it would be {mean:.3f}"
 
 
 def _bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
@@ -166,42 +185,18 @@ def _bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Itera
         worst = score.reach[keyword == "max"]
         mean = score.counting(worst, *causes)
         if _is_violated(mean, keyword, bound):
-            mean_text = _format_against(mean, bound)
+            mean_text = format_against(mean, bound)
             text = (
-                f"{_excluded_text(score, unscored)}; with {worst:g} for each of them it would be {mean_text}"
+                f"{excluded_text(score, unscored)}; with {worst:g} for each of them it would be {mean_text}"
             )
             yield keyword, f"{score:.3f} is {text}, {how} {bound:g}"
 
 
-def _excluded_text(score: Score, unscored: Sequence[Outcome]) -> str:
-    """Return a text that names the number of examples that the mean excludes, and the reasons."""
-    some = "1 example that has" if len(unscored) == 1 else f"{len(unscored)} examples that have"
-    return f"the {score.statistic.name} without {some} no score: {_reasons_text(unscored)}"
-
-
-def _reasons_text(unscored: Sequence[Outcome]) -> str:
-    """Return the reasons why examples have no score, the most frequent first, each with the ids of its examples."""
-    reasons: dict[str, list[str]] = {}
-    for outcome in unscored:
-        reasons.setdefault(str(outcome.unscored or outcome.undefined), []).append(outcome.example.id)
-    by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
-    listed = [f"{reason} ({_ids_text(ids)})" for reason, ids in by_frequency[:MAX_LISTED_REASONS]]
-    if len(by_frequency) > MAX_LISTED_REASONS:
-        listed.append(f"{len(by_frequency) - MAX_LISTED_REASONS} more reasons")
-    return ", ".join(listed)
-
-
-def _ids_text(names: Sequence[str]) -> str:
-    return join_first(names, MAX_LISTED_IDS)
-
-
-def _baseline_verdict(
-    score: Score,
-    threshold: Threshold,
-    comparison: Comparison | None,
-    drop: DropTestResult | None,
-    anchor: DropTestResult | None,
-) -> Verdict:
+def _comparison_verdict(measured: Measured, threshold: Threshold) -> Verdict:
+    """Return the verdict on the bounds that compare with another retriever: with the reference, or the baseline."""
+    score, comparison, drop, anchor, ratio, _ = measured
+    if ratio is not None and threshold.max_ratio is not None:
+        return _ratio_verdict(score, threshold, threshold.max_ratio, ratio)
     if not threshold.uses_baseline:
         return Verdict("pass", f"{score:.3f} is within bounds")
     if comparison is None:
@@ -209,11 +204,11 @@ def _baseline_verdict(
         if threshold.max_total_drop is not None:
             text += ", and with --rageval-pin-baseline pins it as the anchor of max_total_drop"
         return Verdict("pass", text, (text,))
-    verdicts = [_drop_verdict(score, threshold, drop)] if drop is not None else []
+    verdicts = [_drop_verdict(measured, threshold, drop)] if drop is not None else []
     verdicts += [_lost_verdict(score, threshold, comparison)] if threshold.max_lost is not None else []
-    verdicts += (
-        [_total_drop_verdict(score, threshold, anchor)] if threshold.max_total_drop is not None else []
-    )
+    verdicts += [*_repeats_verdicts(score, threshold, drop)] if drop is not None else []
+    if threshold.max_total_drop is not None:
+        verdicts.append(_total_drop_verdict(measured, threshold, anchor))
     return _worst_of(verdicts)
 
 
@@ -233,13 +228,13 @@ def _worst_of(verdicts: Sequence[Verdict]) -> Verdict:
 
 def _inconclusive(threshold: Threshold, text: str, brief: str) -> Verdict:
     """Return the verdict on a bound that the data cannot decide."""
-    if threshold.inconclusive == "fail":
+    if threshold.policy.inconclusive == "fail":
         return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
     return Verdict("inconclusive", text, (text,))
 
 
 def _ratio_verdict(score: Score, threshold: Threshold, allowed: float, test: "RatioTestResult") -> Verdict:
-    ratio = _format_against(test.ratio, allowed)
+    ratio = format_against(test.ratio, allowed)
     interval = "" if test.interval is None else " [{:.3f}, {:.3f}]".format(*test.interval)
     text = f"{score:.3g} s is {ratio} times the reference's {test.reference:.3g} s{interval}, allowed {allowed:g}"
     if test.ratio <= allowed + SCORE_TOLERANCE:
@@ -257,82 +252,112 @@ def _ratio_verdict(score: Score, threshold: Threshold, allowed: float, test: "Ra
 
 def _lost_verdict(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
     lost, allowed = _losses(threshold, comparison), threshold.max_lost or 0
-    by = f" by more than {threshold.tolerance:g}" if threshold.tolerance else ""
+    by = f" by more than {threshold.policy.tolerance:g}" if threshold.policy.tolerance else ""
     text = (
         f"{score:.3f}: {len(lost)} of {counted(comparison.n, 'example')} score less than in the "
         f"baseline{by}, allowed {allowed}"
     )
     if len(lost) > allowed:
-        return Verdict("fail", f"{text}: {_ids_text(lost)}", brief=f"lost {len(lost)} > {allowed}")
+        return Verdict("fail", f"{text}: {ids_text(lost)}", brief=f"lost {len(lost)} > {allowed}")
     if (most := len(_losses(threshold, comparison.with_lost))) > allowed:
-        text = f"{text}; {_lost_text(comparison)} it would be {most}"
+        text = f"{text}; {lost_text(comparison)} it would be {most}"
         return _inconclusive(threshold, text, f"lost {most} > {allowed} with those that have no score")
     return Verdict("pass", text)
 
 
 def _losses(threshold: Threshold, comparison: Comparison) -> list[str]:
     """Return the ids of the examples that count for `max_lost`."""
-    tolerance = threshold.tolerance + SCORE_TOLERANCE
+    tolerance = threshold.policy.tolerance + SCORE_TOLERANCE
     return [pair.outcome.example.id for pair in comparison.worse if pair.drop > tolerance]
 
 
-def blind_text(
-    score: Score,
-    threshold: Threshold,
-    comparison: Comparison,
-    drop: DropTestResult | None = None,
-    anchor: DropTestResult | None = None,
-) -> str:
+def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) -> Iterator[Verdict]:
+    """Yield a failure if single questions got surely worse, from their repeats in both runs; whatever the mean is.
+
+    Only scores of 0 and 1 have counts of repeats that were right.
+    """
+    runs = len(score.repeats) + 1
+    if runs < MIN_RUNS or threshold.policy.strict or drop.comparison.before.pin is not None:
+        return
+    counts: dict[str, Counts] = {}
+    for pair in drop.comparison.pairs:
+        now, then = pair.outcome.value or 0.0, drop.comparison.before.runs
+        right = [(now + pair.drop) * then, now * runs]
+        whole = [round(number) for number in right]
+        if all(abs(number - nearest) < SCORE_TOLERANCE for number, nearest in zip(right, whole, strict=True)):
+            counts[pair.outcome.example.id] = Counts(whole[0], then, whole[1], runs)
+    worse = surely_worse(counts, drop.alpha)
+    if worse:
+        named = [f"{name} went from {count}" for name, count in worse.items()]
+        text = f"{', '.join(named)}: more than chance does to any of {counted(drop.comparison.n, 'question')}"
+        yield Verdict("fail", text, brief=f"{counted(len(worse), 'question')} surely worse")
+
+
+def blind_text(measured: Measured, threshold: Threshold) -> str:
     """Return why the threshold could not fail, even if all examples had the lowest score; empty if it could.
 
     Then there are too few examples, or too few with more than the lowest score in the baseline. A threshold with a
-    `min` above the lowest score can fail.
-
-    Args:
-        score: the score of the threshold's slice.
-        threshold: the threshold, which has a bound that compares with the baseline.
-        comparison: the comparison with the baseline.
-        drop: the test of `max_drop`; None if it is not tested.
-        anchor: the test of `max_total_drop`; None if it is not tested.
+    `min` above the lowest score can fail. With the burden "exclude", the text says why the threshold could not pass.
     """
-    if threshold.min is not None and _is_violated(comparison.lowest, "min", threshold.min):
+    comparison = measured.comparison
+    if comparison is None:
         return ""
-    texts = []
-    if threshold.max_lost is not None:
-        losable = len(_losses(threshold, comparison.all_wrong))
-        if losable > threshold.max_lost:
-            return ""
-        texts.append(f"max_lost={threshold.max_lost}: only {losable} could score less")
-    tests = [
-        ("max_drop", threshold, drop),
-        ("max_total_drop", threshold.total_drop_threshold(0), anchor),
-    ]
-    for keyword, bounds, test in tests:
-        if test is not None:
-            if not (text := _blind_drop_text(score, bounds, test)):
-                return ""
-            texts.append(f"{keyword}={bounds.max_drop:g}: {text}")
-    if not texts:
+    if measured.drop is not None and (text := _hopeless_text(threshold, measured.drop)):
+        return text
+    reasons = [*_blind_reasons(measured, comparison, threshold)]
+    if not (reasons and all(reasons)):
         return ""
     return (
         f"it could not fail, even if all of {counted(comparison.n, 'example')} had the score {comparison.lowest:g} "
-        f"({'; '.join(texts)}). Add questions, and write the baseline again; or give a bound that needs no test of "
-        'significance: min, max_lost=0, or inconclusive="fail"'
+        f"({'; '.join(reasons)}). Add questions, and write the baseline again; or give min, max_lost=0 or "
+        'policy="snapshot"'
     )
 
 
-def _blind_drop_text(score: Score, threshold: Threshold, drop: DropTestResult) -> str:
+def _blind_reasons(measured: Measured, comparison: Comparison, threshold: Threshold) -> Iterator[str]:
+    """Yield for each bound why it could not fail; empty if it could."""
+    if threshold.min is not None and _is_violated(comparison.lowest, "min", threshold.min):
+        yield ""
+    if threshold.max_lost is not None:
+        losable = len(_losses(threshold, comparison.all_wrong))
+        could_fail = losable > threshold.max_lost
+        yield "" if could_fail else f"max_lost={threshold.max_lost}: only {losable} could score less"
+    tests = [("max_drop", threshold, measured.drop)]
+    if measured.anchor is not None:
+        tests.append(("max_total_drop", threshold.total_drop_threshold(0), measured.anchor))
+    for keyword, bounds, test in tests:
+        if test is not None:
+            text = _blind_drop_text(measured, bounds, test)
+            yield text and f"{keyword}={bounds.max_drop:g}: {text}"
+
+
+def _hopeless_text(threshold: Threshold, drop: DropTestResult) -> str:
+    """Return why the policy could not pass even if nothing changed; empty if it could."""
+    n, needed = drop.comparison.n, drop.min_examples or 0
+    if not threshold.policy.strict or n >= needed or drop.significant:
+        return ""
+    return (
+        f"the policy {threshold.policy.name!r} could not pass: {counted(n, 'question')} cannot exclude a drop of "
+        f"{threshold.max_drop:g}, even if nothing changes; at least {needed} are needed, or a larger max_drop"
+    )
+
+
+def _blind_drop_text(measured: Measured, threshold: Threshold, drop: DropTestResult) -> str:
     """Return why a drop could not fail; empty if it could."""
     max_drop, all_wrong = threshold.max_drop or 0.0, drop.all_wrong
     largest = drop.comparison.mean - drop.comparison.lowest
     if largest <= max_drop + SCORE_TOLERANCE:
-        return f"the drop from the {drop.comparison.before.kind} would be {_format(largest)}"
-    if all_wrong is None or _known_drop_verdict(score, threshold, all_wrong).status == "fail":
+        return f"the drop from the {drop.comparison.before.kind} would be {format_number(largest)}"
+    if all_wrong is None or _known_drop_verdict(measured, threshold, all_wrong).status == "fail":
         return ""
     units, what = _units(all_wrong)
     needed = all_wrong.min_examples or 0
-    least = f", at least {needed} {what}s are needed" if units < needed else ""
-    return f"{counted(units, what)} would not be significant, {p_value_text(all_wrong)}{least}"
+    least = f"; at least {needed} {what}s are needed" if units < needed else ""
+    often, limit = odds(all_wrong)
+    return (
+        f"with {counted(units, what)} chance alone does that in 1 of {often} comparisons, and red is 1 in {limit}"
+        f"{least}"
+    )
 
 
 def _units(drop: DropTestResult) -> tuple[int, str]:
@@ -340,20 +365,17 @@ def _units(drop: DropTestResult) -> tuple[int, str]:
     return (drop.comparison.n, "example") if drop.n_clusters is None else (drop.n_clusters, "cluster")
 
 
-def _total_drop_verdict(score: Score, threshold: Threshold, anchor: DropTestResult | None) -> Verdict:
+def _total_drop_verdict(measured: Measured, threshold: Threshold, anchor: DropTestResult | None) -> Verdict:
     if anchor is None:
         text = (
-            f"{score:.3f} has no anchor yet for max_total_drop to compare with; on the commit to compare with, "
-            "--rageval-update-baseline --rageval-pin-baseline pins one"
+            f"{measured.score:.3f} has no anchor yet for max_total_drop to compare with; on the commit to compare "
+            "with, `rageval baseline pin` pins one"
         )
         return Verdict("pass", text, (text,))
-    verdict = _drop_verdict(score, threshold.total_drop_threshold(0), anchor)
+    verdict = _drop_verdict(measured, threshold.total_drop_threshold(0), anchor)
     if verdict.status == "pass":
         return verdict
-    remedy = (
-        "; the git log of the baseline shows which updates lowered it: fix what they broke, or accept it as the "
-        "new anchor by --rageval-update-baseline --rageval-pin-baseline"
-    )
+    remedy = "; the git log of the baseline has the updates that lowered it: fix them, or accept it: `rageval baseline pin`"
     return replace(
         verdict,
         reason=verdict.reason + remedy,
@@ -362,47 +384,60 @@ def _total_drop_verdict(score: Score, threshold: Threshold, anchor: DropTestResu
     )
 
 
-def _drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult) -> Verdict:
+def _drop_verdict(measured: Measured, threshold: Threshold, drop: DropTestResult) -> Verdict:
     """Return the verdict on a drop, which does not pass if it would fail in the worst case of what is unscored now."""
-    verdict = _known_drop_verdict(score, threshold, drop)
-    if verdict.status == "fail" or drop.with_lost is None:
+    verdict = _known_drop_verdict(measured, threshold, drop)
+    if verdict.status in {"fail", "error"} or drop.with_lost is None:
         return verdict
-    worst = _known_drop_verdict(score, threshold, drop.with_lost)
+    worst = _known_drop_verdict(measured, threshold, drop.with_lost)
     if worst.status != "fail":
         return verdict
-    lost_drop, max_drop = _format(drop.with_lost.comparison.drop), threshold.max_drop or 0.0
-    with_lost = f"the drop would be {lost_drop} ({p_value_text(drop.with_lost)})"
-    text = f"{verdict.reason}; {_lost_text(drop.comparison)} {with_lost}"
+    lost_drop, max_drop = format_number(drop.with_lost.comparison.drop), threshold.max_drop or 0.0
+    text = f"{verdict.reason}; {lost_text(drop.comparison)} the drop would be {lost_drop}"
+    text += "" if threshold.policy.strict else f". {chance_text(drop.with_lost)}"
     brief = f"drop {lost_drop} > {max_drop:g} with those that have no score"
-    return Verdict("fail", text, brief=brief) if threshold.strict else _inconclusive(threshold, text, brief)
+    if threshold.policy.strict:
+        return Verdict("fail", text, brief=brief)
+    return _inconclusive(threshold, text, brief)
 
 
-def _lost_text(comparison: Comparison) -> str:
-    lost = comparison.lost
-    return (
-        f"{counted(len(lost), 'example')} had a score in the {comparison.before.kind} and "
-        f"{'has' if len(lost) == 1 else 'have'} none now: {_reasons_text(lost)}; with {comparison.lowest:g} for each"
-    )
-
-
-def _known_drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult) -> Verdict:
-    max_drop = threshold.max_drop or 0.0
+def _known_drop_verdict(measured: Measured, threshold: Threshold, drop: DropTestResult) -> Verdict:
+    score, max_drop = measured.score, threshold.max_drop or 0.0
     minimum = threshold.min if _names_minimum(score, threshold, drop) else None
     text = change_text(score, drop, max_drop, minimum=minimum)
-    if threshold.strict:
-        if drop.significant:
-            return Verdict("pass", f"{text}. A drop of {max_drop:g} is excluded")
-        reason = f"{text}. A drop of {max_drop:g} is not excluded{_power_text(score, drop, strict=True)}"
-        return Verdict("fail", reason, brief=f"drop of {max_drop:g} not excluded")
+    if threshold.policy.strict:
+        return _exclusion_verdict(score, threshold, drop, text)
     if drop.comparison.drop <= max_drop + SCORE_TOLERANCE:
         return Verdict("pass", text)
-    brief = f"drop {_format_against(drop.comparison.drop, max_drop)} > {max_drop:g}"
+    brief = f"drop {format_against(drop.comparison.drop, max_drop)} > {max_drop:g}"
     if drop.significant:
         return Verdict("fail", f"{text}. {chance_text(drop)}", brief=brief)
-    worse = _ids_text([pair.outcome.example.id for pair in drop.comparison.worse])
-    text = change_text(score, drop, max_drop, minimum=minimum, worse=worse)
-    reason = f"unsure: {text}. {chance_text(drop)}{_power_text(score, drop)}"
-    return _inconclusive(threshold, reason, brief)
+    least = _small_set_drop(measured, threshold, drop)
+    if least is not None and drop.comparison.drop >= least - SCORE_TOLERANCE:
+        why = (
+            f"Red although unsure: with fewer than {SMALL_SET} questions and no model in the score a drop of {least:g} "
+            "is, since a deterministic retriever loses no question by chance"
+        )
+        return Verdict("fail", f"{text}. {why}", brief=brief)
+    text = change_text(score, drop, max_drop, minimum=minimum, name_worse=True)
+    return _inconclusive(threshold, f"UNSURE: {text}. {chance_text(drop)}{power_text(score, drop)}", brief)
+
+
+def _exclusion_verdict(score: Score, threshold: Threshold, drop: DropTestResult, text: str) -> Verdict:
+    if drop.significant:
+        return Verdict("pass", f"{text}. A drop of {threshold.max_drop:g} is excluded")
+    hopeless = _hopeless_text(threshold, drop)
+    if hopeless and drop.comparison.drop <= (threshold.max_drop or 0.0) + SCORE_TOLERANCE:
+        return Verdict("error", f"{score.name}: {hopeless}.")
+    reason = f"{text}. A drop of {threshold.max_drop:g} is not excluded{power_text(score, drop, strict=True)}"
+    return Verdict("fail", reason, brief=f"drop of {threshold.max_drop:g} not excluded")
+
+
+def _small_set_drop(measured: Measured, threshold: Threshold, drop: DropTestResult) -> float | None:
+    """Return the drop from which on a small set is red, though unsure; None if it is not small or has a model."""
+    share = threshold.policy.small_set_drop
+    is_small = measured.deterministic and drop.comparison.n < SMALL_SET and threshold.policy.burden == "drop"
+    return share * (measured.score.reach[1] - measured.score.reach[0]) if is_small and share else None
 
 
 def _names_minimum(score: Score, threshold: Threshold, drop: DropTestResult | None) -> bool:
@@ -428,9 +463,10 @@ def _spread_warnings(score: Score, threshold: Threshold, comparison: Comparison 
         bounds.append((f"{keyword} ({bound:.3f})", bound, comparison.mean - comparison.drop))
     for name, bound, mean in bounds:
         if abs(mean - bound) < standard_error:
+            others = round(1 / NormalDist().cdf(-abs(mean - bound) / standard_error))
             yield (
-                f"{name} is {abs(mean - bound):.3f} from {mean:.3f}, and means of {runs} runs differ by "
-                f"{standard_error:.3f}: the next one may be on the other side"
+                f"{name} is a coin toss: with {counted(score.n, 'question')} and these models means of {runs} runs "
+                f"differ from {mean:.3f} by {standard_error:.3f}, so that about 1 in {others} is on the other side"
             )
 
 
@@ -463,25 +499,16 @@ def early_pass(
         len(comparison.lost) * (highest - lowest) / (comparison.n + not_evaluated + len(comparison.lost))
     )
     if lost_drop > (threshold.max_drop or 0.0) + SCORE_TOLERANCE:
-        text = f"{reason}; {_lost_text(comparison)} the drop could be larger by {lost_drop:.3f}"
+        text = f"{reason}; {lost_text(comparison)} the drop could be larger by {lost_drop:.3f}"
         return _inconclusive(threshold, text, "drop unknown with those that have no score")
     warnings = _unseen_drop_warnings(score, threshold, comparison, not_evaluated=not_evaluated)
     return Verdict("pass", reason, tuple(warnings))
 
 
 def _unseen_drop_warnings(
-    score: Score, threshold: Threshold, comparison: Comparison | None, *, not_evaluated: int = 0
+    score: Score, threshold: Threshold, comparison: Comparison, *, not_evaluated: int = 0
 ) -> Iterator[str]:
-    """Yield a warning if examples that cannot be compared may hide a larger drop, or more losses, than is allowed.
-
-    Args:
-        score: the score.
-        threshold: the threshold.
-        comparison: the comparison with the baseline or anchor; None yields nothing.
-        not_evaluated: number of examples that early stop did not evaluate.
-    """
-    if comparison is None:
-        return
+    """Yield a warning if examples that cannot be compared may hide a larger drop, or more losses, than is allowed."""
     new, lost = comparison.unmatched, [outcome.example.id for outcome in comparison.lost]
     lowest, highest = score.reach
     unseen = new + len(lost)
@@ -496,7 +523,7 @@ def _unseen_drop_warnings(
     since = "" if comparison.before.pin is None else f" since the {kind}"
     text = f"a drop{since} among {unseen} of {counted(total, 'example')} would not be seen"
     if lost:
-        text += f"; {len(lost)} had a score in the {kind} and have none now: {_ids_text(lost)}"
+        text += f"; {len(lost)} had a score in the {kind} and have none now: {ids_text(lost)}"
     if new:
         text += (
             f"; {new} {'has' if new == 1 else 'have'} no score in the {kind} (new, edited, or unscored then): write "
@@ -505,45 +532,25 @@ def _unseen_drop_warnings(
     yield text
 
 
-def removal_text(before: BaselineScore, changes: QuestionChanges, max_removed: float) -> str:
-    """Return that more of the baseline's questions are gone than is allowed, with the remedy; empty if they are not.
-
-    Args:
-        before: the score in the baseline or its anchor.
-        changes: the questions of the whole eval set that are not compared.
-        max_removed: the largest allowed share of removed and edited questions.
-    """
-    gone = len(changes.gone)
-    if gone <= max_removed * changes.before + SCORE_TOLERANCE:
-        return ""
-    listed = [
-        f"{len(names)} {what} ({_ids_text(names)})"
-        for what, names in (("removed", changes.removed), ("edited", changes.edited))
-        if names
-    ]
-    return (
-        f"{gone} of {counted(changes.before, 'question')} of the {before.kind} cannot be compared, more than the share "
-        f"of {max_removed:.4g} that rageval_max_removed allows: {', '.join(listed)}. Restore them; or, if the eval set "
-        f"is meant to change, write the {before.kind} of the new one with the retriever of the commit to compare with: "
-        f"{before.options}"
-    )
-
-
 def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
     """Yield warnings about the power and the assumptions of the test of a drop."""
-    n = drop.comparison.n
     units, what = _units(drop)
     if status == "pass" and drop.all_wrong is not None and not drop.all_wrong.significant:
         since = "" if drop.comparison.before.pin is None else " since the anchor"
         needed = drop.min_examples or 0
+        often, limit = odds(drop.all_wrong)
         yield (
             f"{counted(units, what)}{' of examples' if what == 'cluster' else ''} cannot show a drop, even if "
             f"{'it gets' if units == 1 else 'all of them get'} the lowest score{since} "
-            f"({p_value_text(drop.all_wrong)}){f'; at least {needed} are needed' if units < needed else ''}"
+            f"(chance alone: 1 in {often}, red from 1 in {limit} on)"
+            f"{f'; at least {needed} are needed' if units < needed else ''}"
         )
     elif drop.n_clusters is not None and drop.n_clusters < MIN_CLUSTERS:
         clusters = counted(drop.n_clusters, "cluster")
-        yield f"the {counted(n, 'example')} lie in {clusters}; a drop is shown reliably with {MIN_CLUSTERS} or more"
+        yield (
+            f"the {counted(drop.comparison.n, 'example')} lie in {clusters}; a drop is shown reliably with "
+            f"{MIN_CLUSTERS} or more"
+        )
     if drop.needs_symmetry and status == "fail":
         yield (
             "the losses are many and small, or the gains few and large: with such differences this test raises more "
@@ -551,135 +558,3 @@ def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
         )
     if not drop.settled and status == "inconclusive":
         yield "the p-value is too close to alpha for 1,000,000 random draws, and counts as not significant"
-
-
-def change_text(
-    score: Score,
-    drop: DropTestResult,
-    max_drop: float | None = None,
-    *,
-    minimum: float | None = None,
-    worse: str = "",
-) -> str:
-    """Return a change as text: "fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0 better".
-
-    If the comparison excludes examples, or counts some with the worst value, their numbers follow.
-
-    Args:
-        score: the score.
-        drop: the test of its change.
-        max_drop: the allowed drop; None if nothing is allowed or forbidden.
-        minimum: the minimum that the score violates; None if it violates none.
-        worse: the ids of the questions that got worse; empty to leave them out.
-    """
-    comparison = drop.comparison
-    old, change = comparison.mean, comparison.drop
-    bound = max_drop if max_drop is not None and change > max_drop + SCORE_TOLERANCE else 0.0
-    # As many digits as are needed to show the change, and that it is larger than allowed.
-    for digits in range(3, 12):
-        then, now = f"{old:.{digits}f}", f"{old - change:.{digits}f}"
-        if not change or abs(round(float(then) - float(now), digits)) > bound:
-            break
-    pin = comparison.before.pin
-    then = then if pin is None else f"the anchor's {then} ({pin})"
-    text = f"{'fell' if change > 0 else 'rose'} from {then} to {now}" if change else f"is {now} as before"
-    if change == 0 and pin is not None:
-        text = f"is {then}, as {comparison.before.kind}ed"
-    if abs(old - change - score) > SCORE_TOLERANCE:
-        text += f", {score:.3f} {'without those' if comparison.failed else 'over all'}"
-    limits = [] if max_drop is None else [f"allowed {max_drop:g}"]
-    limits += [] if minimum is None else [f"minimum {minimum:g}"]
-    text += f" ({'; '.join(limits)})" if limits else ""
-    n_worse, n_better = len(comparison.worse), len(comparison.better)
-    counts = f"{n_worse} of {counted(comparison.n, 'question')} worse, {n_better} better"
-    return f"{text}: {counts}{worse and f': {worse}'}{_examples_text(comparison)}"
-
-
-def chance_text(drop: DropTestResult) -> str:
-    """Return how often chance alone gives such a drop: "Chance alone: about 1 in 60 comparisons".
-
-    A drop beyond `max_drop` is compared with chance at a true drop of `max_drop`. If the drop is not significant, the
-    text also says how rare it would have to be.
-    """
-    given = f"With a true drop of {drop.beyond:g}, chance alone" if drop.beyond else "Chance alone"
-    if drop.p_value > LIKELY:
-        return f"{given} often does that"
-    if drop.significant and drop.p_value < RARE:
-        return f"{given}: fewer than 1 in {round(1 / RARE):,} comparisons"
-    # As many digits as are needed to distinguish the p-value from the level.
-    for digits in range(2, 9):
-        often, limit = (_round_digits(1 / p, digits) for p in (drop.p_value, drop.alpha))
-        if often != limit:
-            break
-    fails = "" if drop.significant else f"; from 1 in {limit:,} on it would be a failure"
-    return f"{given}: about 1 in {often:,} comparisons{fails}"
-
-
-def _round_digits(number: float, digits: int) -> float:
-    """Round to significant digits; a whole number is an int.
-
-    >>> _round_digits(16.2, 2), _round_digits(1420, 2), _round_digits(1.25, 2)
-    (16, 1400, 1.2)
-    """
-    rounded = float(f"{number:.{digits}g}")
-    return int(rounded) if rounded.is_integer() else rounded
-
-
-def drop_interval_text(low: float, high: float, alpha: float) -> str:
-    """Return an interval with its level, such as "95% interval 0.252 to 0.437".
-
-    Each bound is that of a one-sided test at the level `alpha`, so the interval's level is 1 - 2·alpha.
-    """
-    return f"{100 * (1 - 2 * alpha):.4g}% interval {_format(low)} to {_format(high)}"
-
-
-def _format(number: float) -> str:
-    """Format a number with three decimals, and a rounded zero without its sign."""
-    return f"{round(number, 3) + 0.0:.3f}"
-
-
-def _examples_text(comparison: Comparison) -> str:
-    """Return the numbers of examples that are excluded or count with the worst value; empty if there are none."""
-    parts = []
-    if failed := comparison.failed:
-        lowest = failed[0].value
-        parts.append(
-            f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons_text(failed)}"
-        )
-    if comparison.changes:
-        parts.append(f"{comparison.changes} since the {comparison.before.kind}")
-    if comparison.unscored:
-        parts.append(f"{comparison.unscored} unscored now or before")
-    return f" ({'; '.join(parts)})" if parts else ""
-
-
-def _power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> str:
-    """Return which drop this number of questions can show, and how many are needed, as text; empty if unknown."""
-    comparison, detectable, needed = drop.comparison, drop.detectable_drop, drop.examples_needed
-    parts = []
-    if detectable is not None and detectable <= comparison.mean - score.reach[0]:
-        questions = counted(comparison.n, "question")
-        parts.append(f"With {questions} only drops above about {detectable:.2g} are found reliably")
-    elif detectable is not None:
-        parts.append(f"{counted(comparison.n, 'question')} cannot show any drop reliably")
-    changed = sum(1 for _ in comparison.changed_pairs)
-    # From a few changed questions their number would be a false precision.
-    if needed is not None and needed > comparison.n and (strict or changed >= MIN_CHANGED):
-        what = "exclude it" if strict else "show a drop of this size"
-        parts.append(f"About {_round_digits(needed, 1):,} questions would {what}")
-    return "".join(f". {part}" for part in parts)
-
-
-def p_value_text(drop: DropTestResult) -> str:
-    """Return the p-value and the level as text, with as many digits as are needed to distinguish them."""
-    sign = "≤" if drop.significant else ">"
-    texts = ((f"{drop.p_value:.{digits}g}", f"{drop.alpha:.{digits}g}") for digits in range(2, 9))
-    different = (pair for pair in texts if pair[0] != pair[1])
-    p_value, alpha = next(different, (drop.p_value, drop.alpha))
-    return f"p = {p_value} {sign} {alpha}"
-
-
-def _format_against(number: float, bound: float) -> str:
-    """Format a number with three decimals, or as many as are needed to show on which side of the bound it is."""
-    texts = (f"{number:.{digits}f}" for digits in range(3, 12))
-    return next((text for text in texts if (number - bound) * (float(text) - bound) > 0), f"{number:.12f}")

@@ -268,12 +268,15 @@ class EvaluationPlugin:
     def _tests_sharing_alpha(self, session: pytest.Session) -> frozenset[str]:
         """Return the node ids of the selected tests that share one error rate: their markers test a drop."""
         if self._sharing_alpha is None:
+            from pytest_rageval.core.policy import policies_of  # noqa: PLC0415 - runs without marked tests
+            from pytest_rageval.gate.threshold import tests_a_drop  # noqa: PLC0415 - as above
+
+            policies = policies_of(self.settings.policy)
             self._sharing_alpha = frozenset(
                 plain_nodeid(item.nodeid)
                 for item in session.items
                 for marker in item.iter_markers("rageval_threshold")
-                if marker.kwargs.get("max_total_drop") is not None
-                or (marker.kwargs.get("max_drop") is not None and not marker.kwargs.get("strict"))
+                if tests_a_drop(marker.kwargs, policies)
             )
         return self._sharing_alpha
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.document import EarlyStopEntry, ScoreEntry
 from pytest_rageval.core.outcome import Outcome, Places, Score
+from pytest_rageval.core.policy import DEFAULT
 from pytest_rageval.core.settings import sampling_text
 from pytest_rageval.core.spec import SCORE_KEYWORDS, score_name
 from pytest_rageval.gate.judge import EarlyStopResult, ThresholdResult
@@ -301,23 +302,24 @@ def _tags_to_json(tags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounds_entry(threshold: Threshold) -> dict[str, Any]:
-    """Return the bounds of a threshold; keywords that later versions added are missing if they are not set."""
-    tested = threshold.max_drop is not None or threshold.max_total_drop is not None
+    """Return the bounds of a threshold and its policy; keywords that later versions added are missing if not set."""
+    policy, tested = threshold.policy, threshold.max_drop is not None
     later = {
         "max_total_drop": threshold.max_total_drop,
         "max_lost": threshold.max_lost,
         "max_ratio": threshold.max_ratio,
-        "tolerance": threshold.tolerance or None,
-        "burden": "beyond" if threshold.burden == "beyond" else None,
-        "strict": threshold.strict or None,
-        "inconclusive": "fail" if threshold.inconclusive == "fail" and tested else None,
-        "cluster": threshold.cluster,
+        "policy": None if policy.name == DEFAULT else policy.name,
+        "tolerance": policy.tolerance or None,
+        "burden": "beyond" if policy.burden == "beyond" and tested else None,
+        "strict": (policy.strict and tested) or None,
+        "inconclusive": "fail" if policy.inconclusive == "fail" and tested else None,
+        "cluster": policy.fixed_cluster if tested else None,
     }
     return {
         "min": threshold.min,
         "max": threshold.max,
         "max_drop": threshold.max_drop,
-        "alpha": threshold.alpha if tested else None,
+        "alpha": policy.alpha if tested else None,
         **{name: value for name, value in later.items() if value is not None},
     }
 

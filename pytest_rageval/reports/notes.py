@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pytest_rageval.core.document import ComparisonEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score
 from pytest_rageval.gate.comparison import AnchorPin, Comparison
-from pytest_rageval.gate.drop_types import DropTestResult
+from pytest_rageval.gate.drop_types import NOTABLE_DESIGN_EFFECT, DropTestResult
 from pytest_rageval.gate.judge import ThresholdResult
-from pytest_rageval.gate.verdict import drop_interval_text
+from pytest_rageval.gate.sentences import drop_interval_text
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.plural import counted, join_first
 from pytest_rageval.stats.agreement import Tally
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import ScoreChange
 
 MAX_REASONS: Final = 5  # maximum number of different reasons in a note
-
-NOTABLE_DESIGN_EFFECT: Final = 1.2
-"""From this design effect on, a test that assumes independent questions raises more false alarms than alpha."""
 
 MAX_BETTER_IDS: Final = 8  # maximum number of ids of questions that got better in a note
 

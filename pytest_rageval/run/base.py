@@ -123,7 +123,7 @@ class BaseSession(ABC):
         """
         settings = self.settings
         if not threshold.uses_baseline:
-            return BaselineLookup({}, None)
+            return BaselineLookup({}, None, deterministic=not self.definition(request).dependencies)
         baseline, scale = self.baseline, self.definition(request).scale
         updating = bool(settings.update_baseline)
         if baseline.path is None and not updating:
@@ -158,6 +158,7 @@ class BaseSession(ABC):
             else None,
             pinning=settings.pin_baseline,
             max_removed=settings.max_removed,
+            deterministic=not self.definition(request).dependencies,
         )
 
     def _sampled_examples(self, score: BaselineScore) -> Mapping[str, BaselineExample]:

@@ -22,6 +22,7 @@ from pytest_rageval.core.errors import (
     has_placeholder,
 )
 from pytest_rageval.core.outcome import Score, compute_intervals
+from pytest_rageval.core.policy import policies_of
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.judge import (
@@ -382,7 +383,8 @@ class TestRun:
         early: Mapping[ScoreRequest, EarlyScore] = {}
         extra_alpha_shares = 0
         if partial_scores is not None:
-            groups = len({item.cluster for item in whole if item.max_drop is not None and not item.strict})
+            tested = [item for item in whole if item.max_drop is not None and not item.policy.strict]
+            groups = len({item.policy.fixed_cluster for item in tested})
             early, extra_alpha_shares = partial_scores.evaluate(tests=level_shares(tests), groups=groups)
         inputs = []
         for threshold in thresholds:
@@ -487,11 +489,11 @@ class TestRun:
         self, args: tuple[Any, ...], keywords: Mapping[str, Any], *, optional: bool = False
     ) -> list[Threshold]:
         """Return the thresholds of a marker: one, or one per cut-off of the run if the score's name has no cut-off."""
-        parsed = Threshold.parse(args, keywords, optional=optional)
-        inconclusive = parsed.inconclusive or self.session.settings.inconclusive
+        policies = policies_of(self.session.settings.policy)
+        parsed = Threshold.parse(args, keywords, optional=optional, policies=policies)
         thresholds = []
         for spec in self.session.specs(parsed.spec):
-            threshold = replace(parsed, spec=spec, inconclusive=inconclusive)
+            threshold = replace(parsed, spec=spec)
             definition = self.definition(threshold)
             threshold = threshold.with_ignored(definition.ignores & threshold.request.keywords.keys())
             threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
@@ -634,7 +636,7 @@ def _repeated_bounds(thresholds: Iterable[Threshold]) -> Iterator[str]:
     """Yield an error for each bound that two thresholds of one score give, as only one of them can be meant."""
     seen: dict[tuple[Any, ...], Any] = {}
     for threshold in thresholds:
-        key = threshold.name, str(threshold.where), threshold.by, threshold.strict, threshold.cluster
+        key = threshold.name, str(threshold.where), threshold.by, threshold.policy.name
         for bound in BOUNDS:
             if (value := getattr(threshold, bound)) is None:
                 continue

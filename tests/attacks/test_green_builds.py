@@ -95,6 +95,17 @@ def gate(body: str, name: str = "rag/test_it") -> Change:
     return lambda project: project.test(body, name=name)
 
 
+def policy(body: str = GATE, **keys: Any) -> Change:
+    """Replace the gated test, and set keys of the policy that thresholds have by default."""
+
+    def write(project: Project) -> None:
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+        (project.path / "pyproject.toml").write_text(f"[tool.rageval.policy.pr]\n{lines}", encoding="utf-8")
+        project.test(body, name="rag/test_it")
+
+    return write
+
+
 def marked(mark: str) -> Change:
     """Add a mark to the gated test."""
     return gate(f"import unittest\n@{mark}\n{GATE}")
@@ -418,7 +429,6 @@ WAYS = {
         "--rageval=max_unscored=1",
         retriever("if n > 12: raise ConnectionError('no index')"),
     ),
-    "--rageval=inconclusive=fail": red(FAIL, "--rageval=inconclusive=warn"),
     "--rageval-update-baseline": red("is refused under CI=true", UPDATE),
     "--rageval-update-baseline in addopts": red("is refused under CI=true", ini(f"addopts = {UPDATE}")),
     "--rageval-update-baseline in PYTEST_ADDOPTS": red(
@@ -623,7 +633,7 @@ WAYS = {
         evals(lambda records: [record | {"tags": {"n": record["id"]}} for record in records]),
         gate(GATE.replace("0.02", "0.02, by='n'")),
     ),
-    "cluster= of two": red("2 clusters", gate(GATE.replace("0.02", "0.02, cluster='topic'"))),
+    "cluster= of two": red("2 clusters", policy(cluster="topic")),
     "a larger k": red("has no recall@20 of", gate(GATE.replace("@1", "@20"))),
     "another score": red("has no hit@1 of", gate(GATE.replace("recall", "hit"))),
     "max_drop=50": red("For 50% write max_drop=0.5.", gate(GATE.replace("0.02", "50"))),
@@ -640,11 +650,11 @@ WAYS = {
         "lost ≤ 19 pass recall@1: baseline 1.000, drop 0.400 (8 of 20 worse)",
         gate(GATE.replace("max_drop=0.02", "max_lost=19")),
     ),
-    "tolerance=1": red("could not fail", gate(GATE.replace("max_drop=0.02", "max_lost=0, tolerance=1"))),
-    "alpha=0": red("alpha", gate(GATE.replace("0.02", "0.02, alpha=0"))),
-    "alpha=1e-9": red("could not fail", gate(GATE.replace("0.02", "0.02, alpha=1e-9"))),
-    "alpha=1e-4": visible("inconclusive", gate(GATE.replace("0.02", "0.02, alpha=1e-4"))),
-    "burden": visible("inconclusive", gate(GATE.replace("0.02", "0.35, burden='beyond'"))),
+    "tolerance=1": red("could not fail", policy(GATE.replace("max_drop=0.02", "max_lost=0"), tolerance=1)),
+    "alpha=0": red("alpha", policy(alpha=0)),
+    "alpha=1e-9": red("could not fail", policy(alpha=1e-9, small_set_drop=False)),
+    "alpha=1e-4": visible("inconclusive", policy(alpha=1e-4, small_set_drop=False)),
+    "burden": visible("inconclusive", policy(GATE.replace("0.02", "0.35"), burden="beyond")),
     "a misspelt mark": red(
         "Did you mean rageval_threshold", "-W", "default", gate(GATE.replace("threshold", "treshold"))
     ),

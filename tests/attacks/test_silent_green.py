@@ -276,7 +276,10 @@ def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
         else previous_model(prompt)
     )
     result = hundred.run(
-        "-q", "--rageval-refresh", "--rageval=max_unscored=0.1", f"--rageval=inconclusive={inconclusive}"
+        "-q",
+        "--rageval-refresh",
+        "--rageval=max_unscored=0.1",
+        f'--rageval=policy={{"pr": {{"inconclusive": "{inconclusive}"}}}}',
     )
     result.assert_outcomes(**{"failed" if inconclusive == "fail" else "passed": 1})
     text = " ".join(" ".join(result.outlines).split())

@@ -108,7 +108,7 @@ JUDGED = """
 import pytest
 pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 
-@pytest.mark.rageval_threshold("judged.correctness@2", max_drop=0.1, alpha=0.5)
+@pytest.mark.rageval_threshold("judged.correctness@2", max_drop=0.1, policy="half")
 @pytest.mark.rageval_threshold("recall@3", max_drop=0.1)
 def test_gate(): pass
 """
@@ -133,6 +133,7 @@ def planted_run(folder: Path, text: str) -> Path:
     ]
     models = {"rageval_model": f"m {text}", "rageval_judge": f"judge {text}", "rageval_max_unscored": "1"}
     _write(folder, records, f"The code of NAME is cNUMBERx. {text}", JUDGED, **models)
+    (folder / "pyproject.toml").write_text("[tool.rageval.policy.half]\nalpha = 0.5\n", encoding="utf-8")
 
     def model(prompt: str) -> str:
         if '"grade"' in prompt or "Rate how" in prompt:

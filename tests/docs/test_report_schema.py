@@ -44,8 +44,8 @@ import pytest
 
 pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 
-@pytest.mark.rageval_threshold("recall@1", min=0.2, max_drop=0.02, max_total_drop=0.05)
-@pytest.mark.rageval_threshold("recall@1", max_drop=0.3, strict=True)
+@pytest.mark.rageval_threshold("recall@1", min=0.2, max_drop=0.02, policy="total")
+@pytest.mark.rageval_threshold("recall@1", max_drop=0.3, policy="release")
 @pytest.mark.rageval_threshold("recall@1", max=0.4)
 @pytest.mark.rageval_threshold("latency.p50", max_ratio=1e6, by="topic")
 @pytest.mark.rageval_threshold("recall@1", min=0.9, by="topic")
@@ -180,6 +180,7 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
         (pytester.path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     pytester.makeconftest(CONFTEST + REFERENCE)
     pytester.makepyfile(test_it=TESTS)
+    pytester.makepyprojecttoml("[tool.rageval.policy.total]\nmax_total_drop = 0.05\n")
     run = (
         *WITHOUT,
         "--rageval-model=m1",

@@ -82,6 +82,11 @@ class Project:
         lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
         self.pytester.makeini(f"[pytest]\n{lines}\n")
 
+    def policies(self, **tables: str) -> None:
+        """Write the tables of policies into pyproject.toml, each as a line for each key."""
+        text = "".join(f"[tool.rageval.policy.{name}]\n{keys}\n" for name, keys in tables.items())
+        (self.path / "pyproject.toml").write_text(text, encoding="utf-8")
+
     def run(self, *arguments: str) -> pytest.RunResult:
         """Run pytest in this process."""
         return self.pytester.runpytest_inprocess(*self.arguments, *arguments)

@@ -47,7 +47,8 @@ def hundred(project):
     """A project with 100 questions and a pinned anchor, at which the retriever finds the document of every question."""
     project.evalset(100)
     _lose(project, 0)
-    project.test(GATE.format(spec="recall@1", bounds="max_drop=0.02, max_total_drop=0.05"))
+    project.policies(pr="max_total_drop = 0.05")
+    project.test(GATE.format(spec="recall@1", bounds="max_drop=0.02"))
     project.run(UPDATE, PIN).assert_outcomes(passed=1)
     return project
 
@@ -71,7 +72,7 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
             "recall@1 fell from the anchor's 1.000 (pinned on *, 19 updates ago) to",
             "*20 of 100 questions worse, 0 better*",
             "*the git log of the baseline*",
-            "*--rageval-update-baseline --rageval-pin-baseline",
+            "*`rageval baseline pin`",
             "  fail * recall@1 * ↓ 0.02 total ↓ 0.05 *",
             "    recall@1: anchor 1.000 (pinned on *, 19 updates ago), drop 0.200 *, 20 of 100 worse)",
         ]
@@ -134,17 +135,16 @@ def test_without_an_anchor_a_run_says_how_to_pin_one(project):
     With `--rageval require_baseline=true` it is an error.
     """
     project.evalset(20)
-    project.test(GATE.format(spec="recall@1", bounds="max_total_drop=0.05"))
-    none_yet = (
-        "recall@1: 1.000 has no anchor yet for max_total_drop to compare with; *" + f"{UPDATE} {PIN} pins one"
-    )
+    project.policies(pr="max_total_drop = 0.05")
+    project.test(GATE.format(spec="recall@1", bounds="max_drop=0.02"))
+    none_yet = "1.000 has no anchor yet for max_total_drop to compare with; *`rageval baseline pin` pins one"
     project.run("-q").stdout.fnmatch_lines(
         [f"warning: *no baseline yet*{UPDATE} *{PIN} pins it as the anchor *"]
     )
     project.run(UPDATE).assert_outcomes(passed=1)
     result = project.run("-q")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"warning: *{none_yet}"])
+    result.stdout.fnmatch_lines([f"warning: *: recall@1: {none_yet}"])
     result = project.run("--rageval=require_baseline=true")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"*{none_yet} (--rageval require_baseline=true, *"])
@@ -167,7 +167,8 @@ def test_a_new_generator_leaves_the_anchor_as_it_is_until_another_is_pinned(proj
     """
     project.use(llm)
     project.evalset(12)
-    project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.5, max_total_drop=0.5"))
+    project.policies(pr="max_total_drop = 0.5")
+    project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.5"))
     project.run(UPDATE, PIN).assert_outcomes(passed=1)
     pinned = _file(project)["anchors"]
     llm.model = lambda prompt: "wrong" if "item-2?" in prompt else clerk(prompt)
@@ -231,15 +232,18 @@ def test_tests_with_a_total_drop_share_the_level_too(hundred):
 
     The anchor's first comparison gets a twentieth of its test's share; `rageval.score` is not divided.
     """
+    hundred.policies(total="max_total_drop = 0.05")
     hundred.test(
         GATE.format(spec="recall@1", bounds="max_drop=0.02")
-        + GATE.format(spec="recall@1", bounds="max_total_drop=0.05").replace("test_gate", "test_total")
-        + "def test_own(rageval):\n    rageval.score('recall@1', max_total_drop=0.05)\n"
+        + GATE.format(spec="recall@1", bounds="max_drop=0.02, policy='total'").replace(
+            "test_gate", "test_total"
+        )
+        + "def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02, policy='total')\n"
     )
     hundred.run(UPDATE, PIN)
     hundred.run("--rageval-report=report.json").assert_outcomes(passed=3)
     tests = json.loads((hundred.path / "report.json").read_text(encoding="utf-8"))["tests"]
     gate, own, total = (test["scores"][0] for test in tests)
     assert (gate["baseline"]["alpha"], "anchor" in gate) == (0.0125, False)
-    assert (total["anchor"]["alpha"], "alpha" in total["baseline"]) == (0.025 / 20, False)
+    assert (total["anchor"]["alpha"], total["baseline"]["alpha"]) == (0.025 / 20, 0.0125)
     assert own["anchor"]["alpha"] == 0.05 / 20

@@ -122,7 +122,7 @@ def test_two_eval_sets_on_one_test_are_an_error(project):
         ("min=0.5", "min=0.6", True),
         ("max_drop=0.1", "min=0.1, max_drop=0.02", True),
         ("min=0.5", "max_drop=0.02", False),
-        ("max_drop=0.1", "max_drop=0.02, strict=True", False),
+        ("max_drop=0.1", "max_drop=0.02, policy='release'", False),
         ("min=0.5", 'min=0.6, where={"topic": "odd"}', False),
         ("min=0.5", 'min=0.6, by="topic"', False),
     ],
@@ -168,7 +168,7 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
         ),
         (
             '"recall@2", minimum=1',
-            "*no keyword 'minimum'. Did you mean min? Allowed: min, max, max_drop, max_total_drop, max_lost, *",
+            "*no keyword 'minimum'. Did you mean min? Allowed: min, max, max_drop, max_lost, *",
         ),
         ('"recall@2", min="1"', "*min='1' is not a number."),
         ('"recall@2", min=0.9, max=0.1', "*min=0.9 is above max=0.1."),

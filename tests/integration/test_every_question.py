@@ -45,7 +45,7 @@ TESTS = """
 import pytest
 pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 
-@pytest.mark.rageval_threshold("recall@2", max_drop=0.01, strict=True)
+@pytest.mark.rageval_threshold("recall@2", max_drop=0.01, policy="release")
 @pytest.mark.rageval_threshold("answer.containment@1", min=0.99, max_lost=3)
 @pytest.mark.rageval_threshold("erag.p@2", min=0.5, where={"topic": "a"}, label="containment")
 @pytest.mark.rageval_threshold("hit@4", min=0.5)

@@ -90,13 +90,15 @@ def test_another_package_adds_each_kind(project, monkeypatch):
 
 
 def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
-    """`strict=True` is an error for a score without a scale, whose largest loss on unseen questions is unknown."""
+    """The policy "release" is an error for a score without a scale, whose largest loss is unknown."""
     _install(project, monkeypatch)
-    project.test('@pytest.mark.rageval_threshold("fill@2", max_drop=2, strict=True)\ndef test_gate(): pass\n')
+    project.test(
+        '@pytest.mark.rageval_threshold("fill@2", max_drop=2, policy="release")\ndef test_gate(): pass\n'
+    )
     result = project.run_process()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["fill@2: strict=True excludes a drop, and the scale of this score is not declared."]
+        ["fill@2: the policy 'release' excludes a drop, and the scale of this score is not declared."]
     )
 
 

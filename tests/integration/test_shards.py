@@ -25,16 +25,22 @@ def rageval_retriever(request):
     return find
 """
 
+POLICIES = {
+    "ids": 'cluster = "gold.id"',
+    "beyond": 'burden = "beyond"',
+    "topics": 'cluster = "topic"',
+}
+
 TESTS = """
 @pytest.mark.rageval_threshold("recall@3", min=0.9, max_drop=0.02)
 @pytest.mark.rageval_threshold("map@10", min=0.2, where={"topic": ("odd", "none")})
 @pytest.mark.rageval_threshold("latency.p50", max=5)
 @pytest.mark.rageval_threshold("context.tokens@3", max=5000)
-@pytest.mark.rageval_threshold("precision@3", by="topic", max_drop=0.02, cluster="gold.id")
+@pytest.mark.rageval_threshold("precision@3", by="topic", max_drop=0.02, policy="ids")
 def test_ranking(): pass
 
 @pytest.mark.rageval_threshold("llm_reteval@2", max_drop=0.02)
-@pytest.mark.rageval_threshold("answer.f1@2", max_drop=0.02, burden="beyond")
+@pytest.mark.rageval_threshold("answer.f1@2", max_drop=0.02, policy="beyond")
 @pytest.mark.rageval_threshold("answer.correct@2", min=0.3, comparator="judge or em")
 @pytest.mark.rageval_threshold("sufficient@2", min=0.1)
 @pytest.mark.rageval_threshold("udcg@2", min=0.1)
@@ -121,6 +127,7 @@ def rich(project: Project, llm: LLMServer) -> None:
     (project.path / "labels.jsonl").write_text("\n".join(map(json.dumps, labels)), encoding="utf-8")
     conftest = project.path / "conftest.py"
     conftest.write_text(conftest.read_text(encoding="utf-8") + SYSTEMS, encoding="utf-8")
+    project.policies(**POLICIES)
     project.test(TESTS)
     project.run("--rageval-update-baseline")
     project.lose(2, 3, 5, 7, 11)
@@ -228,7 +235,7 @@ KINDS = {
     "ratings, drops": (
         [
             "'judged.correctness@1', min=4.9, max_drop=0.1",
-            "'recall@2', max_drop=0.02, cluster='topic'",
+            "'recall@2', max_drop=0.02, policy='topics'",
             "'map@5', max_lost=1",
         ],
         [],
@@ -250,6 +257,7 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     project.evalset(20, reference="That is a long story.", nuggets=NUGGETS)
     conftest = project.path / "conftest.py"
     conftest.write_text(conftest.read_text(encoding="utf-8") + TIMED, encoding="utf-8")
+    project.policies(**POLICIES)
     project.test(
         "".join(f"@pytest.mark.rageval_threshold({mark})\n" for mark in marks) + "def test_gate(): pass\n"
     )

@@ -48,7 +48,7 @@ def _suite(project, run, *arguments):
 
 
 LINE = (
-    "the suite got worse: 8 of 80 questions of its 4 gated tests are worse, 0 better (p = * ≤ 0.025). Most of the "
+    "the suite got worse: 8 of 80 questions of its 4 gated tests are worse, 0 better (chance alone: *). Most of the "
     "drop is in: test_it.py::test_0 25%, test_it.py::test_1 25%, *"
 )
 

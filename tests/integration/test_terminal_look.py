@@ -20,16 +20,17 @@ def test_fail(): pass
 @pytest.mark.rageval_threshold("hit@2", min=0.1)
 def test_pass(): pass
 
-@pytest.mark.rageval_threshold("recall@1", max_drop=0.02, alpha=0.0001)
+@pytest.mark.rageval_threshold("recall@1", max_drop=0.02, policy="rare")
 def test_doubt(): pass
 """
-DOUBT = TESTS.replace("min=0.9, ", "").replace("alpha=0.0001", "alpha=0.002")
+DOUBT = TESTS.replace("min=0.9, max_drop=0.02", "max_drop=0.02, policy='rare'")
 
 
 @pytest.fixture
 def worse(project: Project) -> Project:
     """A project with a failure whose text and notes have long lines."""
     project.evalset(12)
+    project.policies(rare="alpha = 0.0001\nsmall_set_drop = false")
     project.test(TESTS)
     project.run("--rageval-update-baseline").assert_outcomes(passed=3)
     project.lose(*range(1, 8))

@@ -31,22 +31,28 @@ from tests.unit.run.marked import Judge, Mark
 # An id of only white space is invalid.
 IDS = st.lists(st.text(min_size=1, max_size=6).filter(str.strip), min_size=1, max_size=25, unique=True)
 
+POLICIES = {
+    "beyond": {"burden": "beyond"},
+    "ids": {"cluster": "gold.id"},
+    "sure": {"inconclusive": "fail"},
+    "total": {"max_total_drop": 0.02},
+}
 THRESHOLDS = st.lists(
     st.sampled_from(
         [
             ("recall@2", {"max_drop": 0.02}),
             ("recall@2", {"min": 0.5, "max_drop": 0.05, "by": "topic"}),
-            ("ndcg@3", {"max_drop": 0.0, "burden": "beyond"}),
+            ("ndcg@3", {"max_drop": 0.0, "policy": "beyond"}),
             ("map@10", {"max_lost": 1, "where": {"topic": ("a", "b")}}),
             ("mrr@2", {"min": 0.9}),
-            ("precision@3", {"max_drop": 0.02, "cluster": "gold.id"}),
-            ("precision@2", {"max_drop": 0.1, "strict": True}),
-            ("answer.f1@2", {"max_drop": 0.02, "inconclusive": "fail"}),
+            ("precision@3", {"max_drop": 0.02, "policy": "ids"}),
+            ("precision@2", {"max_drop": 0.1, "policy": "release"}),
+            ("answer.f1@2", {"max_drop": 0.02, "policy": "sure"}),
             ("answer.correct@2", {"min": 0.1, "max": 0.9}),
             ("llm_reteval@2", {"max_drop": 0.02}),
             ("erag.ndcg@10", {"min": 0.3, "where": {"of": "x"}}),
             ("arena.win@2", {"min": 0.1}),
-            ("full_recall@3", {"max_total_drop": 0.02}),
+            ("full_recall@3", {"max_drop": 0.02, "policy": "total"}),
         ]
     ),
     min_size=1,
@@ -126,10 +132,9 @@ def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> Non
             max_unscored=data.draw(st.sampled_from([0.05, 0.5]), label="unscored"),
             repeat=data.draw(st.integers(1, 2), label="repeat"),
             seed=data.draw(st.integers(0, 3), label="seed"),
+            policy=POLICIES,
         )
-        if any(
-            bound in mark.kwargs for mark in marks for bound in ("max_drop", "max_lost", "max_total_drop")
-        ):
+        if any(bound in mark.kwargs for mark in marks for bound in ("max_drop", "max_lost")):
             write_baseline(options, root, marks, Components(retriever(set(), set()), generate, Preferring()))
         problems, failures, whole = evaluated_in(options, root, marks, parts(), explain=True)
         number = data.draw(st.integers(1, 8), label="shards")

@@ -237,7 +237,7 @@ class DropMonitor:
             stop.verdict if is_early else None,
             stop.estimated_drop if stop.evaluated or not changed else None,
             stop.is_certain,
-            self._threshold.alpha / shares,
+            self._threshold.policy.alpha / shares,
             question_changes(self._examples, self._before, changed_questions(self._examples, self._before)),
         )
         return [outcomes[example.id] for example in self._examples if example.id in outcomes], early
@@ -248,8 +248,8 @@ class DropMonitor:
             questions=len(self._order),
             changed=len(self._order) - len(self._unchanged),
             max_drop=max_drop,
-            alpha=self._threshold.alpha / shares,
-            beyond=max_drop if self._threshold.burden == "beyond" else 0.0,
+            alpha=self._threshold.policy.alpha / shares,
+            beyond=max_drop if self._threshold.policy.burden == "beyond" else 0.0,
             largest=self._high - self._low,
         )
 

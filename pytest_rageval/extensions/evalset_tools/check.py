@@ -19,7 +19,7 @@ from pytest_rageval.evalsets.formats.table import is_list_cell
 from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, SearchableText
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset
 from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
-from pytest_rageval.gate.verdict import MIN_CLUSTERS
+from pytest_rageval.gate.drop_types import MIN_CLUSTERS
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS, id_key
 from pytest_rageval.run.console import echo, format_count, to_one_line
@@ -158,7 +158,7 @@ def check_command(options: argparse.Namespace) -> int:
         echo(
             f"Up to {format_count(largest, 'question')} share a {by} ({format_count(clusters, 'group')}). If these get "
             f"worse together, {examples} tell as much as {unrelated} (design effect {effect:.1f})"
-            + (f". Then test with cluster={by!r}." if clusters >= MIN_CLUSTERS else ".")
+            + (f'. Then test with the policy\'s cluster = "{by}".' if clusters >= MIN_CLUSTERS else ".")
         )
     return int(errors > 0)
 

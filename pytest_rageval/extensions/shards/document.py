@@ -3,7 +3,7 @@
 Values of the type `Any` are serialized by `Serializer`; `Deserializer` checks the restored objects.
 """
 
-from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
+from typing import Annotated, Any, NotRequired, Required, TypedDict
 
 from pytest_rageval.core.document import EvalSetEntry, RevisionEntry, TestEntry
 from pytest_rageval.core.shape import Between, Count, Share
@@ -44,7 +44,7 @@ class ShardSettings(TypedDict, total=False):
     allow_missing: list[str]
     baseline_ref: str | None
     max_removed: Share
-    inconclusive: Literal["warn", "fail"]
+    policy: dict[str, dict[str, Any]] | None
     repeat: AtLeastOne
     sample: Share
     seed: int

@@ -250,7 +250,7 @@ FORMAT: Final = 1
 
 VERDICT_SETTINGS: Final = (
     "comparator", "match_share", "judge_votes", "both_orders", "max_unscored", "require_baseline", "allow_missing",
-    "baseline_ref", "max_removed", "inconclusive", "repeat", "sample", "seed", "cutoffs", "draws",
+    "baseline_ref", "max_removed", "policy", "repeat", "sample", "seed", "cutoffs", "draws",
     "llm_reteval_draws",
 )  # fmt: skip
 """The settings that verdicts depend on."""

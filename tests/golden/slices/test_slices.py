@@ -8,7 +8,7 @@ pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 @pytest.mark.rageval_threshold("recall@3", min=0.6, max_drop=0.02, where={"topic": "billing"})
 @pytest.mark.rageval_threshold("recall@3", min=0.6, max_drop=0.02, where={"topic": ("billing", "shipping")})
 @pytest.mark.rageval_threshold("ndcg@3", min=0.4, max_drop=0.02, by="topic")
-@pytest.mark.rageval_threshold("map@3", max_drop=0.02, cluster="gold.id")
+@pytest.mark.rageval_threshold("map@3", max_drop=0.02, policy="ids")
 @pytest.mark.rageval_threshold("hit@3", max_lost=3, by="topic")
 def test_slices():
     pass

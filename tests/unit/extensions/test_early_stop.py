@@ -191,8 +191,9 @@ def test_changes_without_a_loss_pass_before_all_questions_are_evaluated(good: Se
 
 
 def test_a_drop_beyond_what_is_allowed_can_be_asked_for(good: Settings) -> None:
-    """With burden="beyond", a drop of more than max_drop must be predicted."""
-    beyond = threshold("answer.em@1", max_drop=0.02, burden="beyond")
+    """With the burden "beyond", a drop of more than max_drop must be predicted."""
+    beyond = threshold("answer.em@1", max_drop=0.02, policy="beyond")
+    good = good.replace(policy={"beyond": {"burden": "beyond"}})
     run = _run(good, Rag(changed=range(150), wrong=range(100)), beyond)
     assert run.entry["early_stop"]["verdict"] == "fail"
     assert len(run.rag.asked) < 75

@@ -1,19 +1,21 @@
 """Helpers that create scores, baselines, comparisons and verdicts from the values of examples."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import Cause, RagevalError
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.policy import Policy
+from pytest_rageval.gate import verdict as decided
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import run_drop_tests
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput, ThresholdResult, evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Verdict, verdict_on
+from pytest_rageval.gate.verdict import Measured, Verdict
 from pytest_rageval.lib.spool import Spool
 
 Values = Mapping[str, float | None]
@@ -77,18 +79,33 @@ def ranked(name: str, value: float, labels: list[str], answer: str | None = None
     return Outcome(example(name), value, evidence=Evidence(ranking, answer))
 
 
+POLICY_KEYS = {field.name for field in fields(Policy)} - {"name", "max_lost"}
+
+
+def threshold_of(spec: str, *args: Any, **words: Any) -> Threshold:
+    """Return a threshold; keywords of a policy make its policy, and `strict` its burden "exclude"."""
+    values = {key: words.pop(key) for key in [*words] if key in POLICY_KEYS}
+    if words.pop("strict", False):
+        values["burden"] = "exclude"
+    policy = replace(Policy(), **{key: value for key, value in values.items() if value is not None})
+    return Threshold(spec, *args, policy=words.pop("policy", policy), **words)
+
+
 def drop_test(
     comparison: Comparison,
     *,
     max_drop: float,
-    alpha: float = 0.05,
     scale: tuple[float, float] = (0.0, 1.0),
     **words: Any,
 ) -> DropTestResult:
     """Return the result of the test of one drop."""
-    return run_drop_tests(
-        [DropTestInput(Threshold("recall@5", max_drop=max_drop, alpha=alpha, **words), comparison, scale)]
-    )[0]
+    threshold = threshold_of("recall@5", max_drop=max_drop, **words)
+    return run_drop_tests([DropTestInput(threshold, comparison, scale)])[0]
+
+
+def verdict_on(score: Score, threshold: Threshold, *args: Any, **words: Any) -> Verdict:
+    """Return the verdict on a score; further arguments are those of `Measured`."""
+    return decided.verdict_on(Measured(score, *args, **words), threshold)
 
 
 def drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult | None) -> Verdict:
@@ -100,7 +117,9 @@ def rule_on(
     score: Score, threshold: Threshold, baseline: BaselineLookup, *, alpha: float = 0.05
 ) -> ThresholdResult:
     """Return the result of the only threshold of a test; raise its error."""
-    [result] = evaluate_thresholds([ThresholdInput(score, replace(threshold, alpha=alpha), baseline)])
+    [result] = evaluate_thresholds(
+        [ThresholdInput(score, replace(threshold, policy=replace(threshold.policy, alpha=alpha)), baseline)]
+    )
     if isinstance(result, RagevalError):
         raise result
     return result

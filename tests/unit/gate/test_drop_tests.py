@@ -9,10 +9,9 @@ from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import question_clusters, run_drop_tests
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
-from tests.unit.gate.scored import Values, comparison_of, numbered
+from tests.unit.gate.scored import Values, comparison_of, numbered, threshold_of
 
 ALL = numbered(20, 0)
 LOST = numbered(14, 6)
@@ -20,7 +19,7 @@ P_LOST = mcnemar_p_value(6, 0, 20)
 
 
 def _part(now: Values, before: Values = ALL, **words: object) -> DropTestInput:
-    threshold = Threshold("recall@5", max_drop=0.02, **words)  # type: ignore[arg-type]
+    threshold = threshold_of("recall@5", max_drop=0.02, **words)  # type: ignore[arg-type]
     return DropTestInput(threshold, comparison_of(before, now))
 
 
@@ -123,7 +122,7 @@ def test_questions_that_share_gold_passages_have_a_design_effect() -> None:
     for shared, effect in ((2, 2.0), (1, 1.0)):
         examples = [_example(f"q{n}", f"file {n // shared}") for n in range(20)]
         comparison = compare(_score(examples, now), {}, _baseline(examples, before))
-        (result,) = run_drop_tests([DropTestInput(Threshold("recall@5", max_drop=0.02), comparison)])
+        (result,) = run_drop_tests([DropTestInput(threshold_of("recall@5", max_drop=0.02), comparison)])
         assert result.design_effect == pytest.approx(effect)
         assert result.n_clusters is None
 

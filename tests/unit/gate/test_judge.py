@@ -13,10 +13,9 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput, ThresholdResult, evaluate_thresholds
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
-from tests.unit.gate.scored import before_of, numbered, rule_on, score_of
+from tests.unit.gate.scored import before_of, numbered, rule_on, score_of, threshold_of
 
 NOTHING = BaselineLookup({}, None)
 ALL = numbered(20, 0)
@@ -36,7 +35,7 @@ def _tagged(*examples: tuple[float | None, Any], tag: str = "topic", max_unscore
 
 
 def _by(score: Score, memory: BaselineLookup = NOTHING, alpha: float = 0.05, **words: Any) -> ThresholdResult:
-    return rule_on(score, Threshold("recall@5", by="topic", **words), memory, alpha=alpha)
+    return rule_on(score, threshold_of("recall@5", by="topic", **words), memory, alpha=alpha)
 
 
 def _ended(ruling: ThresholdResult) -> list[tuple[Any, str]]:
@@ -144,9 +143,9 @@ def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
     assert ruling.score is None
     assert ruling.verdict.reason.startswith("recall@5 where topic='c': none of 1 example has a score:\n")
     with pytest.raises(TooManyUnscoredError):
-        rule_on(score, Threshold("recall@5", min=0.5, where={"topic": "c"}), NOTHING, alpha=0.05)
+        rule_on(score, threshold_of("recall@5", min=0.5, where={"topic": "c"}), NOTHING, alpha=0.05)
     with pytest.raises(InputError, match="No example has topic='d'"):
-        rule_on(score, Threshold("recall@5", min=0.5, where={"topic": "d"}), NOTHING, alpha=0.05)
+        rule_on(score, threshold_of("recall@5", min=0.5, where={"topic": "d"}), NOTHING, alpha=0.05)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,7 @@ def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
 def test_without_a_baseline(words: dict[str, bool], status: str, reason: str, *, has_warning: bool) -> None:
     """Without a baseline, the verdict is a pass with a warning, an error if one is required, or a pass in an update."""
     ruling = rule_on(
-        score_of(ALL), Threshold("recall@5", max_drop=0.02), BaselineLookup({}, None, **words), alpha=0.05
+        score_of(ALL), threshold_of("recall@5", max_drop=0.02), BaselineLookup({}, None, **words), alpha=0.05
     )
     assert (ruling.verdict.status, ruling.verdict.reason, ruling.drop) == (status, reason, None)
     assert bool(ruling.verdict.warnings) == has_warning
@@ -178,7 +177,7 @@ def test_without_a_baseline(words: dict[str, bool], status: str, reason: str, *,
 @pytest.mark.parametrize("words", [{}, {"required": True}, {"updating": True}])
 def test_bounds_of_the_mean_hold_without_a_baseline(words: dict[str, bool]) -> None:
     """A mean below the minimum fails whether or not there is a baseline."""
-    threshold = Threshold("recall@5", min=0.5, max_drop=0.02)
+    threshold = threshold_of("recall@5", min=0.5, max_drop=0.02)
     ruling = rule_on(score_of(numbered(5, 15)), threshold, BaselineLookup({}, None, **words), alpha=0.05)
     assert (ruling.verdict.status, ruling.verdict.reason) == ("fail", "0.250 is below the minimum 0.5")
 
@@ -188,7 +187,7 @@ def test_an_update_keeps_the_warning_of_a_bound_within_the_noise() -> None:
     score = Score(
         "recall@5", score_of(numbered(16, 4)).outcomes, repeats=[score_of(numbered(18, 2)).outcomes]
     )
-    threshold = Threshold("recall@5", min=0.81, max_drop=0.02)
+    threshold = threshold_of("recall@5", min=0.81, max_drop=0.02)
     ruling = rule_on(score, threshold, BaselineLookup({}, None, updating=True), alpha=0.05)
     assert ruling.verdict.reason == "0.850 is the new baseline"
     assert [warning[:11] for warning in ruling.verdict.warnings] == ["min 0.81 is"]
@@ -197,12 +196,12 @@ def test_an_update_keeps_the_warning_of_a_bound_within_the_noise() -> None:
 def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
     """A stale baseline is an error, but a mean below the minimum still fails, with the error as a warning."""
     memory = BaselineLookup({"generator": "m2"}, before_of(ALL, fingerprint={"generator": "m1"}))
-    threshold = Threshold("recall@5", max_drop=0.02)
+    threshold = threshold_of("recall@5", max_drop=0.02)
     ruling = rule_on(score_of(ALL), threshold, memory, alpha=0.05)
     assert (ruling.verdict.status, ruling.score, ruling.drop) == ("error", 1.0, None)
     assert "generator: m1 in the baseline, m2 now" in ruling.verdict.reason
     ruling = rule_on(
-        score_of(numbered(1, 19)), Threshold("recall@5", min=0.5, max_drop=0.02), memory, alpha=0.05
+        score_of(numbered(1, 19)), threshold_of("recall@5", min=0.5, max_drop=0.02), memory, alpha=0.05
     )
     assert (ruling.verdict.status, ruling.verdict.reason) == ("fail", "0.050 is below the minimum 0.5")
     assert "generator: m1 in the baseline, m2 now" in ruling.verdict.warnings[0]
@@ -211,13 +210,13 @@ def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
 def test_the_drop_is_shown_with_the_verdict() -> None:
     """The result contains the comparison, the level and the p-value for reports."""
     memory = BaselineLookup({}, before_of(ALL))
-    ruling = rule_on(score_of(numbered(14, 6)), Threshold("recall@5", max_drop=0.02), memory, alpha=0.025)
+    ruling = rule_on(score_of(numbered(14, 6)), threshold_of("recall@5", max_drop=0.02), memory, alpha=0.025)
     assert ruling.verdict.status == "fail"
     assert ruling.drop is not None
     assert (ruling.drop.alpha, ruling.drop.p_value) == (0.025, mcnemar_p_value(6, 0, 20))
     assert ruling.comparison is ruling.drop.comparison
     assert not ruling.slices
-    assert rule_on(score_of(ALL), Threshold("recall@5", min=0.5), memory, alpha=0.025).comparison is None
+    assert rule_on(score_of(ALL), threshold_of("recall@5", min=0.5), memory, alpha=0.025).comparison is None
 
 
 def test_a_value_of_which_the_baseline_has_no_question_has_none_yet() -> None:
@@ -238,7 +237,7 @@ def test_where_and_by_are_of_one_mind_on_a_new_slice(status: str, *, required: b
     tags = {name: {"topic": "old"} for name in ALL} | {"new": {"topic": "new"}}
     score = score_of({**ALL, "new": 1.0}, tags=tags)
     memory = BaselineLookup({}, before_of(ALL), required=required)
-    threshold = Threshold("recall@5", max_drop=0.02, where={"topic": "new"})
+    threshold = threshold_of("recall@5", max_drop=0.02, where={"topic": "new"})
     ruling = rule_on(score, threshold, memory, alpha=0.05)
     by = {part.threshold.where["topic"]: part.verdict for part in _by(score, memory, max_drop=0.02).slices}
     assert ruling.verdict == by["new"]
@@ -250,7 +249,7 @@ def test_another_set_is_no_new_slice() -> None:
     """If the baseline has no question of the set, the result is an error: otherwise nothing would ever be compared."""
     score = score_of({f"other{n}": 1.0 for n in range(9)})
     ruling = rule_on(
-        score, Threshold("recall@5", max_drop=0.02), BaselineLookup({}, before_of(ALL)), alpha=0.05
+        score, threshold_of("recall@5", max_drop=0.02), BaselineLookup({}, before_of(ALL)), alpha=0.05
     )
     assert ruling.verdict.status == "error"
 
@@ -265,7 +264,7 @@ def test_questions_that_are_gone_are_an_error_if_they_are_many(
     """Attack: the lost questions are removed or reworded. With more than a tenth gone the comparison is an error."""
     before = before_of(ALL)
     tags = {name: {"topic": "t"} for name in ALL}
-    threshold = Threshold("recall@5", **bounds)
+    threshold = threshold_of("recall@5", **bounds)
     for max_removed, gone, is_many in ((0.1, 2, False), (0.1, 3, True), (0.15, 3, False), (0.0, 1, True)):
         memory = BaselineLookup({}, before, required=required, max_removed=max_removed)
         names = list(ALL)[gone - 1 :]
@@ -289,7 +288,7 @@ def test_questions_that_are_gone_are_an_error_if_they_are_many(
 def test_a_drop_fails_beside_questions_that_are_gone() -> None:
     """If the questions that are left got worse, the verdict is the failure, with the error as a warning."""
     memory = BaselineLookup({}, before_of(ALL), required=True)
-    ruling = rule_on(score_of(numbered(5, 10)), Threshold("recall@5", max_drop=0.02), memory)
+    ruling = rule_on(score_of(numbered(5, 10)), threshold_of("recall@5", max_drop=0.02), memory)
     assert ruling.verdict.status == "fail"
     assert "5 of 20 questions of the baseline cannot be compared" in ruling.verdict.warnings[-1]
 
@@ -299,12 +298,13 @@ def test_the_questions_since_the_anchor_count_too() -> None:
     anchor = replace(before_of(ALL), pin=AnchorPin("1a2b3c4d", "2026-01-01"))
     fewer = numbered(15, 0)
     memory = BaselineLookup({}, before_of(fewer), required=True, anchor=anchor)
-    ruling = rule_on(score_of(fewer), Threshold("recall@5", max_drop=0.02, max_total_drop=0.05), memory)
+    ruling = rule_on(score_of(fewer), threshold_of("recall@5", max_drop=0.02, max_total_drop=0.05), memory)
     assert ruling.verdict.status == "error"
     assert "5 of 20 questions of the anchor cannot be compared" in ruling.verdict.reason
     assert "--rageval-pin-baseline" in ruling.verdict.reason
 
 
+CHANCE = "max_drop=0.02: with {} chance alone does that in 1 of {} comparisons, and red is 1 in 20"
 BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Add questions, and write the"
 
 
@@ -314,22 +314,22 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
         (
             numbered(3, 0),
             {"max_drop": 0.02},
-            "max_drop=0.02: 3 examples would not be significant, p = 0.12 > 0.05, at least 5 examples are needed",
+            CHANCE.format("3 examples", 8) + "; at least 5 examples are needed",
         ),
         (
             numbered(1, 0),
             {"max_drop": 0.02},
-            "max_drop=0.02: 1 example would not be significant, p = 0.5 > 0.05, at least 5 examples are needed",
+            CHANCE.format("1 example", 2) + "; at least 5 examples are needed",
         ),
         (
             numbered(3, 0),
             {"max_drop": 0.02, "cluster": "topic"},
-            "max_drop=0.02: 3 clusters would not be significant, p = 0.13 > 0.05, at least 5 clusters are needed",
+            CHANCE.format("3 clusters", 7.7) + "; at least 5 clusters are needed",
         ),
         (
             numbered(2, 38),
             {"max_drop": 0.02},
-            "max_drop=0.02: 40 examples would not be significant, p = 0.14 > 0.05",
+            CHANCE.format("40 examples", 9.9),
         ),
         (numbered(4, 6), {"max_drop": 0.4}, "max_drop=0.4: the drop from the baseline would be 0.400"),
         (
@@ -341,19 +341,17 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
         (
             numbered(3, 0),
             {"max_lost": 3, "max_drop": 0.02},
-            (
-                "max_lost=3: only 3 could score less; max_drop=0.02: 3 examples would not be significant, "
-                "p = 0.12 > 0.05, at least 5 examples are needed"
-            ),
+            "max_lost=3: only 3 could score less; "
+            + CHANCE.format("3 examples", 8)
+            + "; at least 5 examples are needed",
         ),
         (numbered(5, 0), {"max_drop": 0.02}, None),
         (numbered(5, 0), {"max_drop": 0.02, "burden": "beyond"}, None),
         (numbered(3, 0), {"max_drop": 0.02, "inconclusive": "fail"}, None),
         (numbered(3, 0), {"max_drop": 0.02, "min": 0.5}, None),
-        (numbered(3, 0), {"max_drop": 0.02, "min": 0.0}, "max_drop=0.02: 3 "),
-        (numbered(3, 0), {"max_drop": 0.02, "max": 1.0}, "max_drop=0.02: 3 "),
+        (numbered(3, 0), {"max_drop": 0.02, "min": 0.0}, "max_drop=0.02: with 3 "),
+        (numbered(3, 0), {"max_drop": 0.02, "max": 1.0}, "max_drop=0.02: with 3 "),
         (numbered(3, 0), {"max_drop": 0.02, "max_lost": 0}, None),
-        (numbered(3, 0), {"max_drop": 0.02, "strict": True}, None),
     ],
 )
 def test_a_threshold_that_could_not_fail_is_an_error(
@@ -364,7 +362,7 @@ def test_a_threshold_that_could_not_fail_is_an_error(
     Its text is right: with the lowest score for all questions, the threshold fails if and only if it is no error.
     """
     tags = {name: {"topic": name} for name in before}
-    threshold = Threshold("recall@5", **bounds)
+    threshold = threshold_of("recall@5", **bounds)
     memory = BaselineLookup({}, before_of(before))
     wrong = rule_on(score_of(dict.fromkeys(before, 0.0), tags=tags), threshold, memory).verdict
     for now in (before, dict.fromkeys(before, 0.0)):
@@ -396,7 +394,7 @@ def test_an_update_says_that_the_next_run_could_not_fail() -> None:
     """Whoever writes a baseline of three questions learns it at once."""
     for n, warned in ((4, True), (5, False)):
         memory = BaselineLookup({}, None, updating=True)
-        ruling = rule_on(score_of(numbered(n, 0)), Threshold("recall@5", max_drop=0.02), memory)
+        ruling = rule_on(score_of(numbered(n, 0)), threshold_of("recall@5", max_drop=0.02), memory)
         assert (ruling.verdict.status, ruling.comparison, ruling.drop) == ("pass", None, None)
         warnings = [
             text for text in ruling.verdict.warnings if text.startswith("the next run will be an error: it")
@@ -413,7 +411,7 @@ def _passes(scale: tuple[float, float], max_drop: float) -> bool:
     questions = {example.id: example.digest for example in examples}
     before = BaselineScore(questions, {}, {example.id: {"score": 4.0} for example in examples})
     score = Score("judged.correctness@5", [Outcome(example, 4.0) for example in examples], scale=scale)
-    threshold = Threshold(score.spec, max_drop=max_drop, strict=True)
+    threshold = threshold_of(score.spec, max_drop=max_drop, strict=True)
     return rule_on(score, threshold, BaselineLookup({}, before), alpha=0.05).verdict.status == "pass"
 
 
@@ -444,7 +442,7 @@ def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) 
     before = BaselineScore(entry["questions"], {}, entry["scores"]["recall@5"]["examples"])
     monkeypatch.setattr(Example, "digest_with_context", counted)
     cases = [
-        ThresholdInput(scored, Threshold("recall@5", max_drop=0.02, by=by), BaselineLookup({}, before))
+        ThresholdInput(scored, threshold_of("recall@5", max_drop=0.02, by=by), BaselineLookup({}, before))
         for scored in (score, Score("mrr@5", outcomes))
         for by in (None, "topic")
     ]

@@ -1,5 +1,6 @@
 """Parsing and checking the arguments of a threshold marker."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -7,7 +8,11 @@ import numpy as np
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.core.policy import BUILT_IN, Policy, policies_of
+from pytest_rageval.gate import threshold as gate
+from pytest_rageval.gate.threshold import Threshold, level_shares
+
+RELEASE, SNAPSHOT = BUILT_IN["release"], BUILT_IN["snapshot"]
 
 
 @pytest.mark.parametrize(
@@ -22,28 +27,15 @@ from pytest_rageval.gate.threshold import Threshold
         ({"min": 0.5, "where": {"topic": "a"}}, Threshold("recall@5", min=0.5, where={"topic": "a"})),
         ({"max_drop": 0}, Threshold("recall@5", max_drop=0)),
         ({"min": 0.5, "max_drop": 0.02}, Threshold("recall@5", min=0.5, max_drop=0.02)),
-        ({"max_drop": 0.02, "alpha": 0.5}, Threshold("recall@5", max_drop=0.02, alpha=0.5)),
-        ({"max_drop": 0.02, "alpha": None, "strict": None}, Threshold("recall@5", max_drop=0.02)),
-        ({"max_drop": 0.02, "strict": True}, Threshold("recall@5", max_drop=0.02, strict=True)),
-        ({"max_drop": 0, "strict": False}, Threshold("recall@5", max_drop=0)),
-        ({"max_drop": 3}, Threshold("recall@5", max_drop=3)),
+        ({"max_drop": 0.02, "policy": None}, Threshold("recall@5", max_drop=0.02)),
+        ({"max_drop": 0.02, "policy": "release"}, Threshold("recall@5", max_drop=0.02, policy=RELEASE)),
+        ({"policy": "snapshot"}, Threshold("recall@5", max_lost=0, policy=SNAPSHOT)),
         (
-            {
-                "max_total_drop": 0.05,
-                "alpha": 0.1,
-                "burden": "beyond",
-                "inconclusive": "fail",
-                "cluster": "topic",
-            },
-            Threshold(
-                "recall@5",
-                max_total_drop=0.05,
-                alpha=0.1,
-                burden="beyond",
-                inconclusive="fail",
-                cluster="topic",
-            ),
+            {"max_drop": 0.02, "policy": "snapshot"},
+            Threshold("recall@5", max_drop=0.02, max_lost=0, policy=SNAPSHOT),
         ),
+        ({"max_lost": 2, "policy": "snapshot"}, Threshold("recall@5", max_lost=2, policy=SNAPSHOT)),
+        ({"max_drop": 3}, Threshold("recall@5", max_drop=3)),
         ({"min": 0.5, "by": "topic"}, Threshold("recall@5", min=0.5, by="topic")),
         (
             {"max_drop": 0.1, "by": "topic", "where": {"hops": 2}},
@@ -60,7 +52,7 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
     ("kwargs", "expected"),
     [
         ({"min": np.float32(0.5), "max": np.int64(1)}, {"min": 0.5, "max": 1}),
-        ({"max_drop": Fraction(1, 4), "alpha": np.float64(0.1)}, {"max_drop": 0.25, "alpha": 0.1}),
+        ({"max_drop": Fraction(1, 4), "max_ratio": np.float64(1.1)}, {"max_drop": 0.25, "max_ratio": 1.1}),
         ({"max_lost": np.int64(2), "draws": np.int32(3)}, {"max_lost": 2, "draws": 3}),
     ],
 )
@@ -79,7 +71,7 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
         (("a@1", "b@1"), {"min": 0.5}, "needs the name of one score, found ('a@1', 'b@1')"),
         ((0.5,), {}, "needs the name of one score, found (0.5,). Write "),
         (("a@1", 0.5), {}, "found ('a@1', 0.5). A bound is a keyword argument. Write "),
-        (("recall@5",), {}, "has no bound: give min, max, max_drop, max_total_drop, max_lost or max_ratio"),
+        (("recall@5",), {}, "has no bound: give min, max, max_drop, max_lost or max_ratio"),
         (("recall@5",), {"where": {"topic": "a"}}, "has no bound"),
         (("recall@5",), {"xyz": 0.5}, "has no keyword 'xyz'. Allowed: "),
         (("recall@5",), {"maxdrop": 0.5}, "has no keyword 'maxdrop'. Did you mean max_drop? Allowed: "),
@@ -102,32 +94,24 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
         (("recall@5",), {"max_drop": "2%"}, "max_drop='2%' is not a number"),
         (("recall@5",), {"max_drop": True}, "max_drop=True is not a number"),
         (("recall@5",), {"max_drop": -0.02}, "max_drop=-0.02 is below 0.\nIt is how far the mean may fall"),
-        (("recall@5",), {"max_total_drop": "5%"}, "max_total_drop='5%' is not a number"),
-        (
-            ("recall@5",),
-            {"max_total_drop": -0.05},
-            "max_total_drop=-0.05 is below 0.\nIt is how far the mean",
-        ),
-        (
-            ("recall@5",),
-            {"max_total_drop": 0.05, "strict": True},
-            "strict says how max_drop is tested, and there",
-        ),
         (("recall@5",), {"min": 0.5, "by": ["topic"]}, "by=['topic'] is not the name of a tag"),
         (("recall@5",), {"by": "topic"}, "has no bound"),
-        (("recall@5",), {"max_drop": 0.1, "alpha": 0}, "alpha=0 must be above 0 and at most 0.5"),
-        (("recall@5",), {"max_drop": 0.1, "alpha": 0.51}, "alpha=0.51 must be above 0 and at most 0.5"),
-        (("recall@5",), {"max_drop": 0.1, "alpha": "5%"}, "alpha='5%' must be above 0"),
-        (("recall@5",), {"max_drop": 0.1, "alpha": True}, "alpha=True must be above 0"),
-        (("recall@5",), {"max_drop": 0.1, "strict": 1}, "strict=1 is neither True nor False"),
-        (("recall@5",), {"min": 0.5, "alpha": 0.01}, "alpha says how max_drop is tested, and there is no"),
-        (("recall@5",), {"min": 0.5, "strict": True}, "strict says how max_drop is tested, and there is no"),
         (
             ("recall@5",),
-            {"min": 0.5, "strict": True, "alpha": 0.1},
-            "alpha says how max_drop is tested, and there is no",
+            {"max_drop": 0, "policy": "release"},
+            "no number of examples excludes every drop above 0.\nWith the policy 'release' give a max_drop",
         ),
-        (("recall@5",), {"max_drop": 0, "strict": True}, "no number of examples excludes every drop above 0"),
+        (
+            ("recall@5",),
+            {"min": 0.5, "policy": "release"},
+            "the policy 'release' says how max_drop is decided, and there is no max_drop.",
+        ),
+        (
+            ("recall@5",),
+            {"min": 0.5, "policy": "relese"},
+            "policy='relese' does not exist. Did you mean release? There are: pr, release, snapshot. A table",
+        ),
+        (("recall@5",), {"min": 0.5, "policy": 1}, "policy=1 does not exist."),
         (("erag.p@5",), {"min": 0.5, "comparator": ""}, "comparator='' names no comparison, such as"),
         (("erag.p@5",), {"min": 0.5, "label": " "}, "label=' ' names no comparison"),
         (("erag.p@5",), {"min": 0.5, "label": 0.5}, "label=0.5 names no comparison"),
@@ -157,18 +141,17 @@ def test_an_unknown_word_lists_the_known_ones() -> None:
 
 
 def test_a_score_without_bounds_may_be_asked_for() -> None:
-    """With optional=True, as in `rageval.score`, a bound may be absent; `alpha` without max_drop still raises."""
+    """With optional=True, as in `rageval.score`, a bound may be absent."""
     assert not Threshold.parse(("recall@5",), {"where": {"topic": "a"}}, optional=True).has_bound
     assert Threshold.parse(("recall@5",), {"max_drop": 0.0}, optional=True).has_bound
-    with pytest.raises(InputError, match="there is no max_drop"):
-        Threshold.parse(("recall@5",), {"alpha": 0.1}, optional=True)
+    assert Threshold.parse(("recall@5",), {"policy": "snapshot"}, optional=True).max_lost == 0
 
 
 @pytest.mark.parametrize(
     ("words", "name"),
     [
         ({}, "erag.p@5"),
-        ({"max_drop": 0.1, "where": {"topic": "a"}, "by": "topic", "strict": True}, "erag.p@5"),
+        ({"max_drop": 0.1, "where": {"topic": "a"}, "by": "topic", "policy": RELEASE}, "erag.p@5"),
         ({"comparator": "em"}, "erag.p@5 by em"),
         ({"comparator": "em", "label": "f1"}, "erag.p@5 by em by f1"),
         ({"order": "random"}, "erag.p@5 in random order"),
@@ -189,6 +172,88 @@ def test_by_without_a_bound_is_an_error_where_a_score_is_asked_for() -> None:
 
 
 GRADES = (1.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "key"),
+    [
+        ("alpha", 0.01, "alpha = 0.01"),
+        ("alpha", np.float64(0.01), "alpha = 0.01"),
+        ("burden", "beyond", 'burden = "beyond"'),
+        ("strict", True, 'burden = "exclude"'),
+        ("inconclusive", "fail", 'inconclusive = "fail"'),
+        ("cluster", "topic", 'cluster = "topic"'),
+        ("tolerance", 0.1, "tolerance = 0.1"),
+        ("max_total_drop", 0.05, "max_total_drop = 0.05"),
+    ],
+)
+def test_a_word_that_a_policy_has_now_is_an_error_that_says_so(keyword: str, value: Any, key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Threshold.parse(("recall@5",), {"max_drop": 0.02, keyword: value})
+    ready = ' policy="release" does that too.' if keyword == "strict" else ""
+    assert str(caught.value) == (
+        f"rageval_threshold: {keyword} is set by a policy.{ready} Write in pyproject.toml\n"
+        f'  [tool.rageval.policy.NAME]\n  {key}\nand policy="NAME" in the threshold.'
+    )
+
+
+def test_a_threshold_of_a_table_has_its_policy() -> None:
+    """The bounds of a policy hold for its thresholds with max_drop, and count as theirs in all checks."""
+    policies = policies_of({"pr": {"max_total_drop": 0.05, "alpha": 0.01}, "all": {"max_lost": 3}})
+    threshold = Threshold.parse(("recall@5",), {"max_drop": 0.02}, policies=policies)
+    assert (threshold.max_total_drop, threshold.policy.alpha) == (0.05, 0.01)
+    assert not threshold.may_stop_early
+    assert Threshold.parse(("recall@5",), {"min": 0.5}, policies=policies).max_total_drop is None
+    assert Threshold.parse(("recall@5",), {"min": 0.5, "policy": "all"}, policies=policies).max_lost == 3
+    with pytest.raises(InputError, match="max_total_drop=5 allows the mean to lose more than half"):
+        replace(threshold, policy=replace(threshold.policy, max_total_drop=5)).check_scale((0.0, 1.0))
+    total = threshold.total_drop_threshold(0)
+    assert (total.max_drop, total.max_total_drop, total.policy.alpha) == (0.05, None, 0.01 / 20)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "shares"),
+    [
+        ({"max_drop": 0.02}, True),
+        ({"max_drop": 0.02, "policy": "snapshot"}, True),
+        ({"max_drop": 0.02, "policy": "release"}, False),
+        ({"max_drop": 0.02, "policy": "kept"}, True),
+        ({"max_drop": None, "policy": "pr"}, False),
+        ({"policy": "snapshot"}, False),
+        ({"min": 0.5}, False),
+        ({"max_drop": 0.02, "policy": "unknown"}, True),
+    ],
+)
+def test_a_test_of_a_drop_shares_the_level_of_the_run(keywords: dict[str, Any], *, shares: bool) -> None:
+    """All but those that must exclude a drop, unless they also limit the total drop."""
+    policies = policies_of({"kept": {"like": "release", "max_total_drop": 0.1}})
+    assert gate.tests_a_drop(keywords, policies) == shares
+
+
+@pytest.mark.parametrize(
+    ("words", "may"),
+    [
+        ({"max_drop": 0.02}, True),
+        ({"max_drop": 0.02, "policy": Policy(cluster="none")}, True),
+        ({"max_drop": 0.02, "policy": Policy(cluster="topic")}, False),
+        ({"max_drop": 0.02, "policy": RELEASE}, False),
+        ({"max_drop": 0.02, "min": 0.5}, False),
+        ({"max_drop": 0.02, "max": 0.5}, False),
+        ({"max_drop": 0.02, "max_lost": 0}, False),
+        ({"max_drop": 0.02, "by": "topic"}, False),
+        ({"max_drop": 0.02, "where": {"topic": "a"}}, False),
+        ({"max_lost": 0}, False),
+    ],
+)
+def test_an_evaluation_may_stop_early_where_a_drop_of_the_whole_set_is_all(
+    words: dict[str, Any], *, may: bool
+) -> None:
+    assert Threshold("recall@5", **words).may_stop_early == may
+
+
+@pytest.mark.parametrize(("gated", "shares"), [(0, 1), (1, 1), (2, 4), (20, 40)])
+def test_the_suite_has_half_of_the_level_if_there_are_several_tests(gated: int, shares: int) -> None:
+    assert level_shares(gated) == shares
 
 
 @pytest.mark.parametrize(
@@ -218,9 +283,12 @@ GRADES = (1.0, 5.0)
             "more than half of its scale, which goes from 1 to 5.\nGive a max_drop that would matter, such as 0.08.",
         ),
         ({"max_drop": 1}, (0.0, 1.0), "\nFor 1% write max_drop=0.01."),
-        ({"max_drop": 0.02, "max_total_drop": 5}, (0.0, 1.0), "\nFor 5% write max_total_drop=0.05."),
         ({"max_drop": 0.51}, (0.0, 1.0), "max_drop=0.51 allows the mean to lose more than half of its scale"),
-        ({"max_drop": 2.1, "strict": True}, GRADES, "max_drop=2.1 allows the mean to lose more than half"),
+        (
+            {"max_drop": 2.1, "policy": "release"},
+            GRADES,
+            "max_drop=2.1 allows the mean to lose more than half",
+        ),
     ],
 )
 def test_a_bound_beyond_the_scale_is_refused(
@@ -238,7 +306,7 @@ def test_a_bound_beyond_the_scale_is_refused(
         ({"min": 0, "max": 1}, (0.0, 1.0)),
         ({"max_drop": 0.5}, (0.0, 1.0)),
         ({"min": 1, "max": 5}, GRADES),
-        ({"max_drop": 1, "strict": True}, GRADES),
+        ({"max_drop": 1, "policy": "release"}, GRADES),
     ],
 )
 def test_the_ends_of_the_scale_are_on_it(words: dict[str, Any], scale: tuple[float, float]) -> None:
@@ -248,8 +316,10 @@ def test_the_ends_of_the_scale_are_on_it(words: dict[str, Any], scale: tuple[flo
 
 def test_without_a_scale_nothing_can_be_excluded() -> None:
     """A strict threshold needs a scale, since an unseen question may lose any amount; other bounds do not."""
-    with pytest.raises(InputError, match=r"^fill@5: strict=True excludes .*\n.*scale=\(lowest, highest\)"):
-        Threshold.parse(("fill@5",), {"max_drop": 2, "strict": True}).check_scale(None)
+    with pytest.raises(
+        InputError, match=r"^fill@5: the policy 'release' excludes .*\n.*scale=\(lowest, highest\)"
+    ):
+        Threshold.parse(("fill@5",), {"max_drop": 2, "policy": "release"}).check_scale(None)
     Threshold.parse(("fill@5",), {"min": 85, "max": 900, "max_drop": 2}).check_scale(None)
 
 
@@ -279,26 +349,9 @@ def test_a_large_max_drop_is_a_warning(
         ({"max_lost": -1}, "max_lost=-1 is not a number of examples, such as max_lost=0."),
         ({"max_lost": 0.02}, "max_lost=0.02 is not a number of examples"),
         ({"max_lost": True}, "max_lost=True is not a number of examples"),
-        ({"max_lost": 0, "tolerance": -0.1}, "tolerance=-0.1 is not a number of at least 0."),
-        ({"max_drop": 0.02, "tolerance": 0.1}, "tolerance says which examples count for max_lost"),
-        ({"max_drop": 0.02, "burden": "proof"}, "burden='proof' is neither 'drop' nor 'beyond'."),
-        ({"max_drop": 0.02, "inconclusive": "error"}, "inconclusive='error' is neither 'warn' nor 'fail'."),
-        ({"max_drop": 0.02, "cluster": 3}, "cluster=3 is not the name of a tag"),
-        (
-            {"max_lost": 0, "burden": "beyond"},
-            "burden says how max_drop is tested, and there is no max_drop.",
-        ),
-        ({"max_lost": 0, "inconclusive": "fail"}, "inconclusive says how max_drop is tested"),
-        ({"min": 0.5, "cluster": "topic"}, "cluster says how max_drop is tested"),
-        (
-            {"max_drop": 0.02, "strict": True, "burden": "beyond"},
-            "burden has no effect with strict=True, which fails unless a drop of max_drop is excluded.",
-        ),
     ],
 )
-def test_keywords_of_comparisons_are_refused_where_they_make_no_sense(
-    words: dict[str, Any], problem: str
-) -> None:
+def test_a_number_of_lost_questions_is_a_whole_number(words: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError) as caught:
         Threshold.parse(("recall@5",), words)
     assert problem in str(caught.value)

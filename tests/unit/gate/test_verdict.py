@@ -7,9 +7,8 @@ import pytest
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Cause
 from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Verdict, verdict_on
-from tests.unit.gate.scored import numbered, score_of
+from pytest_rageval.gate.verdict import Verdict
+from tests.unit.gate.scored import numbered, score_of, threshold_of, verdict_on
 
 
 def _score(*values: float) -> Score:
@@ -31,26 +30,26 @@ def _score(*values: float) -> Score:
 )
 def test_a_mean_on_a_bound_passes(low: float | None, high: float | None, status: str, reason: str) -> None:
     """A mean on a bound passes; a mean below the minimum or above the maximum fails with a reason."""
-    verdict = verdict_on(_score(1.0, 0.0), Threshold("recall@5", low, high))
+    verdict = verdict_on(_score(1.0, 0.0), threshold_of("recall@5", low, high))
     assert (verdict.status, verdict.reason) == (status, reason)
 
 
 @pytest.mark.parametrize("off", [1e-15, -1e-15])
 def test_the_last_bit_is_no_regression(off: float) -> None:
     """A mean that differs from a bound only by rounding passes."""
-    assert verdict_on(_score(0.7 + off), Threshold("recall@5", 0.7, 0.7)).status == "pass"
+    assert verdict_on(_score(0.7 + off), threshold_of("recall@5", 0.7, 0.7)).status == "pass"
 
 
 @pytest.mark.parametrize("off", [1e-9, -1e-9])
 def test_bounds_hold_in_full_precision(off: float) -> None:
     """Means are compared in full precision, not rounded to the digits that are shown."""
-    assert verdict_on(_score(0.7 + off), Threshold("recall@5", 0.7, 0.7)).status == "fail"
+    assert verdict_on(_score(0.7 + off), threshold_of("recall@5", 0.7, 0.7)).status == "fail"
 
 
 def test_the_reason_shows_the_side_of_the_bound() -> None:
     """A small value is shown with enough digits to differ from its bound, 0.0002 rather than 0.000."""
     verdict = verdict_on(
-        Score("retrieval.cost", _score(0.0002).outcomes), Threshold("retrieval.cost", max=0.0001)
+        Score("retrieval.cost", _score(0.0002).outcomes), threshold_of("retrieval.cost", max=0.0001)
     )
     assert verdict.reason == "0.0002 is above the maximum 0.0001"
 
@@ -63,14 +62,14 @@ def _lacking(cause: Cause, n: int = 5) -> Score:
 @pytest.mark.parametrize(("low", "status"), [(0.89, "pass"), (0.891, "fail"), (0.93, "fail"), (0.94, "fail")])
 def test_a_minimum_holds_where_the_retriever_failed(low: float, status: str) -> None:
     """Examples at which the retriever failed count as 0: the mean is 0.89 over 100, not 0.937 over 95."""
-    verdict = verdict_on(_lacking("retriever"), Threshold("recall@5", low))
+    verdict = verdict_on(_lacking("retriever"), threshold_of("recall@5", low))
     assert verdict.status == status
     assert not verdict.warnings
 
 
 def test_the_reason_says_which_questions_and_why() -> None:
     """The reason names each cause with its questions, and the mean if they scored 0."""
-    verdict = verdict_on(_lacking("retriever"), Threshold("recall@5", 0.93))
+    verdict = verdict_on(_lacking("retriever"), threshold_of("recall@5", 0.93))
     assert verdict.reason == (
         "0.937 is the mean without 5 examples that have no score: the retriever failed (q95, q96, q97, q98, q99); "
         "with 0 for each of them it would be 0.890, below the minimum 0.93"
@@ -80,10 +79,10 @@ def test_the_reason_says_which_questions_and_why() -> None:
 def test_a_maximum_fails_as_a_minimum_does() -> None:
     """For a maximum, examples at which the retriever failed count as the highest value of the scale."""
     score = score_of(numbered(5, 90) | {f"q{95 + n}": None for n in range(5)}, cause="retriever")
-    verdict = verdict_on(score, Threshold("recall@5", max=0.08))
+    verdict = verdict_on(score, threshold_of("recall@5", max=0.08))
     assert verdict.status == "fail"
     assert verdict.reason.endswith("with 1 for each of them it would be 0.100, above the maximum 0.08")
-    assert verdict_on(score, Threshold("recall@5", max=0.1)).status == "pass"
+    assert verdict_on(score, threshold_of("recall@5", max=0.1)).status == "pass"
 
 
 @pytest.mark.parametrize("inconclusive", [None, "warn", "fail"])
@@ -92,7 +91,7 @@ def test_what_another_part_failed_at_may_break_a_bound(inconclusive: str | None)
 
     Examples that cannot be scored break no bound.
     """
-    threshold = Threshold("recall@5", 0.93, inconclusive=inconclusive)
+    threshold = threshold_of("recall@5", 0.93, inconclusive=inconclusive)
     assert verdict_on(_lacking("example"), threshold).status == "pass"
     verdict = verdict_on(_lacking("run"), threshold)
     assert verdict.status == ("fail" if inconclusive == "fail" else "inconclusive")
@@ -109,7 +108,7 @@ def test_both_kinds_together_may_break_a_bound() -> None:
     """If only both causes together could bring the mean below the minimum, the verdict is inconclusive."""
     retriever, run = _lacking("retriever", 2), _lacking("run", 3)
     score = Score("recall@5", [*retriever.outcomes, *run.outcomes[95:]])
-    verdict = verdict_on(score, Threshold("recall@5", 0.9))
+    verdict = verdict_on(score, threshold_of("recall@5", 0.9))
     assert (verdict.status, len(verdict.warnings)) == ("inconclusive", 1)
     assert "the run failed (q95, q96, q97), the retriever failed (q95, q96)" in verdict.warnings[0]
 
@@ -118,7 +117,7 @@ def test_the_lowest_is_that_of_the_scale() -> None:
     """The lowest value is 1 for grades from 1 to 5, or a lower observed value of a plugin's score."""
     values: dict[str, float | None] = {"a": 5.0, "b": 5.0, "c": None}
     grades = score_of(values, cause="retriever", scale=(1.0, 5.0))
-    assert verdict_on(grades, Threshold("judged.correctness@5", 11 / 3)).status == "pass"
-    assert verdict_on(grades, Threshold("judged.correctness@5", 3.7)).status == "fail"
+    assert verdict_on(grades, threshold_of("judged.correctness@5", 11 / 3)).status == "pass"
+    assert verdict_on(grades, threshold_of("judged.correctness@5", 3.7)).status == "fail"
     below = score_of(values | {"b": -5.0}, cause="retriever", scale=(1.0, 5.0))
-    assert "with -5 for each of them it would be -1.667" in verdict_on(below, Threshold("x@5", -1)).reason
+    assert "with -5 for each of them it would be -1.667" in verdict_on(below, threshold_of("x@5", -1)).reason

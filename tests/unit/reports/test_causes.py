@@ -8,10 +8,9 @@ from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.judge import BaselineLookup
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.causes import cause_text
 from pytest_rageval.reports.questions import beyond_bound, explain
-from tests.unit.gate.scored import rule_on
+from tests.unit.gate.scored import rule_on, threshold_of
 
 N = 12
 OLD = [[f"g{n}", f"a{n}", f"b{n}"] for n in range(N)]
@@ -38,7 +37,7 @@ def _cause(now: list[list[str]], **example: Any) -> str:
         value = 1.0 / (labels.index(f"g{n}") + 1) if f"g{n}" in labels else 0.0
         outcomes.append(Outcome(Example(f"q{n}", "?", **fields), value, evidence=evidence))
     score, before = Score("mrr@3", outcomes), _before(outcomes)
-    result = rule_on(score, Threshold("mrr@3", max_drop=0.01), BaselineLookup({}, before), alpha=0.05)
+    result = rule_on(score, threshold_of("mrr@3", max_drop=0.01), BaselineLookup({}, before), alpha=0.05)
     assert result.verdict.status == "fail"
     return cause_text([(score, explain(result))])
 

@@ -6,10 +6,10 @@ from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import verdict_on
 from pytest_rageval.reports.failures import Room, failure_lines, ranking_lines, score_line
 from pytest_rageval.reports.questions import question_entry, score_text, single_question_lines
 from pytest_rageval.stats.bootstrap import bca_means
+from tests.unit.gate.scored import verdict_on
 
 
 def _failure(score: Score, room: Room = Room(), **bounds: float) -> list[str]:  # noqa: B008 - immutable

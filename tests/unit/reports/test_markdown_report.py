@@ -11,10 +11,9 @@ from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.judge import BaselineLookup
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.build import report_document
 from pytest_rageval.reports.markdown import MAX_CHARS, MAX_LINES, markdown_report
-from tests.unit.gate.scored import rule_on
+from tests.unit.gate.scored import rule_on, threshold_of
 from tests.unit.reports.entries import score_entry, threshold_result_entry
 from tests.unit.reports.rendered import Rendered, rendered
 
@@ -44,7 +43,7 @@ def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds
         )
     score = Score("answer.em@1", outcomes)
     return threshold_result_entry(
-        rule_on(score, Threshold("answer.em@1", **bounds), BaselineLookup({}, before), alpha=0.05)
+        rule_on(score, threshold_of("answer.em@1", **bounds), BaselineLookup({}, before), alpha=0.05)
     )
 
 

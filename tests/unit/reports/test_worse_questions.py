@@ -10,11 +10,10 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdResult
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.failures import Room, failure_lines
 from pytest_rageval.reports.questions import question_entry, single_question_lines
 from pytest_rageval.reports.terminal import table_lines, warning_lines
-from tests.unit.gate.scored import rule_on
+from tests.unit.gate.scored import rule_on, threshold_of
 from tests.unit.reports.entries import threshold_result_entry
 
 
@@ -103,7 +102,9 @@ def test_a_lost_question_is_shown_once_with_all_its_scores() -> None:
     short = [_outcome(name, 0.0, "kb-2") for name in names]
     long = [_outcome(name, 0.25, "kb-2", "kb-3", answer="no") for name in names]
     results = [
-        rule_on(Score(spec, outcomes), Threshold(spec, max_drop=0.1), BaselineLookup({}, before), alpha=0.05)
+        rule_on(
+            Score(spec, outcomes), threshold_of(spec, max_drop=0.1), BaselineLookup({}, before), alpha=0.05
+        )
         for spec, outcomes, before in (
             ("recall@1", short, _before(*short, ranking=["kb-1"])),
             ("answer.em@2", long, _before(*long, ranking=["kb-1", "kb-9"], answer="yes")),
@@ -138,10 +139,10 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
         {},
         {outcome.example.id: {"score": outcome.value} for outcome in outcomes},
     )
-    threshold = Threshold("em", max_drop=0.1, strict=True, **bounds)
+    threshold = threshold_of("em", max_drop=0.1, strict=True, **bounds)
     ruling = rule_on(Score("em", outcomes), threshold, BaselineLookup({}, before), alpha=0.05)
     lines = failure_lines([ruling], Room())
-    assert ruling.verdict.status == "fail"
+    assert ruling.verdict.status == "error"
     assert lines[-1] == "em = 0.500 (95% interval 0.095 to 0.905, n = 2)"
 
 
@@ -168,7 +169,9 @@ def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
         {},
         {each.example.id: {"score": float(score)} for each, score in zip(outcomes, then, strict=True)},
     )
-    ruling = rule_on(Score("em", outcomes), Threshold("em", **bounds), BaselineLookup({}, before), alpha=0.05)
+    ruling = rule_on(
+        Score("em", outcomes), threshold_of("em", **bounds), BaselineLookup({}, before), alpha=0.05
+    )
     assert ruling.verdict.status == "fail"
     lines = failure_lines([ruling], Room())
     assert [line.split()[0] for line in lines if line.startswith("  q")] == listed
@@ -181,7 +184,7 @@ def _ruled(values: dict[str, list[float]], **words: Any) -> ThresholdResult:
         for topic, several in values.items()
         for n, value in enumerate(several)
     ]
-    threshold = Threshold("answer.em@1", by="topic", **words)
+    threshold = threshold_of("answer.em@1", by="topic", **words)
     return rule_on(
         Score("answer.em@1", outcomes), threshold, BaselineLookup({}, _before(*outcomes)), alpha=0.05
     )
@@ -230,8 +233,8 @@ def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
     entry = json.loads(json.dumps(threshold_result_entry(_ruled(values, max_drop=0.02))))
     lines = warning_lines([{"nodeid": "test_a.py::test", "scores": [entry]}])
     starts = [
-        "warning: test_a.py::test: answer.em@1 [topic=c]: unsure: fell from 1.000 to 0.500 (",
-        "warning: test_a.py::test: answer.em@1 [topic=b]: unsure: fell from 1.000 to 0.750 (",
+        "warning: test_a.py::test: answer.em@1 [topic=c]: UNSURE: fell from 1.000 to 0.500 (",
+        "warning: test_a.py::test: answer.em@1 [topic=b]: UNSURE: fell from 1.000 to 0.750 (",
     ]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
     assert ["warnings" in part for part in entry["by"]["slices"]] == [True, True, False]
@@ -265,7 +268,9 @@ def test_the_baseline_is_shown_below_the_score(values: list[float], text: str) -
     outcomes = [_outcome(f"q{n}", value) for n, value in enumerate(values)]
     score = Score("answer.em@1", outcomes)
     memory = BaselineLookup({}, _before(*outcomes))
-    entry = threshold_result_entry(rule_on(score, Threshold("answer.em@1", max_drop=0.9), memory, alpha=0.05))
+    entry = threshold_result_entry(
+        rule_on(score, threshold_of("answer.em@1", max_drop=0.9), memory, alpha=0.05)
+    )
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [f"    answer.em@1: {text}"]
 
@@ -273,7 +278,7 @@ def test_the_baseline_is_shown_below_the_score(values: list[float], text: str) -
 def test_a_strict_threshold_is_marked_in_the_entry() -> None:
     """The entry of a strict threshold is marked, because p has the opposite meaning and there is no detectable drop."""
     outcome = _outcome("q1", 1.0)
-    threshold = Threshold("answer.em@5", max_drop=0.5, strict=True, alpha=0.1)
+    threshold = threshold_of("answer.em@5", max_drop=0.5, strict=True, alpha=0.1)
     score = Score("answer.em@5", [outcome])
     entry = threshold_result_entry(rule_on(score, threshold, BaselineLookup({}, _before(outcome)), alpha=0.1))
     assert entry["threshold"] == {"min": None, "max": None, "max_drop": 0.5, "alpha": 0.1, "strict": True}

@@ -12,11 +12,10 @@ from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.judge import BaselineLookup
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.build import report_document
 from pytest_rageval.reports.html import page as html
 from pytest_rageval.reports.html.page import Histogram, ScoreView, html_report
-from tests.unit.gate.scored import rule_on
+from tests.unit.gate.scored import rule_on, threshold_of
 from tests.unit.reports.entries import threshold_result_entry
 from tests.unit.reports.whole_document import LLM, SETTINGS, planted, whole_document
 
@@ -349,7 +348,7 @@ def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
     before = BaselineScore({outcome.example.id: outcome.example.digest for outcome in outcomes}, {}, examples)
     ruling = rule_on(
         Score("answer.em@2", outcomes),
-        Threshold("answer.em@2", **bounds),
+        threshold_of("answer.em@2", **bounds),
         BaselineLookup({}, before),
         alpha=0.05,
     )

@@ -1,0 +1,211 @@
+"""The sentences of verdicts: counts, sizes, chance, and what cannot be compared."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
+from pytest_rageval.gate.drop_types import DropTestResult
+from pytest_rageval.lib.plural import counted, join_first
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+
+MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists
+MAX_WORSE_IDS: Final = 5  # number of examples that an unsure verdict names
+
+LIKELY: Final = 0.2
+"""A larger p-value is no evidence of a drop; its frequency is not printed."""
+
+RARE: Final = 0.001
+"""A smaller p-value is not printed more precisely."""
+
+MIN_CHANGED: Final = 5  # with fewer changed questions the number of needed questions is a guess
+
+MAX_LISTED_REASONS: Final = 3  # number of different reasons for a missing score that a text lists
+
+
+def change_text(
+    score: Score,
+    drop: DropTestResult,
+    max_drop: float | None = None,
+    *,
+    minimum: float | None = None,
+    name_worse: bool = False,
+) -> str:
+    """Return a change as text: "fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0 better".
+
+    If the comparison excludes examples, or counts some with the worst value, their numbers follow.
+
+    Args:
+        score: the score.
+        drop: the test of its change.
+        max_drop: the allowed drop; None if nothing is allowed or forbidden.
+        minimum: the minimum that the score violates; None if it violates none.
+        name_worse: whether the questions that got worse are named.
+    """
+    comparison = drop.comparison
+    old, change = comparison.mean, comparison.drop
+    bound = max_drop if max_drop is not None and change > max_drop + SCORE_TOLERANCE else 0.0
+    # As many digits as are needed to show the change, and that it is larger than allowed.
+    for digits in range(3, 12):
+        then, now = f"{old:.{digits}f}", f"{old - change:.{digits}f}"
+        if not change or abs(round(float(then) - float(now), digits)) > bound:
+            break
+    pin = comparison.before.pin
+    then = then if pin is None else f"the anchor's {then} ({pin})"
+    text = f"{'fell' if change > 0 else 'rose'} from {then} to {now}" if change else f"is {now} as before"
+    if change == 0 and pin is not None:
+        text = f"is {then}, as {comparison.before.kind}ed"
+    if abs(old - change - score) > SCORE_TOLERANCE:
+        text += f", {score:.3f} {'without those' if comparison.failed else 'over all'}"
+    limits = [] if max_drop is None else [f"allowed {max_drop:g}"]
+    limits += [] if minimum is None else [f"minimum {minimum:g}"]
+    text += f" ({'; '.join(limits)})" if limits else ""
+    worse = [pair.outcome.example.id for pair in comparison.worse]
+    counts = f"{len(worse)} of {counted(comparison.n, 'question')} worse, {len(comparison.better)} better"
+    named = f"; look at {join_first(worse, MAX_WORSE_IDS)}" if name_worse and worse else ""
+    return f"{text}: {counts}{named}{_examples_text(comparison)}"
+
+
+def chance_text(drop: DropTestResult) -> str:
+    """Return how often chance alone gives such a drop: "Chance alone: about 1 in 60 comparisons".
+
+    A drop beyond `max_drop` is compared with chance at a true drop of `max_drop`. If the drop is not significant, the
+    text also says how rare it would have to be.
+    """
+    given = f"With a true drop of {drop.beyond:g}, chance alone" if drop.beyond else "Chance alone"
+    if drop.p_value > LIKELY:
+        return f"{given} often does that"
+    if drop.significant and drop.p_value < RARE:
+        return f"{given}: {odds_text(drop.p_value)}"
+    often, limit = odds(drop)
+    fails = "" if drop.significant else f", red from 1 in {limit} on"
+    return f"{given}: about 1 in {often} comparisons{fails}"
+
+
+def odds_text(p_value: float) -> str:
+    """Return how often chance alone does that: "about 1 in 60 comparisons", or "fewer than 1 in 1,000 comparisons"."""
+    rare = p_value < RARE
+    how, number = ("fewer than", 1 / RARE) if rare else ("about", 1 / p_value)
+    return f"{how} 1 in {round_digits(number, 2):,} comparisons"
+
+
+def odds(drop: DropTestResult) -> tuple[str, str]:
+    """Return in how many comparisons chance does this once, and the number from which on that fails.
+
+    Both have as many digits as are needed to tell them apart.
+    """
+    pairs = (
+        tuple(f"{round_digits(1 / p, digits):,}" for p in (drop.p_value, drop.alpha))
+        for digits in range(2, 12)
+    )
+    often, limit = next((pair for pair in pairs if pair[0] != pair[1]), (f"{1 / drop.p_value}",) * 2)
+    return often, limit
+
+
+def round_digits(number: float, digits: int) -> float:
+    """Round to significant digits; a whole number is an int.
+
+    >>> round_digits(16.2, 2), round_digits(1420, 2), round_digits(1.25, 2)
+    (16, 1400, 1.2)
+    """
+    rounded = float(f"{number:.{digits}g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def drop_interval_text(low: float, high: float, alpha: float) -> str:
+    """Return an interval with its level, such as "95% interval 0.252 to 0.437".
+
+    Each bound is that of a one-sided test at the level `alpha`, so the interval's level is 1 - 2·alpha.
+    """
+    return f"{100 * (1 - 2 * alpha):.4g}% interval {format_number(low)} to {format_number(high)}"
+
+
+def format_number(number: float) -> str:
+    """Format a number with three decimals, and a rounded zero without its sign."""
+    return f"{round(number, 3) + 0.0:.3f}"
+
+
+def format_against(number: float, bound: float) -> str:
+    """Format a number with three decimals, or as many as are needed to show on which side of the bound it is."""
+    texts = (f"{number:.{digits}f}" for digits in range(3, 12))
+    return next((text for text in texts if (number - bound) * (float(text) - bound) > 0), f"{number:.12f}")
+
+
+def _examples_text(comparison: Comparison) -> str:
+    """Return the numbers of examples that are excluded or count with the worst value; empty if there are none."""
+    parts = []
+    if failed := comparison.failed:
+        parts.append(
+            f"{len(failed)} have no score, since the retriever failed, and count as {failed[0].value:g}: "
+            f"{reasons_text(failed)}"
+        )
+    if comparison.changes:
+        parts.append(f"{comparison.changes} since the {comparison.before.kind}")
+    if comparison.unscored:
+        parts.append(f"{comparison.unscored} unscored now or before")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> str:
+    """Return which drop this number of questions can show, and how many are needed, as text; empty if unknown."""
+    comparison, detectable, needed = drop.comparison, drop.detectable_drop, drop.examples_needed
+    questions, parts = counted(comparison.n, "question"), []
+    if detectable is not None and detectable <= comparison.mean - score.reach[0]:
+        parts.append(f"With {questions} only drops above about {detectable:.2g} are found reliably")
+    elif detectable is not None:
+        parts.append(f"{questions} cannot show any drop reliably")
+    changed = sum(1 for _ in comparison.changed_pairs)
+    # From a few changed questions their number would be a false precision.
+    if needed is not None and needed > comparison.n and (strict or changed >= MIN_CHANGED):
+        parts.append(f"About {round_digits(needed, 1):,} would {'exclude it' if strict else 'show this one'}")
+    return "".join(f". {part}" for part in parts)
+
+
+def excluded_text(score: Score, unscored: Sequence[Outcome]) -> str:
+    """Return how many examples the mean is without, and why."""
+    some = "1 example that has" if len(unscored) == 1 else f"{len(unscored)} examples that have"
+    return f"the {score.statistic.name} without {some} no score: {reasons_text(unscored)}"
+
+
+def reasons_text(unscored: Sequence[Outcome]) -> str:
+    """Return the reasons why examples have no score, the most frequent first, each with the ids of its examples."""
+    reasons: dict[str, list[str]] = {}
+    for outcome in unscored:
+        reasons.setdefault(str(outcome.unscored or outcome.undefined), []).append(outcome.example.id)
+    by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
+    listed = [f"{reason} ({ids_text(ids)})" for reason, ids in by_frequency[:MAX_LISTED_REASONS]]
+    if len(by_frequency) > MAX_LISTED_REASONS:
+        listed.append(f"{len(by_frequency) - MAX_LISTED_REASONS} more reasons")
+    return ", ".join(listed)
+
+
+def ids_text(names: Sequence[str]) -> str:
+    """Return the first ids of examples."""
+    return join_first(names, MAX_LISTED_IDS)
+
+
+def lost_text(comparison: Comparison) -> str:
+    """Return which examples had a score and have none now, as the beginning of what follows if they score lowest."""
+    lost = comparison.lost
+    return (
+        f"{counted(len(lost), 'example')} had a score in the {comparison.before.kind} and "
+        f"{'has' if len(lost) == 1 else 'have'} none now: {reasons_text(lost)}; with {comparison.lowest:g} for each"
+    )
+
+
+def removal_text(before: BaselineScore, changes: QuestionChanges, max_removed: float) -> str:
+    """Return that more of the baseline's questions are gone than the share that is allowed; empty if they are not."""
+    gone = len(changes.gone)
+    if gone <= max_removed * changes.before + SCORE_TOLERANCE:
+        return ""
+    listed = [
+        f"{len(names)} {what} ({ids_text(names)})"
+        for what, names in (("removed", changes.removed), ("edited", changes.edited))
+        if names
+    ]
+    return (
+        f"{gone} of {counted(changes.before, 'question')} of the {before.kind} cannot be compared, more than the share "
+        f"of {max_removed:.4g} that rageval_max_removed allows: {', '.join(listed)}. Restore them; or, if the eval set "
+        f"is meant to change, write the {before.kind} of the new one with the retriever of the commit to compare with: "
+        f"{before.options}"
+    )
