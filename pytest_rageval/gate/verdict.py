@@ -281,7 +281,7 @@ def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) 
         return
     counts: dict[str, Counts] = {}
     for pair in drop.comparison.pairs:
-        now, then = pair.outcome.value or 0.0, drop.comparison.before.runs
+        now, then = pair.outcome.value or 0.0, drop.comparison.before.runs * pair.before.get("runs", 1)
         right = [(now + pair.drop) * then, now * runs]
         whole = [round(number) for number in right]
         if all(abs(number - nearest) < SCORE_TOLERANCE for number, nearest in zip(right, whole, strict=True)):
@@ -375,7 +375,10 @@ def _total_drop_verdict(measured: Measured, threshold: Threshold, anchor: DropTe
     verdict = _drop_verdict(measured, threshold.total_drop_threshold(0), anchor)
     if verdict.status == "pass":
         return verdict
-    remedy = "; the git log of the baseline has the updates that lowered it: fix them, or accept it: `rageval baseline pin`"
+    remedy = (
+        "; the git log of the baseline has the updates that lowered it: fix them, or accept it: "
+        "`rageval baseline pin`"
+    )
     return replace(
         verdict,
         reason=verdict.reason + remedy,

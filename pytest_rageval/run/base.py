@@ -123,7 +123,7 @@ class BaseSession(ABC):
         """
         settings = self.settings
         if not threshold.uses_baseline:
-            return BaselineLookup({}, None, deterministic=not self.definition(request).dependencies)
+            return BaselineLookup({}, None, deterministic=self._is_deterministic(request))
         baseline, scale = self.baseline, self.definition(request).scale
         updating = bool(settings.update_baseline)
         if baseline.path is None and not updating:
@@ -158,8 +158,13 @@ class BaseSession(ABC):
             else None,
             pinning=settings.pin_baseline,
             max_removed=settings.max_removed,
-            deterministic=not self.definition(request).dependencies,
+            deterministic=self._is_deterministic(request),
         )
+
+    def _is_deterministic(self, request: ScoreRequest) -> bool:
+        """Return True if no model is in a score, so that it is the same in each run of the same retriever."""
+        definition = self.definition(request)
+        return not (definition.asks or definition.is_time)
 
     def _sampled_examples(self, score: BaselineScore) -> Mapping[str, BaselineExample]:
         """Return the examples of a baseline score that are in the sample of this run."""

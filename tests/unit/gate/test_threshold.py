@@ -208,7 +208,7 @@ def test_a_threshold_of_a_table_has_its_policy() -> None:
     with pytest.raises(InputError, match="max_total_drop=5 allows the mean to lose more than half"):
         replace(threshold, policy=replace(threshold.policy, max_total_drop=5)).check_scale((0.0, 1.0))
     total = threshold.total_drop_threshold(0)
-    assert (total.max_drop, total.max_total_drop, total.policy.alpha) == (0.05, None, 0.01 / 20)
+    assert (total.max_drop, total.max_total_drop, total.policy.alpha) == (0.05, None, 0.01 / 8)
 
 
 @pytest.mark.parametrize(
