@@ -11,9 +11,6 @@ from pytest_rageval.stats.intervals import Z95, Estimate
 
 Array = npt.NDArray[np.float64]
 
-MIN_N_STUDENT: Final = 50
-"""From this number of labelled items on, the variance of values between the ends of the scale is reliable."""
-
 FLOAT_TOL: Final = 1e-9  # scores that differ by less are equal up to floating-point rounding
 
 
@@ -45,12 +42,16 @@ def prediction_powered_mean(
         The mean with its 95% interval, both within the scale. None without labelled items, or with fewer than two
         unlabelled items.
 
-        For the interval, not for the mean, four labelled items are added, one for each combination of the ends of the
-        scale, as in Agresti and Coull's interval of a proportion; the interval is extended to include the mean. Without
-        them the interval has zero width if few labels happen to agree with the judge. With them it is conservative for
-        few items. No items are added from 50 labelled items on, if some scores lie between the ends and human and judge
-        do not agree on every item, since four items at the ends would dominate the variance. The interval is then
-        Student's with n - 2 degrees of freedom.
+        For the interval, not for the mean, items are added, as in Agresti and Coull's interval of a proportion; the
+        interval is extended to include the mean. Without them the interval has zero width if few labels happen to agree
+        with the judge, and is too narrow if scores are near an end of the scale. It is conservative for few items.
+
+        - If all scores are ends of the scale: four labelled items, one for each combination of the ends.
+        - Otherwise two, one at each end of the scale, with the judge's mean score of the labelled items; and the
+          interval is Student's with n degrees of freedom.
+
+        In simulations of graded scores with 20 to 200 labels it contains the true mean in at least 95% of runs
+        (`tests/unit/extensions/calibration/test_prediction_powered.py`).
 
     Raises:
         ValueError: human and judge differ in length, or a score is outside the scale.
@@ -73,16 +74,17 @@ def prediction_powered_mean(
     if not len(y) or len(rest) < 2:  # noqa: PLR2004 - a variance needs two items
         return None
     value, _ = _corrected_mean(y, f, rest)
-    if len(y) < MIN_N_STUDENT or np.isin([y, f], scale).all() or np.abs(y - f).max() < FLOAT_TOL:
-        extended_y, extended_f = np.append(y, [low, low, high, high]), np.append(f, [low, high, low, high])
-        centre, margin = _corrected_mean(extended_y, extended_f, rest)
+    if np.isin([y, f], scale).all():
+        centre, margin = _corrected_mean(
+            np.append(y, [low, low, high, high]), np.append(f, [low, high] * 2), rest
+        )
     else:
         # scipy.special imports less than scipy.stats.
         from scipy.special import stdtrit  # noqa: PLC0415
 
-        degrees_of_freedom = len(y) - 2
-        centre, margin = _corrected_mean(y, f, rest)
-        margin *= float(stdtrit(degrees_of_freedom, 0.975)) / Z95 * sqrt((len(y) - 1) / degrees_of_freedom)
+        n = len(y)
+        centre, margin = _corrected_mean(np.append(y, [low, high]), np.append(f, [f.mean()] * 2), rest)
+        margin *= float(stdtrit(n, 0.975)) / Z95 * sqrt((n + 1) / n)
     bounds = min(value, centre - margin), max(value, centre + margin)
     return Estimate(*(float(np.clip(x, low, high)) for x in (value, *bounds)))
 
