@@ -149,9 +149,12 @@ def _early_stop_text(entry: ScoreEntry) -> str:
 
 def _canary_text(entry: ScoreEntry) -> str:
     canary = entry["canary"]
+    found = canary.get("detectable")
+    power = "no change would be found" if found is None else f"changes above about {found:.2f} are found"
     return (
         f"canary: {counted(canary['questions'], 'question')} with the same passages, "
-        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} with new replies (p = {canary['p_value']:.2g})"
+        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} with new replies (p = {canary['p_value']:.2g}; "
+        f"{power})"
     )
 
 

@@ -69,7 +69,36 @@ def test_a_canary_that_is_well_changes_no_verdict(project, llm):
             "before": 1.0,
             "now": 1.0,
             "p_value": 1.0,
+            "detectable": None,
+            "pooled": 5,
         }
+
+
+def test_a_small_change_is_found_in_all_tests_together(project, llm):
+    """Three of 20 answers change in each of four tests: none alone is significant, all together are."""
+    tests, size = 4, 20
+    project.use(llm)
+    conftest = project.path / "conftest.py"
+    source = conftest.read_text(encoding="utf-8").replace("range(1, 21)", f"range(1, {tests * size + 1})")
+    conftest.write_text(source, encoding="utf-8")
+    lines = project.evalset(tests * size).read_text(encoding="utf-8").splitlines(keepends=True)
+    for n in range(tests):
+        part = "".join(lines[n * size : (n + 1) * size])
+        (project.path / f"part{n}.jsonl").write_text(part, encoding="utf-8")
+    gate = '@pytest.mark.rageval_evalset("part{0}.jsonl")\n' + ASKING.replace("test_gate", "test_{0}")
+    project.test("".join(gate.format(n) for n in range(tests)))
+    project.run(UPDATE).assert_outcomes(passed=tests)
+    _forgetful(llm, [n + size * part for n in (1, 2, 3) for part in range(tests)])
+    alone = project.run("--rageval=canary=true", "test_it.py::test_0", "--rageval-report=report.json")
+    alone.assert_outcomes(passed=1)
+    canary = _report(project)["scores"][0]["canary"]
+    assert (canary["questions"], canary["pooled"]) == (20, 20)
+    assert 0.3 < canary["detectable"] < 0.6
+    result = project.run("--rageval=canary=true")
+    result.assert_outcomes(passed=2, errors=2)
+    text = " ".join(result.stdout.str().split())
+    assert "of 60 in all tests so far, had 1.000 then and 0.850 with new replies" in text
+    assert "changes above about 0." in text
 
 
 @pytest.mark.parametrize(
@@ -128,7 +157,7 @@ def test_a_violated_minimum_fails_whatever_the_canary_says(project, llm):
     result = project.run("--rageval=canary=20")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["answer.em@1: 0.600 is below the minimum 0.9", "warning: *the judge or the generator changed*"]
+        ["answer.em@1: 0.600 is below the minimum 0.9*", "warning: *the judge or the generator changed*"]
     )
 
 

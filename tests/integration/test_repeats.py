@@ -221,7 +221,7 @@ def test_the_means_of_all_runs_are_compared_and_written(project, llm):
     llm.model = Flipper(1, 2, 3, 4)
     once = project.run("--rageval-refresh", "--rageval=concurrency=1")
     once.assert_outcomes(failed=1)
-    once.stdout.fnmatch_lines(["answer.em@1: 0.800: drop 0.200 *"])
+    once.stdout.fnmatch_lines(["answer.em@1 fell from 1.000 to 0.800 *"])
     result = project.run("--rageval-repeat=5", "--rageval=concurrency=1")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -238,7 +238,7 @@ def test_the_means_of_all_runs_are_compared_and_written(project, llm):
     same = project.run("--rageval-repeat=5")
     same.stdout.fnmatch_lines(["    answer.em@1: baseline 0.960, no change *"])
     same.stdout.no_fnmatch_line("*noisier*")
-    project.run("-q").stdout.fnmatch_lines(["warning: *: this run is the noisier side; *--rageval-repeat 5"])
+    project.run("-q").stdout.no_fnmatch_line("*noisier*")
 
     llm.model = clerk
     project.run("--rageval-update-baseline", "--rageval-refresh").assert_outcomes(passed=1)

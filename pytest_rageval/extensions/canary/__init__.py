@@ -17,11 +17,20 @@ if TYPE_CHECKING:
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
+DEFAULT_QUESTIONS: Final = 100
+
+
+def parse_questions(text: str) -> int:
+    """Return a number of questions; `true` is 100, and `false` is 0."""
+    return {"true": DEFAULT_QUESTIONS, "false": 0}[text] if text in {"true", "false"} else parse_count(text)
+
+
 # fmt: off
 CANARY: Final = Option(
-    "canary", "N", parse_count, 0,
-    "score N questions whose passages are those of the baseline again, with new replies. If their scores "
-    "changed, the comparison is an error",
+    "canary", "N", parse_questions, 0,
+    "score N questions of each test whose passages are those of the baseline again, with new replies; with true 100, "
+    "or all where there are fewer. If their scores changed, in the test or in all tests so far, the comparison is an "
+    "error",
 )
 # fmt: on
 OPTIONS: Final = (CANARY,)

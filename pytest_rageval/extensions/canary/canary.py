@@ -3,8 +3,10 @@
 It detects changes of the models, such as a new version at the server, which would look like a change of the retriever.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from random import Random
 from statistics import fmean
 from typing import Final
@@ -21,10 +23,11 @@ from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
-from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_p_values
+from pytest_rageval.stats.power import detectable_drop
 
 ALPHA: Final = 0.01
-"""The probability of a false alarm of one canary. An alarm ends the test as an error."""
+"""The probability of a false alarm of one canary: half of it in the test, half in all tests. An alarm is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +38,18 @@ class Canary:
         questions: number of questions with the same passages that have a score in the baseline and now.
         before: their mean score in the baseline.
         now: their mean score with new replies of the models.
-        p_value: two-sided p-value under the null hypothesis that both means are equal.
+        p_value: two-sided p-value under the null hypothesis that both means are equal: twice the smaller one of this
+            test and of all tests so far, at most 1.
+        detectable: the change of the mean that would be found in 80% of runs; None if no change would.
+        pooled: number of questions of all tests so far.
     """
 
     questions: int
     before: float
     now: float
     p_value: float
+    detectable: float | None
+    pooled: int
 
     @property
     def shifted(self) -> bool:
@@ -50,13 +58,30 @@ class Canary:
 
     def reason(self) -> str:
         """Return the reason why the score cannot be compared with the baseline, with the remedy."""
+        others = f", of {self.pooled} in all tests so far," if self.pooled > self.questions else ""
         return (
             f"the judge or the generator changed, perhaps not the retriever. {counted(self.questions, 'question')} "
-            f"with the same passages as in the baseline had {self.before:.3f} then and {self.now:.3f} with new replies "
-            f"(p = {self.p_value:.2g} ≤ {ALPHA:g}).\n"
+            f"with the same passages as in the baseline{others} had {self.before:.3f} then and {self.now:.3f} with new "
+            f"replies (p = {self.p_value:.2g} ≤ {ALPHA:g}).\n"
             "Find out whether the server's model changed. Then write a new baseline on the commit to compare with, "
             "with --rageval-refresh --rageval-update-baseline."
         )
+
+
+class CanaryPool:
+    """The changes of all canaries of a process, as shares of the scale; a question counts once, with their mean.
+
+    A new version of a judge moves the scores of all tests, each by too little to be seen in one.
+    """
+
+    def __init__(self, _session: Session) -> None:
+        self._changes: defaultdict[str, list[float]] = defaultdict(list)
+
+    def add(self, changes: Mapping[str, float]) -> list[float]:
+        """Add the changes of the questions of a score; return those of all questions so far."""
+        for question, change in changes.items():
+            self._changes[question].append(change)
+        return list(map(fmean, self._changes.values()))
 
 
 def run_canary(
@@ -70,25 +95,38 @@ def run_canary(
     baseline = threshold_input.baseline
     outcomes = _new_outcomes(test, request, threshold_input.score.outcomes, baseline, count)
     examples = {} if baseline.before is None else baseline.before.examples
-    pairs = [
-        (then, outcome.value)
+    pairs = {
+        f"{outcome.example.id} {outcome.example.full_question}": (then, outcome.value)
         for outcome in outcomes
         if outcome.value is not None and (then := examples[outcome.example.id].get("score")) is not None
-    ]
+    }
     if not pairs:
         return None
-    drops = [then - now for then, now in pairs]
     low, high = threshold_input.score.scale
-    largest = max([high - low, *map(abs, drops)])
-    # A two-sided test: two one-sided tests of a drop, with both signs.
+    drops = {question: then - now for question, (then, now) in pairs.items()}
+    unit = max([high - low, *map(abs, drops.values())]) if isfinite(high - low) else 1.0
+    shares = {question: drop / unit for question, drop in drops.items()}
+    pooled = test.session.resource(CanaryPool).add(shares)
+    values = list(shares.values())
+    p_value = _two_sided_p_value(values)
+    if len(pooled) > len(values):
+        p_value = min(1.0, 2 * min(p_value, _two_sided_p_value(pooled)))
+    then, now = (fmean(column) for column in zip(*pairs.values(), strict=True))
+    detectable = detectable_drop(values, alpha=ALPHA / 2)
+    found = None if detectable is None or detectable > 1 else detectable * unit
+    return Canary(len(pairs), then, now, p_value, found, len(pooled))
+
+
+def _two_sided_p_value(drops: Sequence[float]) -> float:
+    """Twice the smaller p-value of the one-sided tests of a drop and of a rise, at most 1."""
+    largest = max(1.0, *map(abs, drops))
     tails = [
-        joint_drop_test([PairedDrops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 2)
-        .scores[0]
-        .p_value
+        drop_p_values(
+            [PairedDrops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 4
+        ).p_values[0]
         for sign in (1, -1)
     ]
-    then, now = (fmean(column) for column in zip(*pairs, strict=True))
-    return Canary(len(pairs), then, now, min(1.0, 2 * min(tails)))
+    return min(1.0, 2 * min(tails))
 
 
 def plan_canaries(
