@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pytest_rageval.core.errors import RagevalError, Unscored
     from pytest_rageval.core.outcome import Evidence, Outcome, Score
     from pytest_rageval.evalsets.loading import load
+    from pytest_rageval.extensions.application.capture import capture
+    from pytest_rageval.extensions.application.http_endpoint import HTTPApplication
     from pytest_rageval.extensions.application_calls.server import GatewayServer
     from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
     from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder
@@ -43,6 +45,7 @@ __all__ = [
     "FusionRetriever",
     "GatewayServer",
     "Gold",
+    "HTTPApplication",
     "HyDERetriever",
     "Nugget",
     "Outcome",
@@ -60,6 +63,7 @@ __all__ = [
     "TraceRun",
     "TrecRun",
     "Unscored",
+    "capture",
     "load",
     "reciprocal_rank_fusion",
 ]
@@ -85,6 +89,8 @@ _MODULE_OF = {
         ("retrievers.trec_run", "TrecRun"),
         ("core.outcome", "Evidence Outcome Score"),
         ("extensions.application_calls.server", "GatewayServer"),
+        ("extensions.application.capture", "capture"),
+        ("extensions.application.http_endpoint", "HTTPApplication"),
     )
     for name in names.split()
 }

@@ -75,6 +75,16 @@ def pytest_rageval_adapt_retriever(  # noqa: PLR0913, PLR0917 - an implementatio
     """
 
 
+@hookspec(firstresult=True)
+def pytest_rageval_default_fixture(name: str, request: "pytest.FixtureRequest") -> object | None:
+    """Return the value of `rageval_retriever` or `rageval_generator` if the user does not define it; None to leave it.
+
+    Args:
+        name: the name of the fixture.
+        request: the request of the fixture, whose scope is the session.
+    """
+
+
 @hookspec
 def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object] | None:
     """Return plugins of pytest that this run needs besides, such as those of a mode.

@@ -34,9 +34,12 @@ There is no fixture rageval_retriever, so there is nothing to evaluate. Write in
 
 
 @pytest.fixture(scope="session")
-def rageval_retriever() -> object:
+def rageval_retriever(request: pytest.FixtureRequest) -> object:
     """The retriever under test: a callable (query, k) -> documents, sync or async. Override it."""
-    raise _missing_fixture(NO_RETRIEVER)
+    given = request.config.hook.pytest_rageval_default_fixture(name="rageval_retriever", request=request)
+    if given is None:
+        raise _missing_fixture(NO_RETRIEVER)
+    return given
 
 
 NO_REFERENCE: Final = """\
@@ -70,9 +73,14 @@ def rageval_client() -> object:
 
 
 @pytest.fixture(scope="session")
-def rageval_generator(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> object:
+def rageval_generator(
+    request: pytest.FixtureRequest, rageval_prompts: object, rageval_client: object
+) -> object:
     """The generator: a callable (question, passages) -> str, sync or async. Default: the configured model."""
-    return get_evaluation_plugin(pytestconfig).generator(rageval_prompts, rageval_client)
+    given = request.config.hook.pytest_rageval_default_fixture(name="rageval_generator", request=request)
+    if given is not None:
+        return given
+    return get_evaluation_plugin(request.config).generator(rageval_prompts, rageval_client)
 
 
 @pytest.fixture(scope="session")

@@ -96,6 +96,15 @@ def read_otlp(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
                 yield from extract_feedback(span.id, [evaluation])
 
 
+def read_attributes(attributes: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Document, ...]]]:
+    """Yield the query and the documents of a span that is a search or a reranking, from its attributes."""
+    span = Span(place="", trace="", id="", parent="", kind=SpanKind.OTHER, failed=False, start=0.0, end=0.0)
+    for _ in _read_attributes(span, nest_dotted_keys(attributes)):
+        pass
+    if span.documents is not None:
+        yield span.question.text or "", span.documents
+
+
 def _attributes_by_key(attributes: Any) -> dict[str, Any]:
     """Convert OTLP's list of keys and typed values to a dict."""
     return {str(item.get("key")): _plain_value(item.get("value")) for item in extract_objects(attributes)}

@@ -1,0 +1,231 @@
+"""`Application`: asks each question once; retriever and generator of a test are made from what it returned."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from inspect import Parameter, Signature, isawaitable
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from pytest_rageval.core.data import Document, Ranking, Retrieval
+from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.user_code import CACHED, InvalidResult, is_async, qualified_name
+from pytest_rageval.extensions.application.capture import Recorder, is_capturing, recording
+from pytest_rageval.extensions.application.http_endpoint import HTTPApplication
+from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import as_mapping
+from pytest_rageval.retrievers.adapters.callables import async_if, context_of
+from pytest_rageval.retrievers.documents import is_document_list, retrieval_from
+
+ANSWER_NAMES: Final = (
+    "answer", "result", "response", "output", "output_text", "reply", "text", "content", "message",
+)  # fmt: skip
+SOURCE_NAMES: Final = (
+    "sources", "source_documents", "source_nodes", "documents", "contexts", "context", "passages",
+    "retrieved_contexts", "retrieved", "references", "citations",
+)  # fmt: skip
+REMEDY: Final = (
+    'Return (answer, sources), or {"answer": …, "sources": [{"id": …, "text": …}]}; or name the search that the '
+    'application calls: capture(store, "similarity_search").'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the application returned for a question.
+
+    Attributes:
+        answer: the answer.
+        texts: the texts of the passages that it answered from, without repetition.
+    """
+
+    answer: str
+    texts: tuple[str, ...]
+
+
+class Application:
+    """An application in the form of a retriever and a generator, which share what it returned.
+
+    Args:
+        ask: called with the question, and with `history`, `filters` or `metadata` if it has such parameters.
+
+    Attributes:
+        retriever: asks each question once, whatever k is, and returns the sources.
+        generator: an object with the methods of `Generator`. Its answers are known already.
+    """
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self._ask = ask
+        self._context = context_of(ask)
+        self._retrievals: dict[tuple[str, str], Retrieval] = {}
+        self._tasks: dict[tuple[str, str], asyncio.Task[Retrieval]] = {}
+        self._replies: dict[str, list[Reply]] = {}
+        function: Any = self._retrieve_async if is_async(ask) else self._retrieve
+
+        def retrieve(question: str, **context: Any) -> Any:
+            return function(question, context)
+
+        parameters = [Parameter("question", Parameter.POSITIONAL_ONLY)]
+        parameters += [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=parameter.default)
+            for name, parameter in self._context.items()
+        ]
+        retriever: Any = async_if(function, retrieve)
+        retriever.__signature__ = Signature(parameters)
+        self.retriever: Callable[..., Any] = retriever
+
+        def generate(question: str, passages: Sequence[Document], sample: int = 0) -> str:
+            if sample:
+                raise InputError(
+                    f"{self.name} is asked each question once, and this run draws several answers.\n"
+                    "Leave draws= and --rageval repeat out, or define rageval_generator."
+                )
+            return self.answer_from(str(question), passages)
+
+        # Its answers are known: there is nothing to cache beyond the run.
+        setattr(generate, CACHED, True)
+        # It is the user's own, and so of no class of this package.
+        fingerprint = str(getattr(ask, "fingerprint", self.name))
+        self.generator: object = SimpleNamespace(generate=generate, explain=generate, fingerprint=fingerprint)
+
+    @property
+    def name(self) -> str:
+        """The name of the function, for messages."""
+        return qualified_name(self._ask)
+
+    def _retrieve(self, question: str, context: Mapping[str, Any]) -> Retrieval:
+        key = question, digest(context)
+        if key not in self._retrievals:
+            began = perf_counter()
+            with recording() as recorder:
+                returned = self._call(question, context)
+            self._retrievals[key] = self._read(question, returned, recorder, perf_counter() - began)
+        return self._retrievals[key]
+
+    async def _retrieve_async(self, question: str, context: Mapping[str, Any]) -> Retrieval:
+        key = question, digest(context)
+        if key not in self._tasks or self._tasks[key].cancelled():
+            # A task, since scores with another k may ask while the question is being answered.
+            self._tasks[key] = asyncio.create_task(self._answer_async(question, context))
+        return await self._tasks[key]
+
+    async def _answer_async(self, question: str, context: Mapping[str, Any]) -> Retrieval:
+        began = perf_counter()
+        with recording() as recorder:
+            returned = self._call(question, context)
+            returned = await returned if isawaitable(returned) else returned
+        return self._read(question, returned, recorder, perf_counter() - began)
+
+    def _call(self, question: str, context: Mapping[str, Any]) -> Any:
+        return self._ask(question, **{self._context[name].name: value for name, value in context.items()})
+
+    def _read(self, question: str, returned: object, recorder: Recorder, seconds: float) -> Retrieval:
+        if isinstance(returned, Awaitable):
+            raise CallableError(
+                f"{self.name} returned an awaitable, and is no async function.\nMake it `async def`."
+            )
+        answer, sources = read_parts(returned, self.name)
+        searches = recorder.searches()
+        steps = None
+        if sources is None:
+            if not is_capturing():
+                raise CallableError(f"{self.name} returned an answer and no sources.\n{REMEDY}")
+            # As in a trace: the last search, which may be a reranking, has the passages of the answer.
+            sources = searches[-1].documents if searches else []
+            steps = searches if len(searches) > 1 else None
+        # Unreadable sources are an error of the question, as those of any retriever.
+        with suppress(InvalidResult):
+            texts = [
+                document.text for document in Ranking.of(question, list(retrieval_from(sources).documents))
+            ]
+            self._replies.setdefault(question, []).append(Reply(answer, tuple(texts)))
+        return Retrieval(sources, steps, seconds=seconds)
+
+    def answer_from(self, question: str, passages: Sequence[Document]) -> str:
+        """Return the answer that the application gave from these passages.
+
+        Raises:
+            InputError: it answered from others: another number of them, or the score passes the gold passages.
+        """
+        texts = tuple(document.text for document in passages)
+        replies = self._replies.get(question, [])
+        for reply in replies:
+            if reply.texts == texts:
+                return reply.answer
+        own = len(replies[0].texts) if replies else 0
+        if replies and texts == replies[0].texts[: len(texts)]:
+            raise InputError(
+                f"{self.name} answers from its own {own} passages, and this score needs an answer from the first "
+                f"{len(texts)}.\nGive the score a cut-off of at least {own}, such as answer.f1@{own}."
+            )
+        raise InputError(
+            f"{self.name} answers from its own passages, and this score needs an answer from others, such as the gold "
+            "passages.\nDefine rageval_generator, a function (question, passages) -> answer, for such a score."
+        )
+
+
+def read_parts(returned: object, name: str) -> tuple[str, Any]:
+    """Return the answer, and the sources or None, of what an application returned.
+
+    It is a text; an answer and a list of sources, in either order; or a mapping or an object with fields of the usual
+    names, such as a response of LlamaIndex or a chain of LangChain.
+
+    Raises:
+        CallableError: it has no answer.
+    """
+    answer, sources = _text_of(returned), None
+    if answer is None and isinstance(returned, tuple | list) and len(returned) == len(("answer", "sources")):
+        for first, second in (returned, returned[::-1]):
+            if (
+                (text := _text_of(first)) is not None
+                and not isinstance(second, str)
+                and is_document_list(second)
+            ):
+                return text, second
+    if answer is None or not isinstance(returned, str):
+        fields = as_mapping(returned)
+        get: Callable[[str], Any] = (
+            (lambda key: getattr(returned, key, None)) if fields is None else fields.get
+        )
+        found = ((text, key) for key in ANSWER_NAMES if (text := _text_of(get(key))) is not None)
+        answer = next(found, (answer, ""))[0]
+        sources = next((get(key) for key in SOURCE_NAMES if is_document_list(get(key))), None)
+    if answer is None:
+        shown = ", ".join(map(str, fields)) if (fields := as_mapping(returned)) else type(returned).__name__
+        raise CallableError(f"{name} returned no answer that is known: {shown:.200}.\n{REMEDY}")
+    return answer, sources
+
+
+def _text_of(value: Any) -> str | None:
+    """Return a text, that of a message (`content`), or of a list with one of them; None for any other value."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    content = value if isinstance(value, str) else getattr(value, "content", None)
+    return content if isinstance(content, str) else None
+
+
+_APPLICATIONS: Final[WeakValueDictionary[int | str, Application]] = WeakValueDictionary()
+"""Applications by URL or by the id of the user's object, so that retriever and generator of a test share one."""
+
+
+def application_of(value: object) -> Application:
+    """Return the application of the fixture's value: a function, an object that is called, or a URL.
+
+    Raises:
+        CallableError: the value is none of these.
+    """
+    key = value if isinstance(value, str) else id(value)
+    if isinstance(value, str):
+        value = HTTPApplication(value)
+    if not callable(value):
+        raise CallableError(
+            f"rageval_application is {type(value).__name__}, which cannot be called.\n"
+            'Return a function (question) -> (answer, sources), or its URL: "http://127.0.0.1:8000/ask".'
+        )
+    application = _APPLICATIONS.get(key)
+    if application is None:
+        application = _APPLICATIONS[key] = Application(value)
+    return application

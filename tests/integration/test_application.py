@@ -1,0 +1,79 @@
+"""A run with the fixture `rageval_application`."""
+
+import json
+
+import pytest
+
+CONFTEST = """
+import pytest
+from pytest_rageval import capture
+
+class Store:
+    def similarity_search(self, query, k):
+        number = int(query.split()[-1].rstrip("?"))
+        return [{"id": f"d{(number + n) % 9}", "text": f"Code {(number + n) % 9}."} for n in range(k)]
+
+STORE, ASKED = Store(), []
+
+def ask(question):
+    ASKED.append(question)
+    found = STORE.similarity_search(question, k=2)
+    return f"It is {found[0]['text']}"
+
+@pytest.fixture(scope="session")
+def rageval_application():
+    with capture(STORE, "similarity_search"):
+        yield ask
+    assert len(ASKED) == len(set(ASKED)) == 6
+"""
+TEST = """
+import pytest
+
+pytestmark = pytest.mark.rageval_evalset("e.jsonl")
+
+@pytest.mark.rageval_threshold("recall@5", min=0.9)
+@pytest.mark.rageval_threshold("recall@1", min=0.9)
+@pytest.mark.rageval_threshold("answer.containment@5", min=0.9)
+def test_it():
+    pass
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeconftest(CONFTEST)
+    records = [
+        {
+            "id": f"q{n}",
+            "question": f"What is code {n}?",
+            "answers": [f"Code {n}"],
+            "gold": [{"id": f"d{n}", "text": f"Code {n}."}],
+        }
+        for n in range(6)
+    ]
+    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return pytester
+
+
+def test_retriever_and_generator_are_the_application(project: pytest.Pytester) -> None:
+    """Each question is asked once for all scores whose cut-off covers its passages."""
+    project.makepyfile(TEST)
+    result = project.runpytest("-p", "no:randomly")
+    assert result.ret == 0, result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        ("answer.containment@1", "this score needs an answer from the first 1"),
+        ("llm_reteval@5", "such as the gold passages"),
+    ],
+)
+def test_a_score_that_needs_other_passages_says_so(project: pytest.Pytester, score: str, words: str) -> None:
+    if score.startswith("llm"):
+        path = project.path / "e.jsonl"
+        path.write_text(path.read_text().replace('"text": "Code', '"text": "Another text: code'))
+    project.makepyfile(TEST.replace("answer.containment@5", score))
+    result = project.runpytest()
+    assert result.ret == 1
+    assert words in " ".join(result.stdout.str().split()), result.stdout.str()
