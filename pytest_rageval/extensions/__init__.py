@@ -2,6 +2,8 @@
 
 - `early_stop`, `canary`, `plan`: modes of a run. `plan` has stubs for results that are not computed.
 - `shards`: a run that is split over several machines. `batches`: requests that a server answers within a day.
+- `own_k`: calls retrievers without k, as they ship.
+- `application`: an application that retrieves and answers in one call.
 - `arena_battles`: battles between systems.
 - `calibration`: agreement of the judge with human labels.
 - `application_calls`: the gateway for the application's own model calls.

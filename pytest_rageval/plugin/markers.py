@@ -13,9 +13,9 @@ from pytest_rageval.core.extensions import installed
 # The signatures are those of the functions that read the marks. They are written out, because importing those would
 # slow down runs without marked tests.
 MARKERS: Final = """
-rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set that scores of this \
-test are computed on; the path is relative to the root directory or to the folder of the test file, the format is \
-detected unless it is named, and options are those of the format.
+rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, corpus=None, exclude_own_id=False, \
+**options): the eval set that scores of this test are computed on; the path is relative to the root directory or to \
+the folder of the test file, the format is detected unless it is named, and options are those of the format.
 rageval_threshold(spec, *, min=None, max=None, max_drop=None, max_lost=None, max_ratio=None, where=None, by=None, \
 policy='pr', comparator=None, label=None, order=None, temperature=None, draws=None, relevant=None): bounds on the mean \
 of a score, such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).

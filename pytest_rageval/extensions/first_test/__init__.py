@@ -1,4 +1,7 @@
-"""A first test: `init` writes one for a project, `demo` runs the example."""
+"""A first test: `init` writes one for a project, `demo` runs the example.
+
+`workflow` is the file for GitHub, `retriever_argument` the argument that names the user's retriever.
+"""
 
 from typing import Final
 
