@@ -133,6 +133,8 @@ COMMANDS: Final = (
             "A score is named with a cut-off: recall@5 looks at the first five documents.",
             (value("name", "NAME", "describe this score in detail; or list the scores of this group, such as arena",
                    str, nargs="?"),
+             (("--from",), {"dest": "other", "choices": ["ir_measures"], "help":
+                "print which score a measure of this package is: all of them, or NAME, such as nDCG@10"}),
              JSON), place=3),
     Command("settings", "pytest_rageval.plugin.settings_command:settings_command",
             "list all options, with the value in force and where it comes from",

@@ -2,19 +2,27 @@
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.run.console import echo
 from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.definition import ScoreDef
 
+_IR_MEASURE: Final = lazy_pattern(r"(\w+)(?:\(rel=(\d+)\))?(\([^()]*\))?(?:@(\d+))?", re.ASCII)
+"""A name, perhaps a lowest grade, perhaps other arguments, perhaps a cut-off."""
+
 
 def scores_command(options: argparse.Namespace) -> int:
     """Print a line for each score, or for each score of a group such as `arena`; or describe one score in detail."""
+    if options.other is not None:
+        _print_ir_measures(options)
+        return 0
     name = (options.name or "").partition("@")[0]
     exact = SCORES.get(name)
     if exact is not None:
@@ -22,6 +30,10 @@ def scores_command(options: argparse.Namespace) -> int:
             echo(json.dumps(_json_entry(exact), indent=2, ensure_ascii=False))
         else:
             _print_details(exact)
+        group = [score for score in SCORES.values() if score.name.startswith(f"{name}.")]
+        if group and not options.json:
+            echo("")
+            _print_list(group)
         return 0
     scores = [score for score in SCORES.values() if not name or score.name.startswith(f"{name}.")]
     if not scores:
@@ -34,6 +46,33 @@ def scores_command(options: argparse.Namespace) -> int:
     else:
         _print_list(scores)
     return 0
+
+
+def _print_ir_measures(options: argparse.Namespace) -> None:
+    """Print the names of ir_measures with ours, or the threshold for one name, such as "P(rel=2)@5"."""
+    names = {score.ir_measures: _name(score) for score in SCORES.values() if score.ir_measures}
+    if options.name is None:
+        width = max(map(len, names))
+        for theirs, ours in names.items():
+            echo(f"{theirs:{width}}  {ours}")
+        echo("")
+        echo('With a lowest grade, such as P(rel=2)@5, write relevant="gold_grade>=2".')
+        return
+    match = _IR_MEASURE.fullmatch(options.name)
+    if match is None:
+        raise InputError(
+            f"{options.name!r} is no measure of ir_measures.\nWrite one as nDCG@10 or P(rel=2)@5."
+        )
+    name, grade, arguments, k = match.groups()
+    theirs = f"{name}{arguments or ''}"
+    score = names.get(f"{theirs}@k") or names.get(theirs)
+    if score is None:
+        raise InputError(
+            f"There is no score for {options.name}.{did_you_mean(f'{theirs}@k', names)}\n"
+            "`rageval scores --from ir_measures` lists the measures that have one."
+        )
+    keyword = f', relevant="gold_grade>={grade}"' if grade not in {None, "1"} else ""
+    echo(f'@pytest.mark.rageval_threshold("{score.replace("@k", f"@{k or 10}")}", min=…{keyword})')
 
 
 def _print_list(scores: Sequence[ScoreDef]) -> None:
@@ -93,4 +132,5 @@ def _json_entry(score: ScoreDef) -> dict[str, Any]:
         "models": list(score.models),
         "extra": score.extra,
         "keywords": sorted(score.keywords),
+        **({"ir_measures": score.ir_measures} if score.ir_measures else {}),
     }

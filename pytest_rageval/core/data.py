@@ -175,6 +175,13 @@ class Example:
         """The gold passages with a grade above 0."""
         return tuple([gold for gold in self.gold if gold.grade > 0])
 
+    def with_lowest_grade(self, grade: int) -> "Example":
+        """Return the example in which gold passages with a lower grade are not relevant."""
+        if grade == 1:
+            return self
+        gold = tuple([each if each.grade >= grade else replace(each, grade=0) for each in self.gold])
+        return replace(self, gold=gold)
+
     @property
     def gold_id_keys(self) -> frozenset[str]:
         """The `id_key` of each relevant gold passage that is found by its id: those without a span."""

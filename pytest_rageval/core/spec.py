@@ -14,7 +14,9 @@ SCORE_KEYWORDS: Final = ("comparator", "label", "order", "relevant", "temperatur
 MAX_CUTOFF_DIGITS: Final = 18
 """The most digits of a cut-off: any such number fits in 64 bits."""
 
-_RELEVANCE_PATTERN: Final = re.compile(r"(gold)|(contains|judge)(?:@([1-9][0-9]{0,4}))?", re.ASCII)
+_RELEVANCE_PATTERN: Final = re.compile(
+    r"(gold)(?:_grade>=([1-9][0-9]?))?|(contains|judge)(?:@([1-9][0-9]{0,4}))?", re.ASCII
+)
 _SPEC_PATTERN: Final = re.compile(
     r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII
 )
@@ -93,17 +95,19 @@ def _spelling_hint(text: object) -> str:
 
 
 class Relevance(NamedTuple):
-    """The parsed value of the keyword `relevant`, such as "gold", "contains" or "judge@20".
+    """The parsed value of the keyword `relevant`, such as "gold", "gold_grade>=2", "contains" or "judge@20".
 
     Attributes:
         by: the rule by which a passage is relevant. "gold": it is a gold passage; "contains": it contains a wanted
             answer; "judge": the judge calls it relevant.
         depth: the number of retrieved passages that are labelled for scores that count passages beyond the prompt;
             None for the default.
+        grade: the lowest grade of a relevant gold passage.
     """
 
     by: str
-    depth: int | None
+    depth: int | None = None
+    grade: int = 1
 
     @classmethod
     def parse(cls, text: object) -> "Relevance":
@@ -113,13 +117,15 @@ class Relevance(NamedTuple):
             ValueError: the value names none of the rules.
 
         >>> Relevance.parse("judge@20")
-        Relevance(by='judge', depth=20)
+        Relevance(by='judge', depth=20, grade=1)
+        >>> Relevance.parse("gold_grade>=2")
+        Relevance(by='gold', depth=None, grade=2)
         """
         match = _RELEVANCE_PATTERN.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise ValueError(f"{text!r} is no rule of relevance")
-        gold, by, depth = match.groups()
-        return cls(gold or by, int(depth) if depth else None)
+        gold, grade, by, depth = match.groups()
+        return cls(gold or by, int(depth) if depth else None, int(grade or 1))
 
 
 class ScoreRequest(NamedTuple):

@@ -346,7 +346,7 @@ KEYWORD_RULES: Final[tuple[Rule, ...]] = (
     (
         "relevant",
         _is_relevance,
-        'is none of "gold", "contains" and "judge", nor one with a number of labelled passages, as "contains@100"',
+        'is none of "gold", "gold_grade>=2", "contains" and "judge", nor one with another number, as "contains@100"',
     ),
 )
 """Rules for the values of keywords: the keyword, a test of its value, and the problem of a value that fails the test.

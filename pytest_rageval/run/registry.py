@@ -79,6 +79,11 @@ MAX_SIMILAR_NAMES: Final = 5
 """The number of similar names that are listed for an unknown score."""
 
 
+def _takes(score: ScoreDef, keyword: str, rule: str) -> bool:
+    """Return True if a keyword changes a score; `rule` is that of the keyword `relevant`."""
+    return keyword in score.keywords and (keyword != "relevant" or rule in score.takes_relevant)
+
+
 def resolve(
     score_request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = DEFAULT_CUTOFF
 ) -> tuple[ResolvedScore, ScoreDef]:
@@ -102,8 +107,9 @@ def resolve(
             f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
         )
     for keyword, text in score_request.keywords.items():
-        if keyword not in score.keywords | score.ignores:
-            takers = ", ".join(name for name, other in scores.items() if keyword in other.keywords)
+        rule = Relevance.parse(text).by if keyword == "relevant" else ""
+        if not _takes(score, keyword, rule) and keyword not in score.ignores:
+            takers = ", ".join(name for name, other in scores.items() if _takes(other, keyword, rule))
             raise InputError(f"{str(spec)!r} does not take {keyword}={text!r}. These scores do: {takers}.")
     if Relevance.parse(score_request.relevant).by == "judge":
         from pytest_rageval.scores.relevance import RELEVANT  # noqa: PLC0415 - with prompts, which few scores need

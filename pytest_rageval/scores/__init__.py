@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from pytest_rageval.scores.definition import ScoreDef
 
 MODULES: Final[Mapping[str, Collection[str]]] = {
-    "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
+    "ranking": (
+        *("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
+        *("dcg", "r_precision", "set", "judged", "condensed"),
+    ),
     "searches": ("steps", "retrieval.calls"),
     "retrieval_cost": ("retrieval", "context", "latency"),
     "llm_reteval": ("llm_reteval",),
@@ -35,7 +38,7 @@ MODULES: Final[Mapping[str, Collection[str]]] = {
     "provenance": ("provenance",),
     "sufficiency": ("sufficient",),
     "rel_recall": ("rel_recall", "rel"),
-    "judged": ("judged",),
+    "judged": ("judged.correctness", "judged.faithfulness", "judged.context_quality"),
     "nuggets": ("nuggets", "answer.nuggets"),
 }
 """For each module that defines scores, the first parts of their names, or whole names; in the order of messages."""

@@ -148,7 +148,9 @@ class ScoreDef:
             nothing else runs.
         semi_gold: whether the keyword `draws` sets the number of answers from the gold passages. Otherwise it sets the
             number of answers that are scored.
-        takes_relevant: whether the score accepts the keyword `relevant`, which determines the relevant passages.
+        ir_measures: the name of the measure in the package ir_measures; empty if it has none.
+        takes_relevant: the rules of relevance that the keyword `relevant` may name; empty if the score does not accept
+            it.
         one_passage: whether the generator reads one passage at a time, so that the passages have no order.
         paired_score: the score, without the cut-off, that is reported together with this one over their common
             examples; empty: no score.
@@ -175,7 +177,8 @@ class ScoreDef:
     statistic: Statistic = MEAN
     is_time: bool = False
     semi_gold: bool = False
-    takes_relevant: bool = False
+    ir_measures: str = ""
+    takes_relevant: AbstractSet[str] = frozenset()
     one_passage: bool = False
     paired_score: str = ""
 

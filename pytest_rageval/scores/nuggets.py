@@ -135,7 +135,7 @@ async def evaluate_ndcg(
     # All texts are labelled at once, so that a plan counts the requests for all of them.
     all_labels = await _label_texts(pipeline, example, texts)
     labels, missed_labels = all_labels[: len(ranking)], all_labels[len(ranking) :]
-    value = alpha_ndcg(labels, missed_labels, resolved.k)
+    value = alpha_ndcg(labels, missed_labels, resolved.k, names=texts)
     return value, _evidence(example, best_labels(labels, len(example.nuggets)), ranking, labels)
 
 
@@ -248,13 +248,21 @@ def lenient(labels: Labels) -> float:
     return fsum(labels) / len(labels)
 
 
-def alpha_ndcg(ranking: Sequence[Labels], missed: Sequence[Labels], k: int, alpha: float = ALPHA) -> float:
+def alpha_ndcg(
+    ranking: Sequence[Labels],
+    missed: Sequence[Labels],
+    k: int,
+    alpha: float = ALPHA,
+    *,
+    names: Sequence[str] = (),
+) -> float:
     """Return alpha-nDCG@k, from 0 to 1; 0 if no passage supports a nugget.
 
     `α-DCG@k = Σ_{r≤k} Σ_i s(r, i) · (1 - α)^c(r, i) / log2(r + 1)`, where s(r, i) is 1 if the passage at rank r
     supports nugget i, else 0, and c(r, i) is the number of passages before rank r that support it. It is divided by the
     α-DCG@k of the ideal ranking. The ideal ranking is built greedily, as in Clarke et al. and ndeval: the next passage
-    is the one with the highest gain; of passages with equal gain, the first. An optimal ranking is NP-hard to find. The
+    is the one with the highest gain; of passages with equal gain, the one with the highest name, so that the ideal
+    ranking does not depend on the order of the ranking under test. An optimal ranking is NP-hard to find. The
     greedy ranking may have a slightly lower α-DCG than the given one; the value is then 1.
 
     Args:
@@ -262,11 +270,16 @@ def alpha_ndcg(ranking: Sequence[Labels], missed: Sequence[Labels], k: int, alph
         missed: the labels of each known passage that was not retrieved. They are used in the ideal ranking only.
         k: the cut-off.
         alpha: the share of its gain that a nugget loses with each passage that supports it.
+        names: the names of the retrieved and the missed passages; without names the first of equal passages counts.
 
     >>> alpha_ndcg([(1, 0), (1, 0), (0, 1)], [], 3)
     0.9651954696014428
     """
-    best = _dcg(_ideal([*ranking, *missed], k, alpha), alpha)
+    pool = [*ranking, *missed]
+    if names:
+        places = sorted(range(len(pool)), key=lambda place: names[place], reverse=True)
+        pool = [pool[place] for place in places]
+    best = _dcg(_ideal(pool, k, alpha), alpha)
     return min(_dcg(ranking[:k], alpha) / best, 1.0) if best else 0.0
 
 

@@ -82,9 +82,10 @@ class ResolvedScore:
         comparator: the expression by which two answers are compared; None for the default comparator.
         label: the expression by which eRAG compares the answer from one passage; None for `comparator`.
         order: the order of the passages in the prompt of Rel'-recall: "rank" or "random".
-        relevant: which passages are relevant in Rel'-recall: the "gold" passages, those that "contains" a wanted
-            answer, or those that the "judge" calls relevant. A number, as in "contains@100" and "judge@20", is the
-            number of retrieved passages that are labelled for scores that count passages beyond the prompt.
+        relevant: which passages are relevant: the "gold" passages, or those with a "gold_grade>=2"; in Rel'-recall also
+            those that "contains" a wanted answer, or those that the "judge" calls relevant. A number, as in
+            "contains@100" and "judge@20", is the number of retrieved passages that are labelled for scores that count
+            passages beyond the prompt.
     """
 
     spec: Spec
@@ -105,19 +106,33 @@ class ResolvedScore:
         return Relevance.parse(self.relevant)
 
 
+class GoldRules(NamedTuple):
+    """How rankings are compared with gold passages.
+
+    Attributes:
+        k: the cut-off.
+        grade: the lowest grade of a relevant passage.
+        judged_only: whether only documents count that are gold passages of any grade.
+    """
+
+    k: int
+    grade: int
+    judged_only: bool
+
+
 class GoldMatches(NamedTuple):
-    """The rankings of all examples compared with their gold passages, for all measures at one cut-off.
+    """The rankings of all examples compared with their gold passages, for all measures by the same rules.
 
     Attributes:
         examples: the examples.
-        k: the cut-off.
+        rules: the rules of the comparison.
         outcomes: one outcome per example. The value is that of the measure that was computed last, or None if the
             example is unscored.
         gold_ranks: the ranks of the gold passages for each outcome with a value.
     """
 
     examples: Sequence[Example]
-    k: int
+    rules: GoldRules
     outcomes: Sequence[Outcome]
     gold_ranks: Sequence[Labelled]
 

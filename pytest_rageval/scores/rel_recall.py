@@ -13,8 +13,8 @@ common questions.
 
 The keyword `relevant` sets which passages are relevant:
 
-- `"gold"` (default): gold passages. Without gold passages, all passages of the prompt may contain answers, and
-  citations cannot be scored.
+- `"gold"` (default): gold passages; `"gold_grade>=2"`: those of this grade or a higher one. Without gold passages, all
+  passages of the prompt may contain answers, and citations cannot be scored.
 - `"contains"`: passages that a wanted answer occurs in; needs `answer_set` or `answers`.
 - `"judge"`: passages that the judge calls relevant, as for `relevance.*`, whose requests it shares.
 
@@ -284,8 +284,8 @@ class _Relevant(NamedTuple):
 
 async def _prompt(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
     ranking = await pipeline.prompt_ranking(example, resolved.k, resolved.order)
-    if resolved.relevant == "gold":
-        relevant = _relevant_by_gold(pipeline, example, ranking)
+    if resolved.relevance.by == "gold":
+        relevant = _relevant_by_gold(pipeline, example.with_lowest_grade(resolved.relevance.grade), ranking)
     else:
         relevant = await _relevant_by_labels(pipeline, example, resolved, ranking)
     texts = [passage.text for passage in ranking]
@@ -342,14 +342,14 @@ async def _relevant_by_labels(
 
 def _pool_depth(resolved: ResolvedScore) -> int:
     """Return the number of retrieved passages that are labelled; at least the number of passages in the prompt."""
-    by, depth = resolved.relevance
-    return max(resolved.k, depth or POOL_DEPTH[by])
+    relevance = resolved.relevance
+    return max(resolved.k, relevance.depth or POOL_DEPTH[relevance.by])
 
 
 async def _prompt_with_relevant(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> _Prompt:
     """Return the prompt of an example; raise Unscored if the relevant passages are not known."""
     # Checked before the first request, so that an example that cannot be scored costs nothing.
-    if resolved.relevant == "gold" and not example.relevant:
+    if resolved.relevance.by == "gold" and not example.with_lowest_grade(resolved.relevance.grade).relevant:
         raise NoGroundTruth(NO_GOLD)
     if resolved.relevance.by == "contains" and not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
@@ -529,7 +529,7 @@ def _score_def(  # noqa: PLR0913 - attributes of a score
         definition=definition,
         worked=worked,
         needs=(needs,),
-        takes_relevant=True,
+        takes_relevant={"gold", "contains", "judge"},
         paired_score=paired_score,
     )
 

@@ -10,6 +10,8 @@ from pytest_rageval.stats.intervals import mean_interval
 
 pytestmark = pytest.mark.slow
 
+SHARES_OF_1 = [name for name in MEASURES if name != "dcg"]
+OF_SHARES = [name for name in SHARES_OF_1 if name != "ndcg.exp"]
 GRADES = st.integers(0, 3).map(float)
 SHARES = st.floats(0, 1, allow_subnormal=False)
 
@@ -27,14 +29,14 @@ def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
     return MEASURES[name](Labelled.of(labels, ideal, k))
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", SHARES_OF_1)
 @given(ranking=rankings(), k=st.integers(1, 40))
 def test_scores_of_grades_are_between_0_and_1(name: str, ranking, k: int) -> None:
     """Scores of graded labels are between 0 and 1 at every cut-off."""
     assert 0 <= _score(name, *ranking, k) <= 1
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", OF_SHARES)
 @given(ranking=rankings(SHARES), k=st.integers(1, 40))
 @example(ranking=([1.0, 2.0**-52, 0.664624266449383], [1.0, 0.664624266449383, 2.0**-52]), k=3)
 def test_scores_of_shares_are_between_0_and_1(name: str, ranking, k: int) -> None:
@@ -42,7 +44,7 @@ def test_scores_of_shares_are_between_0_and_1(name: str, ranking, k: int) -> Non
     assert 0 <= _score(name, *ranking, k) <= 1
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", [name for name in MEASURES if not name.startswith("set.")])
 @given(ranking=rankings(), tail=st.lists(GRADES, max_size=10), k=st.integers(1, 40))
 def test_documents_below_k_do_not_matter(name: str, ranking, tail: list[float], k: int) -> None:
     """Documents below the cut-off do not change the score."""

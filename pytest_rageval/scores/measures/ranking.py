@@ -29,17 +29,20 @@ class Labelled(NamedTuple):
         found: the labels of the retrieved documents.
         ideal: the labels of all relevant documents, highest first; at least one.
         cutoff: the number of positions that count, at least 1.
+        size: the number of retrieved documents, of which at most `cutoff` count.
     """
 
     found: Labels
     ideal: tuple[float, ...]
     cutoff: int
+    size: int
 
     @classmethod
     def of(cls, labels: Iterable[float], ideal: Iterable[float], cutoff: int) -> Self:
         """Return a ranking from the labels of all its documents, and those of an ideal ranking; both may have zeros."""
-        found = tuple([(position, label) for position, label in enumerate(labels) if label])
-        return cls(found, tuple([label for label in ideal if label]), cutoff)
+        retrieved = list(labels)
+        found = tuple([(position, label) for position, label in enumerate(retrieved) if label])
+        return cls(found, tuple([label for label in ideal if label]), cutoff, len(retrieved))
 
     @property
     def top(self) -> Labels:
@@ -92,6 +95,35 @@ def ndcg(ranking: Labelled) -> float:
     return _dcg(ranking.top) / _dcg(enumerate(ranking.ideal[: ranking.cutoff]))
 
 
+def ndcg_exp(ranking: Labelled) -> float:
+    """NDCG@k with the gain 2^l - 1 of whole grades (Burges et al., 2005), which rewards high grades more."""
+    found = tuple([(position, 2**label - 1) for position, label in ranking.found])
+    return ndcg(ranking._replace(found=found, ideal=tuple([2**label - 1 for label in ranking.ideal])))
+
+
+def dcg(ranking: Labelled) -> float:
+    """DCG@k, without a highest value."""
+    return _dcg(ranking.top)
+
+
+def r_precision(ranking: Labelled) -> float:
+    """The precision of the first R documents, where R is the number of relevant ones; of these the first k count."""
+    wanted = len(ranking.ideal)
+    return _relevance(label for position, label in ranking.top if position < wanted) / wanted
+
+
+def set_precision(ranking: Labelled) -> float:
+    """The share of relevant documents among the retrieved ones, at most k; 0 if there are none."""
+    size = min(ranking.size, ranking.cutoff)
+    return precision(ranking) * ranking.cutoff / size if size else 0.0
+
+
+def set_f1(ranking: Labelled) -> float:
+    """The harmonic mean of `set_precision` and `recall`; 0 if both are 0."""
+    p, r = set_precision(ranking), recall(ranking)
+    return 2 * p * r / (p + r) if p + r > 0 else 0.0
+
+
 def hit(ranking: Labelled) -> float:
     """Hit@k: the highest label among the first k; with binary labels, 1 if any of the first k is relevant."""
     return float(max((min(label, 1.0) for _, label in ranking.top), default=0.0))
@@ -105,6 +137,11 @@ MEASURES: Final[Mapping[str, Callable[[Labelled], float]]] = {
     "mrr": mrr,
     "ndcg": ndcg,
     "hit": hit,
+    "ndcg.exp": ndcg_exp,
+    "dcg": dcg,
+    "r_precision": r_precision,
+    "set.precision": set_precision,
+    "set.f1": set_f1,
 }
 """The measures by the name that users write."""
 

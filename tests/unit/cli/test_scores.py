@@ -78,3 +78,42 @@ def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
         "extra": "overlap",
         "keywords": ["draws", "temperature"],
     }
+
+
+@pytest.mark.parametrize(
+    ("measure", "threshold"),
+    [
+        ("nDCG@10", '"ndcg@10", min=…'),
+        ("P(rel=2)@5", '"precision@5", min=…, relevant="gold_grade>=2"'),
+        ("RR(judged_only=True)@3", '"condensed.mrr@3", min=…'),
+        ("nDCG(dcg='exp-log2')@20", '"ndcg.exp@20", min=…'),
+        ("AP", '"map@10", min=…'),
+        ("SetP", '"set.precision@10", min=…'),
+        ("Judged@5", '"judged@5", min=…'),
+    ],
+)
+def test_a_measure_of_ir_measures_has_a_threshold(capsys, measure, threshold):
+    """`--from ir_measures` prints the marker of our score, with the lowest grade as a keyword."""
+    assert main(["scores", "--from", "ir_measures", measure]) == 0
+    assert capsys.readouterr().out == f"@pytest.mark.rageval_threshold({threshold})\n"
+
+
+def test_all_measures_of_ir_measures_are_listed(capsys):
+    """Without a name, `--from ir_measures` prints every measure that has a score."""
+    assert main(["scores", "--from", "ir_measures"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["R@k", "recall@k"],
+        ["P@k", "precision@k"],
+        ["AP@k", "map@k"],
+    ]
+    assert ["nDCG(judged_only=True)@k", "condensed.ndcg@k"] in [line.split() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("measure", "said"), [("ERR@10", "There is no score for ERR@10."), ("@", "is no measure of")]
+)
+def test_another_measure_is_an_error(capsys, measure, said):
+    """A measure that has no score is an error that says how to list those that have one."""
+    assert main(["scores", "--from", "ir_measures", measure]) == 2
+    assert said in capsys.readouterr().err

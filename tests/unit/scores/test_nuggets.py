@@ -219,3 +219,17 @@ def test_shares_of_nuggets() -> None:
     assert best == (1.0, 0.5, 0.5, 0.0)
     assert (strict(best), lenient(best)) == (0.25, 0.5)
     assert best_labels([], 2) == (0.0, 0.0)
+
+
+def test_the_ideal_order_does_not_depend_on_the_ranking_under_test() -> None:
+    """Of passages with equal gain the name decides, so that every order of the same passages has the same normaliser.
+
+    The first choice matters: after `c`, each other passage repeats one of its nuggets.
+    """
+    labels = {"c": (0, 1, 1, 0), "a": (1, 1, 0, 0), "b": (0, 0, 1, 1)}
+    names = {"c": "x", "b": "y", "a": "z"}
+    third = 1 / log2(3)
+    for order, gained in (("abc", 2 + 2 * third), ("cab", 2 + 1.5 * third), ("bca", 2 + 1.5 * third)):
+        ranking = [labels[name] for name in order]
+        value = alpha_ndcg(ranking, [], 2, names=[names[name] for name in order])
+        assert value == pytest.approx(gained / (2 + 2 * third))

@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_rageval.core.data import Document, Example, Gold, Span
+from pytest_rageval.core.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -160,3 +161,51 @@ def test_full_recall_needs_gold_passages(world) -> None:
     )
     assert bare.unscored == "no gold passages"
     assert empty.value == 0.0
+
+
+GRADED = tuple(Gold(f"d{grade}", grade=grade) for grade in range(4))
+
+
+def _graded(world, spec: str, *ids: str, **keywords: str) -> float | None:
+    world.retrieve = lambda _question, _k: [{"id": name, "text": ""} for name in ids]
+    world.run = world.make_pipeline()
+    (outcome,) = world.evaluate(spec, Example("q", "q", gold=GRADED), **keywords)
+    return outcome.value
+
+
+@pytest.mark.parametrize(
+    ("spec", "keywords", "value"),
+    [
+        ("recall@3", {}, 2 / 3),
+        ("recall@3", {"relevant": "gold_grade>=2"}, 1 / 2),
+        ("precision@3", {"relevant": "gold_grade>=2"}, 1 / 3),
+        ("mrr@3", {"relevant": "gold_grade>=3"}, 1 / 2),
+        ("full_recall@3", {"relevant": "gold_grade>=3"}, 1.0),
+        ("recall@3", {"relevant": "gold_grade>=4"}, None),
+        ("judged@4", {}, 3 / 4),
+        ("condensed.mrr@3", {"relevant": "gold_grade>=3"}, 1 / 2),
+        ("condensed.precision@2", {"relevant": "gold_grade>=3"}, 1 / 2),
+    ],
+)
+def test_the_lowest_grade_of_a_relevant_passage(world, spec, keywords, value) -> None:
+    """Passages of lower grades are not relevant; `judged` counts all grades, also 0."""
+    ids = ("d1", "d3", "d0", "x") if "judged" in spec else ("d1", "d3", "d0")
+    assert _graded(world, spec, *ids, **keywords) == value
+
+
+def test_condensed_scores_leave_out_documents_without_a_judgement(world) -> None:
+    """Documents that nobody judged do not take a rank."""
+    ids = ("x", "y", "d3", "d0", "d1")
+    assert _graded(world, "mrr@5", *ids) == 1 / 3
+    assert _graded(world, "condensed.mrr@5", *ids) == 1.0
+    assert _graded(world, "condensed.map@5", *ids) == pytest.approx((1 + 2 / 3) / 3)
+
+
+def test_another_rule_of_relevance_is_an_error(world) -> None:
+    """The rules of Rel'-recall are refused, and so is a grade for a measure whose gain is the grade."""
+    with pytest.raises(
+        InputError, match=r"'recall@3' does not take relevant='judge'\. These scores do: rel_recall"
+    ):
+        _graded(world, "recall@3", "d1", relevant="judge")
+    with pytest.raises(InputError, match="'ndcg@3' does not take relevant='gold_grade>=2'"):
+        _graded(world, "ndcg@3", "d1", relevant="gold_grade>=2")

@@ -34,6 +34,13 @@ LABELS, IDEAL = [1, 0, 1, 0, 0], [1, 1, 1]
         ("ndcg", 2, 1 / (1 + 1 / log2(3))),
         ("ndcg", 5, (1 + 1 / 2) / (1 + 1 / log2(3) + 1 / 2)),
         ("hit", 1, 1.0),
+        ("dcg", 5, 1 + 1 / 2),
+        ("r_precision", 5, 2 / 3),
+        ("r_precision", 2, 1 / 3),
+        ("set.precision", 3, 2 / 3),
+        ("set.precision", 10, 2 / 5),
+        ("set.f1", 10, 2 * 0.4 * (2 / 3) / (0.4 + 2 / 3)),
+        ("ndcg.exp", 5, (1 + 1 / 2) / (1 + 1 / log2(3) + 1 / 2)),
     ],
 )
 def test_a_worked_example(name: str, k: int, expected: float) -> None:
@@ -59,6 +66,8 @@ def test_the_first_relevant_document_at_rank_3(name: str, k: int, expected: floa
         ("hit", 1.0),
         ("mrr", 1.0),
         ("ndcg", (1 + 3 / log2(3)) / (3 + 1 / log2(3))),
+        ("ndcg.exp", (1 + 7 / log2(3)) / (7 + 1 / log2(3))),
+        ("dcg", 1 + 3 / log2(3)),
     ],
 )
 def test_a_grade_above_1_is_relevant_and_gains_more_in_ndcg_alone(name: str, expected: float) -> None:
