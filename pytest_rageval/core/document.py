@@ -267,6 +267,7 @@ class ScoreEntry(TypedDict, total=False):
     pooled: dict[str, Any]
     common: dict[str, Any]
     arena: dict[str, Any]
+    domains: dict[str, dict[str, int]]
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
     new: bool

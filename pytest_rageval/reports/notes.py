@@ -387,6 +387,7 @@ NOTE_TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
     "cases": Lazy("scores.llm_reteval", "triage_text"),
     "judge_votes": _votes_text,
     "arena": Lazy("scores.arena", "arena_text"),
+    "domains": Lazy("scores.arena", "domains_text"),
     "corrected": _corrected_text,
     "strata": Lazy("scores.sufficiency", "strata_text"),
 }

@@ -162,7 +162,18 @@ def _single_matrix_lines(matrix: Entry) -> list[str]:
         _column_note(name, [(row["system"], row["cells"][index]) for row in matrix["rows"]], max_n)
         for index, name in enumerate(matrix["scores"])
     )
-    return lines + [note for note in notes if note]
+    return lines + [note for note in (_best_cells_note(matrix), *notes) if note]
+
+
+def _best_cells_note(matrix: Entry) -> str:
+    """Return the number of columns in which each system is the best; empty for a single column."""
+    if len(matrix["scores"]) == 1:
+        return ""
+    counts = (
+        (" × ".join(row["system"].values()), sum(bool(cell and cell["best"]) for cell in row["cells"]))
+        for row in matrix["rows"]
+    )
+    return f"    highest of {len(matrix['scores'])} columns: {', '.join(f'{name} {n}' for name, n in counts)}"
 
 
 def system_names(rows: Sequence[Entry]) -> list[list[str]]:

@@ -4,12 +4,15 @@ A judge reads both answers and says which one serves the reader better: truthful
 answer is read first for half of the questions, chosen by `seed`. `--rageval both_orders=true` judges both orders and
 counts a verdict that changes as a tie. An abstention loses without a request to the judge; two abstentions tie.
 Failures and the JSON report show the judge's reasons, and whether it read the system's answer first or second. Below
-the score are the share of abstentions and the measured position bias. For a parametrized test the systems get
+the score are the share of abstentions, the results by the tag `domain`, the judge's position bias, and its length bias:
+how often answers win that are shorter than the reference, as long, or longer. For a parametrized test the systems get
 Bradley–Terry ratings, and with `--rageval arena_pairs=N` battle each other too; see [](../how-to/compare-systems.md).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
+from math import inf
 from operator import index
 from typing import Any, Final
 
@@ -33,7 +36,7 @@ from pytest_rageval.scores.definition import (
 )
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.agreement import majority as majority_or
-from pytest_rageval.stats.intervals import Estimate
+from pytest_rageval.stats.intervals import Estimate, wilson_interval
 from pytest_rageval.stats.systems import first_place_share, position_bias
 
 WON, TIED, LOST = 1.0, 0.5, 0.0
@@ -242,7 +245,11 @@ def _reasons(place: str, preference: Verdict) -> str:
 
 
 def arena_notes(score: Score | None) -> dict[str, Any]:
-    """Return the report's key `arena`: the share of abstentions and the measured position bias.
+    """Return the report's keys `arena`, the share of abstentions and two biases of the judge, and `domains`.
+
+    `domains` has the numbers of questions, wins, ties and abstentions for each value of the tag `domain`; it is missing
+    if there are fewer than two. `length_bias` has the share of wins among the decided verdicts on answers that are
+    shorter than the reference, as long, or longer (`LENGTHS`); it is missing without a decided verdict.
 
     `position_bias` is None if the verdicts do not show it.
 
@@ -255,7 +262,52 @@ def arena_notes(score: Score | None) -> dict[str, Any]:
     if score is None:
         return {}
     bias = position_bias_entry(outcome.evidence.places for outcome in score.outcomes)
-    return {"arena": {"no_answer_ratio": score.counts["no_answer"] / score.n, "position_bias": bias}}
+    lengths, domains = _length_bias(score.outcomes), _domains(score.outcomes)
+    return {
+        "arena": {
+            "no_answer_ratio": score.counts["no_answer"] / score.n,
+            "position_bias": bias,
+            **({"length_bias": lengths} if lengths else {}),
+        },
+        **({"domains": domains} if domains else {}),
+    }
+
+
+LENGTHS: Final = {"shorter": 0.8, "as long": 1.25, "longer": inf}
+"""The groups of answers by their length: the number of words as a multiple of that of the reference, up to a limit."""
+
+
+def _length_bias(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    """Return for each group of `LENGTHS` the wins among the decided verdicts, with their share and its interval."""
+    decided: dict[str, list[int]] = {length: [] for length in LENGTHS}
+    for outcome in outcomes:
+        counts, answer = outcome.evidence.counts, outcome.evidence.answer
+        if answer is None or not counts or counts["ties"] or abstains(answer):
+            continue
+        ratio = len(answer.split()) / max(len(outcome.evidence.expected[0].split()), 1)
+        decided[next(length for length, limit in LENGTHS.items() if ratio <= limit)].append(counts["wins"])
+    return [
+        {"length": length, "wins": sum(wins), "verdicts": len(wins), **_estimate("win_rate", _share(wins))}
+        for length, wins in decided.items()
+        if wins
+    ]
+
+
+def _share(wins: Sequence[int]) -> Estimate:
+    return Estimate(sum(wins) / len(wins), *wilson_interval(sum(wins), len(wins)))
+
+
+def _domains(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
+    """Return the sums of the counts for each domain, in alphabetical order; empty for fewer than two domains."""
+    domains: dict[str, Counter[str]] = {}
+    for outcome in outcomes:
+        domain = outcome.example.tags.get(DOMAIN_TAG)
+        if domain is not None and outcome.value is not None:
+            sums = domains.setdefault(str(domain), Counter())
+            sums.update({"questions": 1, **outcome.evidence.counts})
+    names = ("questions", "wins", "ties", "no_answer")
+    table = {domain: {name: domains[domain][name] for name in names} for domain in sorted(domains)}
+    return table if len(table) > 1 else {}
 
 
 def position_bias_entry(verdicts: Iterable[Places]) -> dict[str, Any] | None:
@@ -295,13 +347,34 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
 
 
 def arena_text(entry: ScoreEntry) -> str:
-    """Return the share without an answer, and the position bias of the judge.
+    """Return the share without an answer, and the position bias and the length bias of the judge.
 
-    Such as "no answer 5.0% (1 of 20); the first place won 60.0% of 15 decided verdicts (…)".
+    Such as "no answer 5.0% (1 of 20); the first place won 60.0% of 15 decided verdicts (…); answers won by length
+    against the reference: shorter 20.0% of 5 (…), longer 70.0% of 10 (…)".
     """
     arena = entry["arena"]
     no_answer = f"no answer {arena['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
-    return f"{no_answer}; {_position_bias_text(arena['position_bias'])}"
+    lengths = ", ".join(
+        f"{group['length']} {group['win_rate']:.1%} of {group['verdicts']} "
+        f"({group['win_rate_ci95'][0]:.1%} to {group['win_rate_ci95'][1]:.1%})"
+        for group in arena.get("length_bias", ())
+    )
+    by_length = f"; answers won by length against the reference: {lengths}" if lengths else ""
+    return f"{no_answer}; {_position_bias_text(arena['position_bias'])}{by_length}"
+
+
+def domains_text(entry: ScoreEntry) -> str:
+    """Return the results by domain.
+
+    Such as "by domain, win, win or tie, no answer: recreation 40.0%, 60.0%, 0.0% of 5; writing 20.0%, 20.0%, 0.0% of
+    5".
+    """
+    texts = []
+    for domain, counts in entry["domains"].items():
+        n, wins = counts["questions"], counts["wins"]
+        shares = (wins / n, (wins + counts["ties"]) / n, counts["no_answer"] / n)
+        texts.append(f"{domain} {', '.join(f'{share:.1%}' for share in shares)} of {n}")
+    return f"by domain, win, win or tie, no answer: {'; '.join(texts)}"
 
 
 def _position_bias_text(bias: Mapping[str, Any] | None) -> str:

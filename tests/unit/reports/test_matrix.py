@@ -55,6 +55,7 @@ def test_the_best_of_each_column_and_who_may_be_as_good() -> None:
         "  bm25          0.000   0.500",
         "  dense         1.000*  0.650",
         "  fusion        0.900≈  1.000*",
+        "    highest of 2 columns: bm25 0, dense 1, fusion 1",
         *LEGEND,
     ]
     assert matrix["rows"][2] == {
@@ -98,6 +99,7 @@ def test_rows_are_combinations_and_columns_have_words_and_slices() -> None:
         "  bm25       own                                         0.500*      -",
         "  dense      gpt                                         0.500*  0.500*",
         "  dense      own                                         0.500*  0.500*",
+        "    highest of 2 columns: bm25 × gpt 1, bm25 × own 1, dense × gpt 2, dense × own 2",
     ]
 
 
@@ -147,7 +149,7 @@ def test_a_wide_matrix_is_continued_below() -> None:
     specs = ["recall@3", "mrr@10", "ndcg@3", "answer.rougeL@3", "llm_reteval@3", "answer.bertscore@3", "f1@3"]
     tests = [_test({"retriever": name}, *(_entry(spec, [1, 0]) for spec in specs)) for name in ("a", "b")]
     lines = matrix_lines(matrix_entries(tests))
-    assert lines[1:-2:3] == [
+    assert lines[1:-3:3] == [
         "  retriever  recall@3   mrr@10   ndcg@3   answer.rougeL@3   llm_reteval@3",
         "  retriever  answer.bertscore@3    f1@3",
     ]

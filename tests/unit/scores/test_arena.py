@@ -13,7 +13,10 @@ from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.arena import (
     MIN_RESULT,
     answer_first_ids,
+    arena_notes,
+    arena_text,
     battles_per_pair,
+    domains_text,
     draw_questions,
     run_battles,
 )
@@ -272,3 +275,51 @@ def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
         Places(first=0.5),
         Places(),
     ]
+
+
+def test_wins_by_length_and_by_domain(world) -> None:
+    """Decided verdicts are grouped by the number of words against the reference; ties and abstentions do not count.
+
+    The domains have all questions.
+    """
+    long, short = "one two three four five six", "one two"
+    answers = {
+        "a": (long, 1, "x"),
+        "b": (long, 2, "x"),
+        "c": (short, 2, "x"),
+        "d": (short, 0, "y"),
+        "e": (ABSTENTION, 0, "y"),
+    }
+    for name, (answer, better, _) in answers.items():
+        world.rankings[name] = [name]
+        world.explained[name] = answer
+        world.better[name] = answer if better == 1 else "one two three four" if better else 0
+    examples = [
+        Example(name, name, reference="one two three four", tags={"domain": domain})
+        for name, (_, _, domain) in answers.items()
+    ]
+    notes = arena_notes(Score("arena.win@1", world.evaluate("arena.win@1", *examples)))
+    assert [
+        (group["length"], group["wins"], group["verdicts"]) for group in notes["arena"]["length_bias"]
+    ] == [
+        ("shorter", 0, 1),
+        ("longer", 1, 2),
+    ]
+    assert notes["domains"] == {
+        "x": {"questions": 3, "wins": 1, "ties": 0, "no_answer": 0},
+        "y": {"questions": 2, "wins": 0, "ties": 1, "no_answer": 1},
+    }
+    assert domains_text(notes) == (
+        "by domain, win, win or tie, no answer: x 33.3%, 33.3%, 0.0% of 3; y 0.0%, 50.0%, 50.0% of 2"
+    )
+    text = arena_text({**notes, "counts": {"no_answer": 1}, "n": 5})
+    assert text.endswith(
+        "; answers won by length against the reference: shorter 0.0% of 1 (0.0% to 79.3%), "
+        "longer 50.0% of 2 (9.5% to 90.5%)"
+    )
+
+
+def test_one_domain_is_no_table(world) -> None:
+    """Without a second domain the results by domain are those of the score."""
+    outcomes = world.evaluate("arena.win@3", *_examples(world, a1=("answer", "reference", 1)))
+    assert "domains" not in arena_notes(Score("arena.win@3", outcomes))
