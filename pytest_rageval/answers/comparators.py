@@ -3,11 +3,15 @@
 An expression joins comparators and answer measures, each with or without a threshold, by `and` and `or`; `and` binds
 tighter. The value of `or` is the highest value of its operands, that of `and` the lowest. If an operand has no value,
 the expression has one only if the other operands decide it: Kleene's strong logic on numbers in [0, 1].
+
+An expression may end in `then judge`: where the part before it does not accept an answer, the judge decides, and of
+several models one after the other, until two of them in a row agree; rules that refuse count as the first.
 """
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -214,7 +218,7 @@ ATOM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.
 
 # Common mistakes, for hints in error messages.
 WRONG_OPERATOR: Final = lazy_pattern(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
-UPPER_CASE_OPERATOR: Final = lazy_pattern(r"\b(?:AND|OR)\b")
+UPPER_CASE_OPERATOR: Final = lazy_pattern(r"\b(?:AND|OR|THEN)\b")
 
 
 CANONICAL_RULES: Final = "2"
@@ -238,6 +242,13 @@ class CanonicalComparator:
         if any(map(is_long, references)):
             raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")
         return 0.0
+
+
+def in_turn(judge: Comparator) -> Callable[[str, Sequence[str], str], Awaitable[float]]:
+    """Return the function by which a judge of several models asks them one after the other, or else its `compare`."""
+    function: Callable[[str, Sequence[str], str], Awaitable[float]]
+    function = getattr(judge, "compare_in_turn", judge.compare)
+    return function
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +289,7 @@ class Expression:
     Attributes:
         text: the expression as written, without surrounding space.
         alternatives: the operands of `or`, each with its operands of `and`.
+        then_judge: whether the judge decides on answers that these do not accept.
         measures: the answer measures by name.
         comparators: the comparators by name.
     """
@@ -286,6 +298,7 @@ class Expression:
     alternatives: tuple[tuple[Atom, ...], ...]
     measures: Mapping[str, AnswerMeasure]
     comparators: Mapping[str, Comparator]
+    then_judge: bool = False
 
     @property
     def graded(self) -> bool:
@@ -295,7 +308,8 @@ class Expression:
     @property
     def names(self) -> frozenset[str]:
         """The names of the comparators and answer measures in the expression."""
-        return frozenset(atom.name for atoms in self.alternatives for atom in atoms)
+        names = {atom.name for atoms in self.alternatives for atom in atoms}
+        return frozenset(names | {"judge"} if self.then_judge else names)
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return the value of the expression, in [0, 1]; call a comparator only if the measures do not decide.
@@ -304,6 +318,19 @@ class Expression:
             Unscored: the value depends on an operand without a verdict.
             Planned: the value depends on an operand whose value is unknown in a plan.
         """
+        if self.then_judge:
+            # Of an answer that the first part has no value for, the judge decides; a plan counts its requests.
+            with suppress(Unscored):
+                if await self._first(question, references, prediction) == 1.0:
+                    return 1.0
+            value = await in_turn(self.comparators["judge"])(question, references, prediction)
+            if any(map(is_placeholder, [prediction, *references])):
+                raise Planned("not compared in a plan")
+            return value
+        return await self._first(question, references, prediction)
+
+    async def _first(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Return the value of the expression without `then judge`."""
         alternatives = self._measures_first
         if len(alternatives) == len(alternatives[0]) == 1:
             # The result is the same as below, in half the time.
@@ -355,11 +382,19 @@ def parse_expression(
     if set(text) & set("()"):
         raise wrong("there are no brackets; and binds tighter than or")
     known = {**measures, **comparators}
+    first, *last = re.split(r"\s+then\s+", text.strip())
     alternatives = tuple(
         tuple(_parse_atom(part, known, wrong) for part in re.split(r"\s+and\s+", alternative.strip()))
-        for alternative in re.split(r"\s+or\s+", text.strip())
+        for alternative in re.split(r"\s+or\s+", first)
     )
-    return Expression(text.strip(), alternatives, measures, comparators)
+    expression = Expression(text.strip(), alternatives, measures, comparators, then_judge=bool(last))
+    if last and (last != ["judge"] or "judge" not in comparators):
+        raise wrong("then is followed by judge, and nothing comes after it")
+    if last and (expression.graded or any(atom.name == "judge" for atoms in alternatives for atom in atoms)):
+        raise wrong(
+            "before then stand comparisons without a model that say yes or no, such as canonical or f1>=0.9"
+        )
+    return expression
 
 
 def _parse_atom(part: str, known: Mapping[str, object], wrong: Callable[[str], InputError]) -> Atom:

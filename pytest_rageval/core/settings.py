@@ -177,7 +177,8 @@ class Settings(CoreOptions):
 
     def header_line(self) -> str:
         """Return generator, judge and comparator in one line, for the end of a run."""
-        votes = " together" if len(self.judge_models) > 1 else ""
+        how = " in turn" if re.search(r"\sthen\s", self.comparator) else " together"
+        votes = how if len(self.judge_models) > 1 else ""
         votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
         judge = f"judged by {self._judge_text}{votes}" if self.llm_judge else "compared in canonical form"
         if self.comparator != Settings.comparator.default:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
-from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator
+from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator, in_turn
 from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.model_settings import ROLES, ServerSettings
@@ -342,6 +342,10 @@ class DefaultJudge:
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return 1.0 if the prediction states what a reference states, else 0.0."""
         return await self._judge.compare(question, references, prediction)
+
+    async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """As `compare`, after rules have refused the prediction: several models are asked one after the other."""
+        return await in_turn(self._judge)(question, references, prediction)
 
     async def ask(self, task: "JudgeTask[V]", question: str, *texts: "Text") -> V:
         """Return the verdict of a task."""

@@ -72,6 +72,7 @@ PREFER: Final = JudgeTask(
     texts=("question", "first answer", "second answer"),
     parse=parse_explained_preference,
     vote=_vote,
+    by_majority=True,
     read=_read_preference,
     call="prefer(question, first, second), which the scores arena.* need",
     returns="1 or 2 for the better answer, 0 for neither, and perhaps why",

@@ -19,6 +19,7 @@ from pytest_rageval.answers.comparators import (
     Expression,
     GradedComparator,
     highest,
+    in_turn,
     lowest,
     parse_expression,
 )
@@ -566,6 +567,10 @@ class _RecordingComparator:
         verdict = await self._judge.compare(question, references, prediction)
         self._verdicts[question, prediction, *references] = verdict
         return verdict
+
+    async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """As `compare`. It is not recorded: of answers that rules refuse, a judge may always say the same."""
+        return await in_turn(self._judge)(question, references, prediction)
 
 
 @dataclass(frozen=True)

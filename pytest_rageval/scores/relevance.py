@@ -37,6 +37,7 @@ RELEVANT: Final = JudgeTask(
     decides="Whether a passage is relevant",
     instead='leave out the scores relevance.* and udcg, and the keyword relevant="judge"',
     is_yes_no=True,
+    by_majority=True,
 )
 """1 if the passage helps to answer the question, else 0."""
 

@@ -64,6 +64,7 @@ ENOUGH: Final = JudgeTask(
     decides="Whether passages are enough for an answer",
     instead="leave out the score sufficient",
     is_yes_no=True,
+    by_majority=True,
 )
 """1 if the passages, best first, are together enough to answer the question, else 0."""
 

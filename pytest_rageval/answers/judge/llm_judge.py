@@ -3,7 +3,9 @@
 A verdict may be decided by several votes of one model or of several models (`Voting`).
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
@@ -13,7 +15,7 @@ from pytest_rageval.answers.judge.replies import unreadable_reply
 from pytest_rageval.answers.judge.tasks import COMPARE
 from pytest_rageval.core.concurrency.gathering import gather_results
 from pytest_rageval.core.conversation import conversation_text, history_of
-from pytest_rageval.core.errors import Planned, Unscored, is_placeholder
+from pytest_rageval.core.errors import Planned, ReplyPending, Unscored, is_placeholder
 from pytest_rageval.core.request_parameters import merge_parameters
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.client import Server
@@ -43,10 +45,12 @@ class Voting:
         votes: the number of votes of each model, which is odd. One vote is drawn at temperature 0. Several are drawn at
             `TEMPERATURE` as samples 0, 1, 2 …, so that five votes share three with an earlier run of three.
         first_sample: the number of the first sample.
+        all_votes: whether all votes are requested, also when the majority is certain, to measure how often they differ.
     """
 
     votes: int = 1
     first_sample: int = 0
+    all_votes: bool = False
 
     @property
     def temperature(self) -> float:
@@ -59,8 +63,10 @@ class Voting:
         models: Sequence[str],
         request_vote: Callable[[Voter], Awaitable[V]],
         aggregate: Callable[[Sequence[V]], V],
+        *,
+        by_majority: bool = False,
     ) -> V:
-        """Request all votes of all models concurrently, and return the aggregate of the readable ones.
+        """Request votes of all models concurrently, and return the aggregate of the readable ones.
 
         Args:
             subject: identifies the verdict, for the tally.
@@ -68,6 +74,8 @@ class Voting:
             request_vote: requests and parses one vote; raises Unscored if the vote is unreadable.
             aggregate: returns the verdict of the votes, which are in the order of models and samples; raises Unscored
                 if they decide nothing.
+            by_majority: whether most votes decide: as many as can make the majority certain are requested at once, and
+                further ones while it is not certain.
 
         Raises:
             Unscored: no vote is readable, or the votes decide nothing.
@@ -78,13 +86,26 @@ class Voting:
         voters = [Voter(model, sample) for model in models for sample in samples]
         votes: dict[Voter, V] = {}
         unreadable: list[Unscored] = []
-        for voter, outcome in zip(voters, await gather_results(map(request_vote, voters)), strict=True):
-            if isinstance(outcome, Unscored) and not isinstance(outcome, Planned):
-                unreadable.append(outcome)
-            elif isinstance(outcome, BaseException):
-                raise outcome
-            else:
-                votes[voter] = outcome
+        left = voters
+        while left:
+            n = len(left)
+            if by_majority and not self.all_votes:
+                n = min(n, _votes_to_majority(list(map(_value, votes.values())), n))
+            if not n:
+                break
+            asked, left = left[:n], left[n:]
+            outcomes = await gather_results(map(request_vote, asked))
+            if any(isinstance(outcome, Planned | ReplyPending) for outcome in outcomes):
+                # A plan counts, and a batch contains, also the votes that may be needed.
+                outcomes += await gather_results(map(request_vote, left))
+                asked, left = [*asked, *left], []
+            for voter, outcome in zip(asked, outcomes, strict=True):
+                if isinstance(outcome, Unscored) and not isinstance(outcome, Planned):
+                    unreadable.append(outcome)
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+                else:
+                    votes[voter] = outcome
         if not votes:
             raise Unscored(f"none of {len(voters)} votes could be obtained: {unreadable[0]}")
         verdict = aggregate([votes[voter] for voter in sorted(votes)])
@@ -92,6 +113,17 @@ class Voting:
         minority = sum(value != _value(verdict) for value in values)
         record_tally(subject, Tally(1, int(len(set(values)) > 1), len(values), minority, len(unreadable)))
         return verdict
+
+
+def _votes_to_majority(values: Sequence[object], left: int) -> int:
+    """Return how many of the votes that are left can make the majority certain; 0 if it is certain.
+
+    >>> [_votes_to_majority(values, 5 - len(values)) for values in ([], [1, 1, 0], [1, 1, 0, 1])]
+    [3, 1, 0]
+    """
+    most = max(Counter(values).values(), default=0)
+    margin = most - (len(values) - most)
+    return 0 if margin > left else (left - margin) // 2 + 1
 
 
 def _value(vote: object) -> object:
@@ -130,6 +162,30 @@ class LLMJudge:
         """Decide `COMPARE`."""
         return await self.ask(COMPARE, question, references, prediction)
 
+    async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Decide `COMPARE` after rules have refused the prediction: ask one model after the other.
+
+        The first model whose verdict is that before it decides, or else the last one.
+        """
+        before = 0.0
+        for left, judge in zip(range(len(self._models) - 1, -1, -1), self._judges_in_turn, strict=True):
+            try:
+                verdict = await judge.compare(question, references, prediction)
+            except Planned:
+                # A plan counts the requests that may be needed.
+                for other in self._judges_in_turn[len(self._models) - left :]:
+                    with suppress(Planned):
+                        await other.compare(question, references, prediction)
+                raise
+            except Unscored:
+                if not left:
+                    raise
+                continue
+            if verdict == before:
+                break
+            before = verdict
+        return before
+
     async def ask(self, task: JudgeTask[V], question: str, *texts: Text) -> V:
         """Request the votes on a task, and return the verdict."""
         prepared = task.prepare(question, *texts)
@@ -153,7 +209,9 @@ class LLMJudge:
                 raise unreadable_reply(problem, answer)
             return verdict
 
-        return await self.voting.decide(prompt, self._models, request_vote, task.vote)
+        return await self.voting.decide(
+            (prompt, *self._models), self._models, request_vote, task.vote, by_majority=task.by_majority
+        )
 
     def require(self, task: JudgeTask[Any]) -> None:
         """A model decides every task."""
@@ -210,6 +268,10 @@ class LLMJudge:
     @cached_property
     def _models(self) -> tuple[str, ...]:
         return self.model, *self.other_models
+
+    @cached_property
+    def _judges_in_turn(self) -> tuple["LLMJudge", ...]:
+        return tuple(replace(self, model=model, other_models=()) for model in self._models)
 
     @cached_property
     def _default_parameters(self) -> dict[str, Any]:

@@ -59,6 +59,7 @@ class JudgeTask(Generic[V]):
         decides: what the judge decides, as the subject of a sentence.
         instead: what to do without a judge, in the imperative.
         is_yes_no: whether the verdict is yes or no, so that a judge may be suspected of always giving the same.
+        by_majority: whether most votes decide, so that no more are requested when the majority is certain.
         prepare: changes the texts for the prompt.
         problem: returns what is wrong with a verdict on the texts; empty if nothing is.
         response_format: the format that the request names. An unreadable reply is then requested once again.
@@ -76,6 +77,7 @@ class JudgeTask(Generic[V]):
     decides: str
     instead: str
     is_yes_no: bool = False
+    by_majority: bool = False
     prepare: Callable[..., Sequence[Text]] = lambda *texts: texts
     problem: Callable[..., str] = lambda _verdict, *_texts: ""
     response_format: Mapping[str, Any] | None = None

@@ -90,6 +90,7 @@ COMPARE: Final = JudgeTask(
     decides="Whether an answer is right",
     instead='compare by rules, with "canonical"',
     is_yes_no=True,
+    by_majority=True,
     prepare=_list_once,
 )
 """1 if the prediction states what a reference states, else 0 (LLM-retEval, step 3)."""

@@ -268,7 +268,8 @@ async def _evaluate_judge(
     session: Session, prompts: Prompts, labels: HumanLabels, options: argparse.Namespace
 ) -> _JudgeReport:
     # --model is required, so the session's judge is an LLMJudge.
-    model = replace(cast("LLMJudge", session.models.judge), prompts=prompts)
+    model = cast("LLMJudge", session.models.judge)
+    model = replace(model, prompts=prompts, voting=replace(model.voting, all_votes=True))
     base = await judge_items(labels, judge_verdict(model, labels.scale))
     split_votes = count_split_votes(base)
     flips = {} if split_votes is None else {f"{model.voting.votes} votes": split_votes}

@@ -142,6 +142,19 @@ def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(
 
 
 @pytest.mark.parametrize(
+    ("first", "asked", "value"),
+    [(1.0, 0, 1.0), (0.0, 1, 0.25), (Unscored("a reference is too long"), 1, 0.25)],
+)
+def test_then_the_judge_decides_what_the_rules_do_not_accept(first, asked: int, value: float) -> None:
+    ASKED.clear()
+    comparators = {"judge": Says("judge", 0.25), "canonical": Says("canonical", first)}
+    expression = parse_expression("canonical  then judge", measures=MEASURES, comparators=comparators)
+    assert expression.names == {"canonical", "judge"}
+    assert asyncio.run(expression.compare("q", ["two"], "three")) == value
+    assert ASKED["judge"] == asked
+
+
+@pytest.mark.parametrize(
     ("text", "called", "value"),
     [
         ("judge and graded", ["judge", "graded"], None),
@@ -151,6 +164,8 @@ def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(
         ("judge and em", [], 0.0),
         ("judge or containment", [], 1.0),
         ("judge and em or f1", [], 2 / 3),
+        ("containment then judge", [], 1.0),
+        ("canonical or em then judge", ["canonical", "judge"], None),
     ],
 )
 def test_in_a_plan_all_is_counted_that_may_decide(text: str, called: list[str], value: float | None) -> None:
@@ -175,6 +190,7 @@ def test_in_a_plan_all_is_counted_that_may_decide(text: str, called: list[str], 
         ("judge or f1", True),
         ("graded", True),
         ("graded>=0.75", False),
+        ("canonical then judge", False),
     ],
 )
 def test_it_is_known_whether_values_lie_between(text: str, graded: bool) -> None:  # noqa: FBT001 - what is expected
@@ -201,6 +217,12 @@ def test_it_is_known_whether_values_lie_between(text: str, graded: bool) -> None
         ("f1>=-1", "is not of the form NAME"),
         ("(judge or em) and f1", "there are no brackets; and binds tighter than or"),
         ("judge, em", "is not of the form NAME"),
+        ("canonical then em", "then is followed by judge, and nothing comes after it"),
+        ("canonical then judge then judge", "then is followed by judge, and nothing comes after it"),
+        ("canonical then judge or em", "then is followed by judge, and nothing comes after it"),
+        ("f1 then judge", "before then stand comparisons without a model that say yes or no"),
+        ("judge then judge", "before then stand comparisons without a model"),
+        ("canonical THEN judge", "write then in lower case"),
     ],
 )
 def test_a_text_that_is_not_an_expression_is_reported(text: object, why: str) -> None:

@@ -11,12 +11,14 @@ import pytest
 from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
 from pytest_rageval.answers.judge.replies import parse_grade, parse_preference, parse_yes_no
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
-from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.errors import Planned, Unscored
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.scores.arena import PREFER
 from pytest_rageval.scores.relevance import RELEVANT
+
+MARK = "⟪reply 0123456789abcdef⟫"
 
 
 @pytest.mark.parametrize(
@@ -512,8 +514,10 @@ def test_votes_are_samples_of_one_prompt(method: str) -> None:
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(3))
     task = COMPARE if method == "compare" else GRADE
     assert asyncio.run(judge.ask(task, "How far?", ["5 km"], "five km")) == 1.0
-    assert [request.sample for request in gateway.requests] == [0, 1, 2]
-    assert len({request.key for request in gateway.requests}) == 3
+    # Two votes that agree are the majority of three; of grades, the median counts.
+    samples = [0, 1] if method == "compare" else [0, 1, 2]
+    assert [request.sample for request in gateway.requests] == samples
+    assert len({request.key for request in gateway.requests}) == len(samples)
     assert {request.messages[0]["content"] for request in gateway.requests} == {
         gateway.requests[0].messages[0]["content"]
     }
@@ -552,7 +556,8 @@ def test_several_judges_get_the_requests_of_a_single_one() -> None:
         single_keys += [request.key for request in single.requests]
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "a", other_models=("b", "c"))
     assert asyncio.run(judge.ask(PREFER, "How far?", "6", "5 km")).value == 2
-    assert [request.key for request in gateway.requests] == single_keys
+    # Two that agree are the majority of three.
+    assert [request.key for request in gateway.requests] == single_keys[:2]
     assert judge.identity(PREFER)[""] == "a, b, c at http://here/v1"
     assert judge.model_names == {"a", "b", "c"}
     assert judge.repetition(1).other_models == ("b", "c")
@@ -563,7 +568,49 @@ def test_passages_are_voted_on_too() -> None:
     gateway = _Gateway("no")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(5))
     assert asyncio.run(judge.ask(RELEVANT, "How far?", "It is 5 km.")) == 0.0
-    assert len(gateway.requests) == 5
+    assert len(gateway.requests) == 3
+
+
+class _Models:
+    """A gateway whose models have fixed replies; None is a placeholder of a plan."""
+
+    def __init__(self, **replies: str | None) -> None:
+        self.replies = replies
+        self.asked: list[str] = []
+
+    async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
+        self.asked.append(request.model)
+        return Reply(self.replies[request.model] or MARK)
+
+
+@pytest.mark.parametrize(
+    ("replies", "asked", "verdict"),
+    [
+        ({"a": "no", "b": "yes"}, "a", 0.0),
+        ({"a": "yes", "b": "no"}, "ab", 0.0),
+        ({"a": "yes", "b": "yes"}, "ab", 1.0),
+        ({"a": "yes"}, "a", 1.0),
+        ({"a": "yes", "b": "yes", "c": "no"}, "ab", 1.0),
+        ({"a": "yes", "b": "no", "c": "yes"}, "abc", 1.0),
+        ({"a": "perhaps", "b": "no", "c": "yes"}, "ab", 0.0),
+        ({"a": "yes", "b": "perhaps"}, "ab", None),
+        ({"a": None, "b": "no", "c": None}, "abc", None),
+    ],
+)
+def test_models_are_asked_in_turn_until_two_in_a_row_agree(
+    replies: dict[str, str | None], asked: str, verdict: float | None
+) -> None:
+    """Rules that refuse the answer come first, so that the first no is the second in a row; a plan counts all."""
+    gateway = _Models(**replies)
+    model, *others = replies
+    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), model, other_models=tuple(others))
+    comparison = judge.compare_in_turn("How far?", ["5 km"], "5 miles")
+    if verdict is None:
+        with pytest.raises(Planned if None in replies.values() else Unscored):
+            asyncio.run(comparison)
+    else:
+        assert asyncio.run(comparison) == verdict
+    assert gateway.asked == list(asked)
 
 
 def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:

@@ -1,8 +1,10 @@
 """Verdicts by several votes, and the tally of votes behind a result."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from statistics import median
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from pytest_rageval.answers.judge.llm_judge import Voter, Voting
 from pytest_rageval.answers.judge.protocol import collect_tallies, record_tally
 from pytest_rageval.answers.judge.tasks import majority
-from pytest_rageval.core.errors import Planned, ServerError, Unscored
+from pytest_rageval.core.errors import Planned, ReplyPending, ServerError, Unscored
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
 
@@ -106,6 +108,65 @@ def test_other_errors_end_the_voting_when_all_have_voted(error: Exception) -> No
     with pytest.raises(type(error)):
         asyncio.run(Voting(3).decide("q", ["j"], vote, majority))
     assert samples == [1, 2]
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize(
+    "aggregate", [majority, partial(majority_or, tie=0.0)], ids=["majority", "preference"]
+)
+def test_votes_stop_when_the_majority_is_certain(n: int, aggregate) -> None:
+    """Whatever the votes are, the verdict is that of all of them, and the last one asked was needed."""
+    values = (1.0, 0.0, LOST) if aggregate is majority else (1.0, 2.0, 0.0, LOST)
+
+    def decide(votes: Sequence[float | Exception], **options: bool) -> tuple[float | str, int]:
+        asked = []
+
+        async def vote(voter: Voter) -> float:
+            asked.append(voter)
+            ballot = votes[voter.sample]
+            if isinstance(ballot, Exception):
+                raise ballot
+            return ballot
+
+        try:
+            return asyncio.run(Voting(n).decide("q", ["j"], vote, aggregate, **options)), len(asked)
+        except Unscored as unscored:
+            return str(unscored), len(asked)
+
+    counts: Counter[int] = Counter()
+    for votes in product(values, repeat=n):
+        verdict, asked = decide(votes, by_majority=True)
+        assert verdict == decide(votes)[0], votes
+        counts[asked] += 1
+        if asked < n:
+            others = {decide([*votes[:asked], *rest])[0] for rest in product(values, repeat=n - asked)}
+            assert others == {verdict}, votes
+    assert min(counts) == n // 2 + 1
+
+
+@pytest.mark.parametrize("error", [Planned("not asked"), ReplyPending()])
+def test_a_plan_and_a_batch_have_all_votes(error: BaseException) -> None:
+    """A plan counts an upper bound, and a batch that lacks a vote would take another day."""
+    samples: list[int] = []
+
+    async def vote(voter: Voter) -> float:
+        samples.append(voter.sample)
+        raise error
+
+    with pytest.raises(type(error)):
+        asyncio.run(Voting(3).decide("q", ["j"], vote, majority, by_majority=True))
+    assert samples == [0, 1, 2]
+
+
+def test_to_measure_how_votes_differ_all_are_requested() -> None:
+    samples: list[int] = []
+
+    async def vote(voter: Voter) -> float:
+        samples.append(voter.sample)
+        return 1.0
+
+    asyncio.run(Voting(3, all_votes=True).decide("q", ["j"], vote, majority, by_majority=True))
+    assert samples == [0, 1, 2]
 
 
 def test_a_single_vote_is_the_verdict_without_a_tally() -> None:
