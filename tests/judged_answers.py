@@ -111,6 +111,14 @@ def openqa_eval() -> list[JudgedAnswer]:
     ]
 
 
+def model_verdicts() -> list[tuple[bool, bool]]:
+    """Return the verdicts of two models on the answers of `openqa_eval`: text-davinci-003 and GPT-4."""
+    # The header of the first file has a column more than its rows, so the verdict is under another name.
+    files = ("NQ301_text-davinci-003.tsv", "Acceptable?"), ("NQ301_gpt-4.tsv", "gpt-4")
+    cheap, strong = ([row[column].lower().startswith("yes") for row in _rows(name)] for name, column in files)
+    return list(zip(cheap, strong, strict=True))
+
+
 def bare(text: str) -> str:
     """Return a text without case, punctuation, articles and repeated spaces, as exact match usually normalises it."""
     letters = "".join(character for character in text.lower() if character not in string.punctuation)

