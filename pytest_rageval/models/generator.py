@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Protocol, cast
 
 from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
@@ -33,6 +33,9 @@ from pytest_rageval.models.prompt_rendering import (
 
 PromptRenderer = Callable[[str, Sequence[str]], str]
 """A function that renders the prompt of a question and passages."""
+
+TEMPLATE_OF: Final = {"generate": "answer", "cite": "citing", "explain": "long_answer"}
+"""The names of the templates by method."""
 
 ONE_LINE_GRAMMAR: Final = r'root ::= [^\n] [^\n]* "\n"*'
 """A grammar of llama.cpp for a line that is not empty, because a base model sometimes returns an empty line."""
@@ -203,13 +206,10 @@ class LLMGenerator(_ModelGenerator):
         return replace(self, temperature=temperature, parameters=parameters)
 
     def template(self, method: str) -> str:
-        return self.prompts.template(
-            {"generate": "answer", "cite": "citing", "explain": "long_answer"}[method]
-        )
+        return self.prompts.template(TEMPLATE_OF[method])
 
     def _prompt_renderer(self, method: str) -> PromptRenderer:
-        prompts = self.prompts
-        return {"generate": prompts.answer, "cite": prompts.citing, "explain": prompts.long_answer}[method]
+        return partial(self.prompts.fill, TEMPLATE_OF[method])
 
     def _parameters(self, method: str) -> dict[str, Any]:  # noqa: ARG002 - the same for all methods
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}

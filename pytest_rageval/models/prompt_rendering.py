@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.errors import InputError, did_you_mean
@@ -18,8 +18,8 @@ from pytest_rageval.models.prompt_examples import (
     WorkedExample,
 )
 from pytest_rageval.models.prompts import (
+    ARGUMENTS,
     CITING_INSTRUCTION,
-    CRITERIA,
     EXAMPLES_PLACEHOLDER,
     FENCE_PLACEHOLDER,
     FENCE_TEXT,
@@ -38,13 +38,20 @@ from pytest_rageval.models.prompts import (
     numbered_list,
 )
 
-_LIST_FORMATS: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
-    "answer": "\n".join,
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+_FORMATS: Final[Mapping[str, Callable[[Any], str]]] = {
+    # An answer that is rated is the only text of a list.
+    "answer": lambda text: text if isinstance(text, str) else "\n".join(text),
     "references": bulleted_list,
-    "passages": numbered_list,
-    "gold": numbered_list,
+    **dict.fromkeys(("passages", "gold", "nuggets", "sources"), numbered_list),
+    # On one line a text cannot look like a part of the prompt, and its layout has no influence.
+    **dict.fromkeys(("passage", "first", "second"), _one_line),
 }
-"""By placeholder: the function that joins its texts."""
+"""By placeholder: the function that formats its text or texts; the question is unchanged."""
 
 CONVERSATION_SECTION: Final = "Conversation before the question:\n{conversation}\n\n"
 """The section of a prompt with the history of a question; it precedes the first line with the question."""
@@ -83,82 +90,16 @@ class Prompts:
 
         return PLACEHOLDER.sub(add_fence, template)
 
-    def answer(self, question: str, passages: Sequence[str]) -> str:
-        """Return the prompt for a short answer from passages.
-
-        The question precedes the passages, so that the model knows what to look for, and is repeated after them.
-        """
-        return self._fill("answer", question=question, passages=numbered_list(passages))
-
-    def citing(self, question: str, passages: Sequence[str]) -> str:
-        """Return the prompt for all answers in the passages, each with the numbers of its passages, from 1."""
-        return self._fill("citing", question=question, passages=numbered_list(passages))
-
-    def long_answer(self, question: str, passages: Sequence[str]) -> str:
-        """Return the prompt for a complete answer from passages in whole sentences."""
-        return self._fill("long_answer", question=question, passages=numbered_list(passages))
-
-    def question(self, passage: str) -> str:
-        """Return the prompt for a question that a passage answers, with the answer as a quote from the passage."""
-        return self._fill("question", passage=" ".join(passage.split()))
-
-    def same_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
-        """Return the prompt for a judge: does the prediction state what one of the references states, yes or no?
-
-        The rule is that of LLM-retEval: the prediction states all information of at least one reference, numbers and
-        dates included, and nothing that contradicts it. It may state more.
-        """
-        texts = {"references": bulleted_list(references), "answer": prediction}
-        return self._fill("same_answer", question=question, **texts)
-
-    def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
-        """Return the prompt for a judge: how much of one reference does the prediction state, from 1 to 5?
-
-        The highest grade has the rule of `same_answer`. A contradiction has the lowest grade.
-        """
-        texts = {"references": bulleted_list(references), "answer": prediction}
-        return self._fill("graded_answer", question=question, **texts)
-
-    def relevance(self, question: str, passage: str) -> str:
-        """Return the prompt for a judge: is the passage relevant to the question, yes or no?"""
-        return self._fill("relevance", question=question, passage=" ".join(passage.split()))
-
-    def sufficiency(self, question: str, passages: Sequence[str]) -> str:
-        """Return the prompt for a judge: are the passages enough for an answer? A short reason, then yes or no.
-
-        The rule is that of sufficient context (Joren et al., 2025).
-        """
-        return self._fill("sufficiency", question=question, passages=numbered_list(passages))
-
-    def preference(self, question: str, first: str, second: str) -> str:
-        """Return the prompt for a judge: which of two long answers is better? A short reason, then 1, 2 or 0 in a tag.
-
-        The criteria are those of RAG-QA Arena. Each answer is put on one line, so that it cannot look like a part of
-        the prompt, and its layout has no influence.
-        """
-        first, second = " ".join(first.split()), " ".join(second.split())
-        return self._fill("preference", question=question, first=first, second=second)
-
-    def rating(self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]) -> str:
-        """Return the prompt for a judge's rating by one of `CRITERIA`: a JSON object with an explanation and a grade.
-
-        An answer or retrieved passages (`rated`) are compared with reference answers or passages (`against`).
-        """
-        rated_name, against_name = CRITERIA[criterion]
-        texts = {
-            rated_name: _LIST_FORMATS[rated_name](rated),
-            against_name: _LIST_FORMATS[against_name](against),
+    def fill(self, name: str, *texts: str | Sequence[str]) -> str:
+        """Return the prompt of a template with these texts, in the order of `ARGUMENTS`."""
+        given: dict[str, Any] = {
+            placeholder: _FORMATS[placeholder](text) if placeholder in _FORMATS else text
+            for placeholder, text in zip(ARGUMENTS[name].split(), texts, strict=True)
         }
-        return self._fill(criterion, question=question, **texts)
-
-    def support(self, question: str, nuggets: Sequence[str], passage: str) -> str:
-        """Return the prompt for a judge: which nuggets does a passage or an answer support? A JSON list of labels."""
-        texts = {"passage": " ".join(passage.split()), "nuggets": numbered_list(nuggets)}
-        return self._fill("nugget_support", question=question, **texts)
-
-    def nuggets(self, question: str, sources: Sequence[str]) -> str:
-        """Return the prompt for the facts of a good answer to a question, from sources: a JSON list of objects."""
-        return self._fill("nuggets", question=question, sources=numbered_list(sources))
+        if "nuggets" in given:
+            # The token of the fences depends on the order of the texts, and keys must stay.
+            given["nuggets"] = given.pop("nuggets")
+        return self._fill(name, **given)
 
     def hypothetical_passage(self, question: str, *, worked: bool = True) -> str:
         """Return the prompt for a passage that could answer a question, true or not; a blank line ends the passage.
@@ -183,10 +124,6 @@ class Prompts:
         )
         unfenced = {EXAMPLES_PLACEHOLDER: "".join(examples), "n": str(n)}
         return self._fill("search_queries", unfenced, question=question)
-
-    def better_query(self, question: str, passages: Sequence[str]) -> str:
-        """Return the prompt for a better search query, given the passages of a first search."""
-        return self._fill("better_query", question=question, passages=numbered_list(passages))
 
     def _fill(
         self,

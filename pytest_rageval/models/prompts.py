@@ -75,12 +75,23 @@ UNFENCED_PLACEHOLDERS: Final = frozenset({"question", "n", FENCE_PLACEHOLDER, EX
 ABSTENTION: Final = "no answer in the documents"
 """The requested reply if the passages do not contain the answer."""
 
-CRITERIA: Final[Mapping[str, tuple[str, str]]] = {
-    "correctness": ("answer", "references"),
-    "faithfulness": ("answer", "passages"),
-    "context_quality": ("passages", "gold"),
+CRITERIA: Final = ("correctness", "faithfulness", "context_quality")
+"""The criteria of ratings, each with a template of its own."""
+
+ARGUMENTS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("answer", "citing", "long_answer", "sufficiency", "better_query"), "question passages"),
+    "question": "passage",
+    **dict.fromkeys(("same_answer", "graded_answer"), "question references answer"),
+    "relevance": "question passage",
+    "preference": "question first second",
+    # Of a rating: the rated texts, and the texts that they are compared with.
+    "correctness": "question answer references",
+    "faithfulness": "question answer passages",
+    "context_quality": "question passages gold",
+    "nugget_support": "question nuggets passage",
+    "nuggets": "question sources",
 }
-"""By criterion of a rating: the placeholder of the rated texts, and of the texts that they are compared with."""
+"""By template: the placeholders of the texts that it is filled with, in their order."""
 
 RATING_INSTRUCTION: Final = (
     'Reply with a JSON object alone: {"explanation": "one or two short sentences", "grade": 3}, say. The grade is a '

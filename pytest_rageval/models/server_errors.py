@@ -81,7 +81,7 @@ class NamedServer:
         elif self.credentials.api_key is not None:
             key = f"the key in {self.key_name}"
         return ServerError(
-            f"{self.subject} refused {key} (status {status}).\n"
+            f"The server at {self.base_url} refused {key} (status {status}).\n"
             f"{remedy}, or name another server with {URL_OPTIONS[self.role]}."
         )
 

@@ -179,7 +179,9 @@ class RewriteRetriever(_PassagesRetriever):
     async def __call__(self, query: str, k: int) -> Retrieval:
         """Return the k documents that the rewritten query finds, best first, with that query."""
         (first,) = await self._search_each([query], self._passages)
-        written = await self._write(self._prompts.better_query(query, [document.text for document in first]))
+        written = await self._write(
+            self._prompts.fill("better_query", query, [document.text for document in first])
+        )
         better = _first_query(written)
         (found,) = await self._search_each([better], k)
         return Retrieval(_with_placeholder(found, written), question=better)

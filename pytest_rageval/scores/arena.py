@@ -68,7 +68,6 @@ def _read_preference(returned: object) -> Verdict:
 PREFER: Final = JudgeTask(
     name="prefer",
     template="preference",
-    render="preference",
     texts=("question", "first answer", "second answer"),
     parse=parse_explained_preference,
     vote=_vote,

@@ -54,7 +54,6 @@ RATE: Final[Mapping[str, JudgeTask[Verdict]]] = {
     criterion: JudgeTask(
         name=f"rate {criterion}",
         template=criterion,
-        render="rating",
         texts=("question", "rated*", "held against*"),
         parse=parse_rating,
         vote=partial(explained, median),

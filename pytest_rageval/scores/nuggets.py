@@ -77,7 +77,6 @@ def _wrong_number(labels: Labels, nuggets: Sequence[str], _text: str) -> str:
 SUPPORT: Final[JudgeTask[Labels]] = JudgeTask(
     name="support",
     template="nugget_support",
-    render="support",
     texts=("question", "nuggets*", "text"),
     parse=parse_support,
     vote=_median_labels,

@@ -27,7 +27,6 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 RELEVANT: Final = JudgeTask(
     name="relevant",
     template="relevance",
-    render="relevance",
     texts=("question", "passage"),
     parse=parse_yes_no,
     vote=majority,

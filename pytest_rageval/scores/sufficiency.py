@@ -54,7 +54,6 @@ def _read_verdict(returned: object) -> Verdict:
 ENOUGH: Final = JudgeTask(
     name="sufficient",
     template="sufficiency",
-    render="sufficiency",
     texts=("question", "passages*"),
     parse=parse_explained_yes_no,
     vote=partial(explained, majority),

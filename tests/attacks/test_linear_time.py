@@ -202,10 +202,12 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "templates.fence_token": lambda text: fence_token([text, text]),
     "templates.fence": lambda text: fence("answer", text, MARK),
     "prompts": lambda text: (
-        DEFAULT_PROMPTS.answer(text, [text]),
-        DEFAULT_PROMPTS.same_answer(text, [text], text),
+        DEFAULT_PROMPTS.fill("answer", text, [text]),
+        DEFAULT_PROMPTS.fill("same_answer", text, [text], text),
     ),
-    "prompts without fences": lambda text: DEFAULT_PROMPTS.without_fences().same_answer(text, [text], text),
+    "prompts without fences": lambda text: DEFAULT_PROMPTS.without_fences().fill(
+        "same_answer", text, [text], text
+    ),
     "prompts of the local model": lambda text: continuing.few_shot_prompt(text, [text]),
     "near_duplicates.words": words.words,
     "near_duplicates.shingles": lambda text: words.shingles(text, 8),

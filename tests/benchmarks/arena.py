@@ -52,7 +52,7 @@ class TagJudge:
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Return the preference of the model, which gives no reasons."""
-        prompt = f"{DEFAULT_PROMPTS.preference(question, first, second)}\n\n"
+        prompt = f"{DEFAULT_PROMPTS.fill('preference', question, first, second)}\n\n"
         grammar = {"grammar": TAG_GRAMMAR}
         reply = await self._llm.acomplete(prompt, temperature=0.0, max_tokens=16, extra_body=grammar)
         return int(parse_preference(reply.text))

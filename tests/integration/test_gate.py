@@ -301,8 +301,8 @@ def test_a_changed_prompt_is_named(project, llm, monkeypatch):
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE).assert_outcomes(passed=1)
-    original = Prompts.answer
-    monkeypatch.setattr(Prompts, "answer", lambda *arguments: f"Please. {original(*arguments)}")
+    original = Prompts.fill
+    monkeypatch.setattr(Prompts, "fill", lambda *arguments: f"Please. {original(*arguments)}")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(

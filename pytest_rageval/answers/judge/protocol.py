@@ -48,8 +48,7 @@ class JudgeTask(Generic[V]):
 
     Attributes:
         name: the method of the user's judge; if the method has a criterion as its first argument, "METHOD CRITERION".
-        template: the name of the prompt's template.
-        render: the name of the method of `Prompts` that fills the template with criterion, question and texts.
+        template: the name of the prompt's template, whose `ARGUMENTS` are question and texts.
         texts: the names of question and texts in plans; a name of several texts ends in "*".
         parse: returns the verdict of a reply; raises Unscored, or with `response_format` ValueError, if it has none.
         vote: returns the verdict of several votes, which are in a fixed order; raises Unscored if they decide nothing.
@@ -67,7 +66,6 @@ class JudgeTask(Generic[V]):
 
     name: str
     template: str
-    render: str
     texts: tuple[str, ...]
     parse: Callable[[str], V]
     vote: Callable[[Sequence[V]], V]
@@ -95,8 +93,7 @@ class JudgeTask(Generic[V]):
     def prompt(self, prompts: "Prompts", *texts: Text) -> str:
         """Return the prompt with question and texts; without them, only its instructions."""
         blank = [[] if name.endswith("*") else "" for name in self.texts]
-        prompt: str = getattr(prompts, self.render)(*self.criterion, *(texts or blank))
-        return prompt
+        return prompts.fill(self.template, *(texts or blank))
 
 
 class Comparator(Protocol):

@@ -80,7 +80,6 @@ def _list_once(question: Text, references: Sequence[str], prediction: Text) -> S
 COMPARE: Final = JudgeTask(
     name="compare",
     template="same_answer",
-    render="same_answer",
     texts=("question", "references*", "answer"),
     parse=parse_yes_no,
     vote=majority,
@@ -98,7 +97,6 @@ COMPARE: Final = JudgeTask(
 GRADE: Final = JudgeTask(
     name="grade",
     template="graded_answer",
-    render="graded_answer",
     texts=("question", "references*", "answer"),
     parse=parse_grade,
     vote=median,

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,7 +173,7 @@ class _Generation:
             self._parameters["max_tokens"] = settings.max_tokens
         self._parameters = merge_parameters(self._parameters, settings.generator.parameters)
         self._llm = session.llm
-        self._prompt = few_shot_question_prompt if settings.embedded else prompts.question
+        self._prompt = few_shot_question_prompt if settings.embedded else partial(prompts.fill, "question")
         self._generator = DefaultGenerator(models, prompts)
         self._comparator = DefaultJudge(models, prompts)
         self.wanted = n

@@ -24,7 +24,6 @@ from pytest_rageval.run.default_components import DefaultJudge
 NUGGETS: Final = JudgeTask(
     name="nuggets",
     template="nuggets",
-    render="nuggets",
     texts=("question", "sources*"),
     parse=lambda reply: parse_nuggets(reply)[:MAX_NUGGETS],
     vote=itemgetter(0),

@@ -21,14 +21,14 @@ PLAIN, ASKED = "And in winter?", QuestionWithHistory("And in winter?", HISTORY)
 @pytest.mark.parametrize(
     "prompt",
     [
-        lambda question: DEFAULT_PROMPTS.answer(question, ["p"]),
-        lambda question: DEFAULT_PROMPTS.citing(question, ["p"]),
-        lambda question: DEFAULT_PROMPTS.long_answer(question, ["p"]),
-        lambda question: DEFAULT_PROMPTS.same_answer(question, ["r"], "a"),
-        lambda question: DEFAULT_PROMPTS.graded_answer(question, ["r"], "a"),
-        lambda question: DEFAULT_PROMPTS.relevance(question, "p"),
-        lambda question: DEFAULT_PROMPTS.preference(question, "a", "b"),
-        lambda question: DEFAULT_PROMPTS.rating("faithfulness", question, ["a"], ["p"]),
+        lambda question: DEFAULT_PROMPTS.fill("answer", question, ["p"]),
+        lambda question: DEFAULT_PROMPTS.fill("citing", question, ["p"]),
+        lambda question: DEFAULT_PROMPTS.fill("long_answer", question, ["p"]),
+        lambda question: DEFAULT_PROMPTS.fill("same_answer", question, ["r"], "a"),
+        lambda question: DEFAULT_PROMPTS.fill("graded_answer", question, ["r"], "a"),
+        lambda question: DEFAULT_PROMPTS.fill("relevance", question, "p"),
+        lambda question: DEFAULT_PROMPTS.fill("preference", question, "a", "b"),
+        lambda question: DEFAULT_PROMPTS.fill("faithfulness", question, ["a"], ["p"]),
     ],
 )
 def test_a_prompt_has_the_conversation_in_a_section_before_the_question(prompt: Callable[[str], str]) -> None:
@@ -58,6 +58,6 @@ def test_a_page_that_a_base_model_continues_has_it_too(prompt: Callable[[str, Se
 
 def test_a_template_of_the_users_has_it_before_the_line_of_the_question() -> None:
     prompts = build_prompts({"answer": "Be brief.\nQ: {question} P: {passages}"}, "here")
-    prompt = prompts.answer(ASKED, ["p"])
+    prompt = prompts.fill("answer", ASKED, ["p"])
     assert prompt.startswith("Be brief.\nConversation before the question:\n<conversation ")
     assert "\n\nQ: And in winter? P: " in prompt

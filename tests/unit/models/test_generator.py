@@ -113,9 +113,9 @@ def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -
     rendered = []
 
     class Counted(Prompts):
-        def answer(self, question: str, passages: Sequence[str]) -> str:
-            rendered.append(question)
-            return super().answer(question, passages)
+        def fill(self, name: str, *texts: str | Sequence[str]) -> str:
+            rendered.append(texts[0])
+            return super().fill(name, *texts)
 
     gateway = _Gateway()
     generator = LLMGenerator(gateway, SERVER, "m", prompts=Counted())
@@ -218,7 +218,7 @@ def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLo
         assert _cite(loop, generator) == "c7 [1]"
         _generate(loop, generator)
     cited, answered, cited_locally, answered_locally = gateway.requests
-    assert cited.messages[0]["content"] == DEFAULT_PROMPTS.citing("Which?", ["one", "two"])
+    assert cited.messages[0]["content"] == DEFAULT_PROMPTS.fill("citing", "Which?", ["one", "two"])
     assert cited.parameters == answered.parameters == {"temperature": 0.5, "max_tokens": 9}
     assert cited_locally.messages[0]["content"] == few_shot_citing_prompt("Which?", ["one", "two"])
     assert cited_locally.parameters == answered_locally.parameters | {"max_tokens": 64}
@@ -310,7 +310,7 @@ def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: Backgro
     remote, local = LLMGenerator(gateway, SERVER, "m", max_tokens=9), EmbeddedGenerator(gateway, SERVER, "m")
     assert [_explain(loop, generator) for generator in (remote, local)] == ["It is c7."] * 2
     request, local_request = gateway.requests
-    assert request.messages[0]["content"] == DEFAULT_PROMPTS.long_answer("Which?", ["one", "two"])
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill("long_answer", "Which?", ["one", "two"])
     assert request.parameters == {"temperature": 0.5, "max_tokens": 9}
     assert local_request.messages[0]["content"] == few_shot_long_answer_prompt("Which?", ["one", "two"])
     assert local_request.parameters["max_tokens"] == 128

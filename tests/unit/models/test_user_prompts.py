@@ -21,22 +21,22 @@ GATEWAY: Any = SimpleNamespace(address=lambda _model, base_url: base_url)  # no 
 SERVER = RemoteServer("http://here/v1")
 
 METHODS = {
-    "answer": lambda prompts: prompts.answer("Q1", ["T1"]),
-    "citing": lambda prompts: prompts.citing("Q1", ["T1"]),
-    "long_answer": lambda prompts: prompts.long_answer("Q1", ["T1"]),
-    "question": lambda prompts: prompts.question("T1"),
-    "same_answer": lambda prompts: prompts.same_answer("Q1", ["T1"], "T2"),
-    "graded_answer": lambda prompts: prompts.graded_answer("Q1", ["T1"], "T2"),
-    "relevance": lambda prompts: prompts.relevance("Q1", "T1"),
-    "sufficiency": lambda prompts: prompts.sufficiency("Q1", ["T1"]),
-    "preference": lambda prompts: prompts.preference("Q1", "T1", "T2"),
+    "answer": lambda prompts: prompts.fill("answer", "Q1", ["T1"]),
+    "citing": lambda prompts: prompts.fill("citing", "Q1", ["T1"]),
+    "long_answer": lambda prompts: prompts.fill("long_answer", "Q1", ["T1"]),
+    "question": lambda prompts: prompts.fill("question", "T1"),
+    "same_answer": lambda prompts: prompts.fill("same_answer", "Q1", ["T1"], "T2"),
+    "graded_answer": lambda prompts: prompts.fill("graded_answer", "Q1", ["T1"], "T2"),
+    "relevance": lambda prompts: prompts.fill("relevance", "Q1", "T1"),
+    "sufficiency": lambda prompts: prompts.fill("sufficiency", "Q1", ["T1"]),
+    "preference": lambda prompts: prompts.fill("preference", "Q1", "T1", "T2"),
     "hypothetical_passage": lambda prompts: prompts.hypothetical_passage("T1"),
     "search_queries": lambda prompts: prompts.search_queries("T1", 3),
-    "better_query": lambda prompts: prompts.better_query("Q1", ["T1"]),
-    "nugget_support": lambda prompts: prompts.support("Q1", ["T1"], "T2"),
-    "nuggets": lambda prompts: prompts.nuggets("Q1", ["T1"]),
+    "better_query": lambda prompts: prompts.fill("better_query", "Q1", ["T1"]),
+    "nugget_support": lambda prompts: prompts.fill("nugget_support", "Q1", ["T1"], "T2"),
+    "nuggets": lambda prompts: prompts.fill("nuggets", "Q1", ["T1"]),
     **{
-        criterion: lambda prompts, criterion=criterion: prompts.rating(criterion, "Q1", ["T1"], ["T2"])
+        criterion: lambda prompts, criterion=criterion: prompts.fill(criterion, "Q1", ["T1"], ["T2"])
         for criterion in CRITERIA
     },
 }
@@ -67,7 +67,7 @@ def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> N
 
 
 def test_texts_may_hold_braces() -> None:
-    assert "{passages} {x}" in DEFAULT_PROMPTS.answer("{passages} {x}", ["{question}"])
+    assert "{passages} {x}" in DEFAULT_PROMPTS.fill("answer", "{passages} {x}", ["{question}"])
 
 
 def test_what_replies_depend_on_names_the_prompt_in_force() -> None:

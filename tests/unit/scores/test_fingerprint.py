@@ -207,8 +207,12 @@ def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
 ) -> None:
     """A change of a prompt changes the fingerprints of the scores that use the prompt, and no others."""
     before = {spec: found(spec) for spec in ASKING}
-    written = getattr(Prompts, prompt)
-    monkeypatch.setattr(Prompts, prompt, lambda *given: f"Please. {written(*given)}")
+    written = Prompts.fill
+
+    def fill(prompts: Prompts, name: str, *texts: object) -> str:
+        return "Please. " * (name == prompt) + written(prompts, name, *texts)
+
+    monkeypatch.setattr(Prompts, "fill", fill)
     assert {spec for spec in ASKING if found(spec) != before[spec]} == changed
 
 

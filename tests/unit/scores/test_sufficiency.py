@@ -47,7 +47,7 @@ def test_without_a_verdict_the_question_is_unscored(world, example):
 
 def test_the_prompt_has_the_question_and_the_numbered_passages():
     """The prompt has the question, the numbered passages, and requests reasons before the verdict."""
-    prompt = DEFAULT_PROMPTS.sufficiency("How far?", ["5 km", "6 mi"])
+    prompt = DEFAULT_PROMPTS.fill("sufficiency", "How far?", ["5 km", "6 mi"])
     assert "Question: How far?\n" in prompt
     assert "\n[1] 5 km\n[2] 6 mi\n" in prompt
     assert prompt.index("sentences") < prompt.index('"Verdict: yes"')

@@ -468,7 +468,9 @@ def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
     assert asyncio.run(judge.ask(GRADE, "How far?", ["5 km", "5 km"], "five")) == 0.75
     (request,) = gateway.requests
     assert request.parameters == {"temperature": 0.0}
-    assert request.messages[0]["content"] == DEFAULT_PROMPTS.graded_answer("How far?", ["5 km"], "five")
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill(
+        "graded_answer", "How far?", ["5 km"], "five"
+    )
     with pytest.raises(Unscored, match="neither yes nor no: '4'"):
         asyncio.run(judge.compare("How far?", ["5 km"], "five"))
 
@@ -483,7 +485,7 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     assert asyncio.run(judge.ask(PREFER, "How far?", "6 km", "5 km")) == (2, "The second is correct.")
     (request,) = gateway.requests
     assert request.parameters == {"temperature": 0.0}
-    assert request.messages[0]["content"] == DEFAULT_PROMPTS.preference("How far?", "6 km", "5 km")
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill("preference", "How far?", "6 km", "5 km")
     assert (request.parts["first answer"], request.parts["second answer"]) == ("6 km", "5 km")
     assert "prompt to prefer" in judge.identity(PREFER)
 

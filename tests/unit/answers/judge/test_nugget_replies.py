@@ -91,8 +91,8 @@ def test_all_nuggets_are_labelled_in_one_request() -> None:
     labels = asyncio.run(_judge(gateway).ask(SUPPORT, "How far?", ["5 km", "by bus"], "It is 5 km."))
     assert labels == (YES, NO)
     (request,) = gateway.requests
-    assert request.messages[0]["content"] == DEFAULT_PROMPTS.support(
-        "How far?", ["5 km", "by bus"], "It is 5 km."
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill(
+        "nugget_support", "How far?", ["5 km", "by bus"], "It is 5 km."
     )
     assert request.parameters == {"temperature": 0.0, "max_tokens": 100}
 
@@ -182,4 +182,4 @@ def test_nuggets_are_asked_for_once() -> None:
     gateway = _Gateway('[{"text": "5 km", "vital": true}]')
     assert asyncio.run(_judge(gateway).ask(NUGGETS, "How far?", ["It is 5 km."])) == (Nugget("5 km"),)
     (request,) = gateway.requests
-    assert request.messages[0]["content"] == DEFAULT_PROMPTS.nuggets("How far?", ["It is 5 km."])
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill("nuggets", "How far?", ["It is 5 km."])

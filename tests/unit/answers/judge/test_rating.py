@@ -107,7 +107,7 @@ def test_a_rating_is_asked_for_in_its_form() -> None:
     gateway = _Gateway(said(4))
     assert _rate(gateway) == (4.0, "So it is.")
     (request,) = gateway.requests
-    assert request.messages[0]["content"] == DEFAULT_PROMPTS.rating(
+    assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill(
         "correctness", "How far?", ["five"], ["5 km"]
     )
     assert request.parameters == {"temperature": 0.0, "max_tokens": 100, "response_format": RATING_FORMAT}
@@ -184,7 +184,7 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
 
     The identity of the judge has the prompt of the criterion, and differs between criteria.
     """
-    prompt = DEFAULT_PROMPTS.rating(criterion, "How {far}?", ["five {answer}"], ["5 km"])
+    prompt = DEFAULT_PROMPTS.fill(criterion, "How {far}?", ["five {answer}"], ["5 km"])
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
     assert [line[0] for line in prompt.splitlines() if line[1:3] == ": "] == ["5", "4", "3", "2", "1"]

@@ -93,7 +93,7 @@ def test_rewriting_searches_with_the_better_query_and_answers_it(
     retrieval = asyncio.run(RewriteRetriever(search, ask(), passages=2, temperature=0.3)("11", 3))
     assert search.asked == [("11", 2), ("about 92", 3)]
     assert (_ids(retrieval.documents), retrieval.question) == (["d90", "d100", "d80"], "about 92")
-    assert llm.prompts == [DEFAULT_PROMPTS.better_query("11", ["10", "20"])]
+    assert llm.prompts == [DEFAULT_PROMPTS.fill("better_query", "11", ["10", "20"])]
     assert llm.requests[0]["temperature"] == 0.3
 
 

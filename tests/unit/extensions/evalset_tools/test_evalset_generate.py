@@ -165,7 +165,7 @@ def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
 
 def test_the_prompt_for_a_model_at_a_server_shows_the_same() -> None:
     """The chat prompt has the same worked examples, with fenced passages; the last passage is the one to ask about."""
-    *worked, last = DEFAULT_PROMPTS.question("The  last\none.").split("Passage:\n")[1:]
+    *worked, last = DEFAULT_PROMPTS.fill("question", "The  last\none.").split("Passage:\n")[1:]
     assert re.fullmatch(r"<passage (\w+)>\nThe last one\.\n</passage \1>\nQuestion:", last)
     assert len(worked) == 4
     for exercise in worked:
