@@ -377,14 +377,18 @@ def sliced_name(entry: Mapping[str, Any]) -> str:
 def models_text(document: Mapping[str, Any]) -> str:
     """Return the default models, and the number of tests that use other models.
 
-    Such as "generator m1, judge m2, compared by judge; own generator in 2 of 3 tests".
+    Such as "generator m1, answers judged by m2; own generator in 2 of 3 tests".
     """
     settings, tests = document["settings"], document["tests"]
     own = Counter(part for test in tests for part in test.get("own", ()))
     drawn = sampling_text(settings) if settings["generator"] else ""
-    defaults = f"generator {settings['generator'] or 'none named'}{drawn}, judge {settings['judge']}"
+    judge, comparator = settings["judge"], settings["comparator"]
+    compared = "compared in canonical form" if judge == "canonical" else f"judged by {judge}"
+    if comparator != "judge":
+        compared = f"compared by {comparator} (judge: {judge})"
+    generator = f"generator {settings['generator']}{drawn}" if settings["generator"] else "no generator"
     others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
-    return "; ".join([f"{defaults}, compared by {settings['comparator']}", *others])
+    return "; ".join([f"{generator}, answers {compared}", *others])
 
 
 def usage_entry(usage: Usage) -> dict[str, Any]:

@@ -119,10 +119,12 @@ def _chart(key: ScoreKey, points: Sequence[IndexedPoint], runs: Sequence[Run]) -
                 "y": HEIGHT - BOTTOM if point.mean is None else scale.y(point.mean),
                 "verdict": point.verdict or "none",
                 "title": _point_title(run, point),
+                "left": scale.x(index - 0.5),
             }
             for index, run, point in points
         ],
         "radius": scale.radius,
+        "step": scale.x(1) - scale.x(0),
         "small": [_small_line(segment, scale) for segment in segments],
         "rows": [
             {"run": run, "point": point, "url": run.url if _is_web_address(run.url) else None}
@@ -155,7 +157,12 @@ def _indexed_means(segment: Sequence[IndexedPoint]) -> Iterator[tuple[float, flo
 
 def _interval_band(segment: Sequence[IndexedPoint], scale: _Scale) -> str:
     """Return the outline of the intervals of a segment; the outline of a single interval is as wide as a point."""
-    ends = [(scale.x(index), point.interval) for index, _, point in segment if point.interval is not None]
+    # An interval that is much wider than the others ends at the edge of the chart.
+    ends = [
+        (scale.x(index), [min(max(end, scale.low), scale.high) for end in point.interval])
+        for index, _, point in segment
+        if point.interval is not None
+    ]
     if len(ends) == 1:
         [(x, interval)] = ends
         ends = [(x - scale.radius, interval), (x + scale.radius, interval)]

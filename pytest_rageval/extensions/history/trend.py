@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from math import ceil, log10
+from statistics import median
 from typing import Any, Final
 
 from pytest_rageval.extensions.history.history import MAX_CHART_RUNS, Point, Run, ScoreKey, severity_rank
@@ -43,15 +44,25 @@ MIN_AXIS_SHARE: Final = 0.1
 
 
 def value_range(points: Sequence[Point]) -> tuple[float, float]:
-    """Return the minimum and the maximum of all means, interval ends, baselines and anchors; 0 and 0 without means."""
+    """Return the minimum and the maximum of all means, interval ends, baselines and anchors; 0 and 0 without means.
+
+    The end of an interval counts as at most the median length of all intervals away from its mean: one run of few
+    questions must not flatten all others.
+    """
+    scored = [(point.mean, point) for point in points if point.mean is not None]
+    lengths = [high - low for low, high in (point.interval for _, point in scored if point.interval)]
+    limit = median(lengths or [0.0])
     values = [
         value
-        for point in points
-        if point.mean is not None
-        for value in (point.mean, *(point.interval or ()), point.baseline, point.anchor)
+        for mean, point in scored
+        for value in (mean, *_clamp(point.interval, mean - limit, mean + limit), point.baseline, point.anchor)
         if value is not None
     ]
     return min(values, default=0.0), max(values, default=0.0)
+
+
+def _clamp(interval: tuple[float, float] | None, low: float, high: float) -> tuple[float, ...]:
+    return () if interval is None else tuple(min(max(end, low), high) for end in interval)
 
 
 def sparkline(points: Sequence[Point | None], *, ascii_only: bool = False) -> str:
@@ -108,7 +119,7 @@ def _means(key: ScoreKey, runs: Sequence[Run]) -> list[float]:
 
 def _chart(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> list[str]:
     """Return the lines of a Mermaid chart of the scores."""
-    low, high = axis_range([mean for key in keys for mean in _means(key, runs)])
+    low, high = axis_range(value_range([run.points[key] for run in runs for key in keys]))
     return [
         "```mermaid",
         CONFIG,

@@ -11,7 +11,7 @@ policy also forbids `style` and `on…` attributes, so that templates cannot use
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
@@ -26,17 +26,29 @@ UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u
 """Characters that HTML does not allow."""
 
 MAX_CUT_LENGTH: Final = 400  # maximum number of characters of a text with the filter `cut`
+MAX_LABEL_LENGTH: Final = 15  # of the text beside an axis
+MAX_TIP_LENGTH: Final = 58  # of the label of a mark, where it is shown below a plot
 MIN_P_VALUE: Final = 0.0001  # smaller p-values are shown as "p < 0.0001"
 
 
-def render(template: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = (), **values: Any) -> str:
-    """Render a page from a template of this folder."""
+def render(
+    template: str,
+    *,
+    styles: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+    server_script: str = "",
+    **values: Any,
+) -> str:
+    """Render a page from a template, style sheets and scripts of this folder.
+
+    `server_script` is one more script, of a page that its own server shows, which the script may call.
+    """
     style = "".join(map(_source, ("base.css", *styles)))
-    script = "".join(map(_source, scripts))
+    script = "".join(map(_source, scripts)) + server_script
     page_values = {
         "page_style": Markup(style),  # noqa: S704 - a file of this folder
         "page_script": Markup(script),  # noqa: S704 - a file of this folder
-        "page_policy": _policy(style, script),
+        "page_policy": _policy(style, script, connect=bool(server_script)),
     }
     return UNPRINTABLE.sub("\ufffd", environment().get_template(template).render(values, **page_values))
 
@@ -53,6 +65,8 @@ def environment() -> Environment:
     )
     templates.filters |= {
         "cut": cut,
+        "cut_label": partial(cut, length=MAX_LABEL_LENGTH),
+        "cut_tip": partial(cut, length=MAX_TIP_LENGTH),
         "number": number,
         "p_value": p_value,
         "plural": plural,
@@ -66,11 +80,13 @@ def _source(name: str) -> str:
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
-    """Return a content security policy that allows only this style and this script."""
+def _policy(style: str, script: str, *, connect: bool) -> str:
+    """Return a content security policy that allows only this style and this script; with `connect` also its server."""
     parts = ["default-src 'none'", f"style-src {_hash(style)}"]
     if script:
         parts.append(f"script-src {_hash(script)}")
+    if connect:
+        parts.append("connect-src 'self'")
     return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
 
 
@@ -78,9 +94,9 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode()}'"
 
 
-def cut(text: str) -> str:
-    """Return the first `MAX_CUT_LENGTH` characters of a text, with an ellipsis if the text is longer."""
-    return text if len(text) <= MAX_CUT_LENGTH else f"{text[:MAX_CUT_LENGTH]}…"
+def cut(text: str, length: int = MAX_CUT_LENGTH) -> str:
+    """Return the first characters of a text, with an ellipsis if the text is longer."""
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 def number(value: float | None) -> str:

@@ -1,9 +1,9 @@
-"""Writes the HTML report: one page with an overview, the tests, and every question. All text is escaped."""
+"""Writes the HTML report: a page with every question and all its scores, plots, and the tests. All text is escaped."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from statistics import fmean
 from typing import Any, Final
@@ -15,7 +15,14 @@ from pytest_rageval.lib.plural import counted
 from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, failing_gates, missing_lines, remark_lines
 from pytest_rageval.reports.html import environment, render
-from pytest_rageval.reports.html.question_rows import QuestionRow, question_rows
+from pytest_rageval.reports.html.plots import Plot, plots_of
+from pytest_rageval.reports.html.question_rows import (
+    Column,
+    QuestionRow,
+    QuestionTable,
+    anchor_of,
+    short_digest,
+)
 from pytest_rageval.reports.notes import significant_gain
 from pytest_rageval.reports.systems import PAIRS, pairs_notes, pairs_table, ratings_text, system_names
 from pytest_rageval.reports.terminal import (
@@ -36,15 +43,15 @@ FULL_SHARE: Final = 0.99
 
 MAX_TAG_VALUES: Final = 40  # a tag with more values, such as an id of each question, is not a filter
 
-MAX_COLUMNS: Final = 4  # maximum number of scores in columns; more scores are in a line of text
+MAX_COLUMNS: Final = 8  # maximum number of scores in columns; more scores are in a line of text
 
 WEB_ADDRESS: Final = re.compile(r"https?://")
 
-BINS: Final = 11  # number of bars in a histogram of differences; odd, so that the middle bar is around 0
+BINS: Final = 10  # number of bars in a histogram
 
 
-def html_report(document: Mapping[str, Any]) -> str:
-    """Return the HTML report of a run: a single page that loads no other files."""
+def html_report(document: Mapping[str, Any], *, server_script: str = "") -> str:
+    """Return the HTML report of a run: a single page that loads no other files. `server_script`: see `html_page`."""
     gate = document.get("gate", {})
     return html_page(
         document,
@@ -57,27 +64,39 @@ def html_report(document: Mapping[str, Any]) -> str:
             *remark_lines(gate),
             *warning_lines(document["tests"]),
         ],
+        server_script=server_script,
     )
 
 
-def html_page(
-    document: Mapping[str, Any], *, title: str, overall: str, facts: Sequence["Fact"], warnings: Sequence[str]
+def html_page(  # noqa: PLR0913 - what the top of a page shows
+    document: Mapping[str, Any],
+    *,
+    title: str,
+    overall: str,
+    facts: Sequence["Fact"],
+    warnings: Sequence[str],
+    server_script: str = "",
 ) -> str:
-    """Return a page with the tests of a document and their questions."""
+    """Return a page with the tests of a document and their questions.
+
+    `overall` is the verdict beside the title. `server_script` is the script of a page that its own server shows.
+    """
     tests = by_urgency(document["tests"])
     filters = Filters()
-    groups = [Group(test, question_rows(test), filters) for test in tests]
-    left_out = _render_questions(groups)
+    tables = [TableView(table, filters) for table in QuestionTable.of_tests(tests)]
+    left_out = _render_questions(tables)
     return render(
         "report.html",
         styles=("report.css",),
         scripts=("report.js",),
+        server_script=server_script,
         headline=title,
         overall=overall,
         facts=facts,
         usage=usage_lines(document["llm"]),
         warnings=warnings,
-        groups=groups,
+        tests=[Card(test) for test in tests],
+        tables=tables,
         filters=filters,
         left_out=left_out,
         matrices=[_matrix_view(matrix) for matrix in document["matrix"]],
@@ -226,17 +245,10 @@ class ScoreView:
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count)
 
     @property
-    def differences(self) -> "Histogram | None":
-        """A histogram of the differences of questions to the baseline; None if no score is different."""
-        pairs = ((example.get("before"), example.get("score")) for example in self.entry["examples"])
-        changes = [now - then for then, now in pairs if then is not None and now is not None and now != then]
-        return Histogram.from_differences(changes) if changes else None
-
-    @property
     def distribution(self) -> "Histogram | None":
-        """A histogram of the scores of the questions; None without scores."""
+        """A histogram of the scores of the questions; None without scores, and if each is 0 or 1."""
         scores = [example["score"] for example in self.entry["examples"] if example["score"] is not None]
-        if not scores:
+        if all(score in {0, 1} for score in scores):
             return None
         return Histogram.from_scores(scores, scale=self._entry_scale, is_time="statistic" in self.entry)
 
@@ -263,24 +275,6 @@ class Histogram:
     label: str
 
     @classmethod
-    def from_differences(cls, values: Sequence[float]) -> "Histogram":
-        """Create a histogram of differences other than 0: losses on the left, gains on the right, 0 in the middle."""
-        end = max(map(abs, values)) if max(map(abs, values)) > 1 else 1.0
-        counts = [0] * BINS
-        for value in values:
-            counts[min(BINS - 1, int((value + end) / (2 * end) * BINS))] += 1
-        middle = BINS // 2
-        bars = [
-            ("lost" if index < middle else "gained" if index > middle else "same", count)
-            for index, count in enumerate(counts)
-        ]
-        lower = sum(value < 0 for value in values)
-        label = (
-            f"differences of {counted(len(values), 'question')}: {lower} lower, {len(values) - lower} higher"
-        )
-        return cls(bars, -end, end, label)
-
-    @classmethod
     def from_scores(
         cls, values: Sequence[float], *, scale: Sequence[float] | None = None, is_time: bool = False
     ) -> "Histogram":
@@ -288,9 +282,9 @@ class Histogram:
         low, high = scale or (0.0, 1.0)
         end = (max(values) or 1.0) if is_time else max(high, *values)
         low = min(low, *values)
-        counts = [0] * (BINS - 1)
+        counts = [0] * BINS
         for value in values:
-            counts[min(BINS - 2, int((value - low) / (end - low) * (BINS - 1)))] += 1
+            counts[min(BINS - 1, int((value - low) / (end - low) * BINS))] += 1
         label = f"scores of {counted(len(values), 'question')}, from {low:g} to {end:g}"
         return cls([("scores", count) for count in counts], low, end, label)
 
@@ -312,66 +306,73 @@ class HeatCell:
     level: str
 
     @classmethod
-    def from_rows(cls, rows: Sequence[QuestionRow], name: str, overall: float | None) -> "HeatCell | None":
-        """Create the cell of the score with this name from the questions of a slice.
+    def from_rows(
+        cls, rows: Sequence[QuestionRow], column: Column, overall: float | None
+    ) -> "HeatCell | None":
+        """Create the cell of a column from the questions of a slice; `overall` is the mean over all questions.
 
-        `overall` is the mean over all questions. None is returned if no question of the slice has the score.
+        None is returned if no question of the slice has the score.
         """
-        mean = mean_of(rows, name)
-        if mean is None or overall is None:
+        cells = [cell for row in rows if (cell := row.cell(column)) is not None and cell.now is not None]
+        if not cells or overall is None:
             return None
-        examples = [cell.example for row in rows for cell in row.cells if cell.name == name]
-        pairs = [
-            (example["before"], example["score"])
-            for example in examples
-            if example.get("score") is not None and example.get("before") is not None
+        mean = fmean(cell.now for cell in cells if cell.now is not None)
+        changes = [
+            cell.now - cell.before for cell in cells if cell.now is not None and cell.before is not None
         ]
-        change = fmean(now - before for before, now in pairs) if pairs else None
         # A level is 0.1, or a tenth of the overall mean if the mean is above 1, as for times.
         distance = (mean - overall) / max(1.0, abs(overall)) * 10
         level = min(3, round(abs(distance)))
-        n = sum(example.get("score") is not None for example in examples)
-        return cls(mean, n, change, f"{'below' if distance < 0 else 'above'}-{level}" if level else "")
+        name = f"{'below' if distance < 0 else 'above'}-{level}" if level else ""
+        return cls(mean, len(cells), fmean(changes) if changes else None, name)
 
 
-def mean_of(rows: Iterable[QuestionRow], name: str) -> float | None:
-    """Return the mean of the score with this name over the questions; None if no question has the score."""
-    scores = [
-        cell.example["score"]
-        for row in rows
-        for cell in row.cells
-        if cell.name == name and cell.example.get("score") is not None
-    ]
-    return fmean(scores) if scores else None
+class ColumnView:
+    """The head of a column: its score over all questions."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        # Of the entries of a score, the one over the whole eval set that failed, or has a verdict, says most.
+        entry = min(
+            column.entries,
+            key=lambda entry: (
+                bool(entry["where"]),
+                entry["verdict"] not in FAILING_VERDICTS,
+                entry["verdict"] is None,
+            ),
+        )
+        self.score = ScoreView(entry)
+        # A narrow column breaks the name between its parts.
+        self.name = re.sub(r"(?<=[._])|(?=@)", "\N{ZERO WIDTH SPACE}", column.name)
 
 
-class Group:
-    """A test with its scores and questions, for the templates.
+class TableView:
+    """The questions of an eval set for the templates. `_render_questions` adds their HTML to the groups."""
 
-    `questions` is the HTML of the questions, which `_render_questions` adds.
-    """
-
-    def __init__(self, test: Mapping[str, Any], rows: Sequence[QuestionRow], filters: Filters) -> None:
-        self.test = test
-        self.rows = rows
-        self.name: str = test_name(test)
-        self.anchor: str = f"t-{sha256(test['nodeid'].encode(errors='replace')).hexdigest()[:10]}"
-        self.notes: list[str] = [line.strip() for line in note_lines(test)]
-        self.questions: list[Markup] = []
-        self.columns: list[str] = list(dict.fromkeys(cell.name for row in rows for cell in row.cells))
-        self._tags = _slice_tags(rows)
+    def __init__(self, table: QuestionTable, filters: Filters) -> None:
+        self.table = table
+        self.anchor: str = f"e-{short_digest(table.evalset)}"
+        self.columns = [ColumnView(column) for column in table.columns]
+        self.plots: list[Plot] = plots_of(table)
+        self.groups: list[QuestionGroup] = [
+            QuestionGroup(f"{self.anchor}-{number}", name, rows, list(self._heat_row(rows)))
+            for number, (name, rows) in enumerate(table.groups)
+        ]
+        self._tags = _slice_tags(table.rows)
         self._filters = filters
-        self.scores: list[ScoreView] = [ScoreView(entry) for entry in test["scores"]]
 
     @property
     def is_wide(self) -> bool:
         """True if the scores of a question fit into columns."""
         return len(self.columns) <= MAX_COLUMNS
 
-    @property
-    def failed_otherwise(self) -> bool:
-        """True if no threshold of the test failed, so that only the message says why the test failed."""
-        return not any(entry["verdict"] in FAILING_VERDICTS for entry in self.test["scores"])
+    @cached_property
+    def _means(self) -> list[float | None]:
+        return [_mean(self.table.rows, column) for column in self.table.columns]
+
+    def _heat_row(self, rows: Sequence[QuestionRow]) -> Iterator["HeatCell | None"]:
+        for column, mean in zip(self.table.columns, self._means, strict=True):
+            yield HeatCell.from_rows(rows, column, mean)
 
     def tokens(self, row: QuestionRow) -> str:
         """Return the tokens by which a question is filtered, separated by spaces."""
@@ -385,26 +386,70 @@ class Group:
 
     @property
     def heat(self) -> Iterator[tuple[str, list[tuple[str, int, list["HeatCell | None"]]]]]:
-        """Yield each tag with a table: each value of the tag, its number of questions, and a cell for each score."""
-        overall_means = [mean_of(self.rows, name) for name in self.columns]
+        """Yield each tag with a table: a value, its number of questions, and a cell for each score."""
         for tag in self._tags if self.columns else ():
             rows_by_value: dict[str, list[QuestionRow]] = {}
-            for row in self.rows:
+            for row in self.table.rows:
                 for name, value in row.tags:
                     if name == tag:
                         rows_by_value.setdefault(value, []).append(row)
-            table = [
-                (
-                    value,
-                    len(rows),
-                    [
-                        HeatCell.from_rows(rows, name, overall)
-                        for name, overall in zip(self.columns, overall_means, strict=True)
-                    ],
-                )
-                for value, rows in rows_by_value.items()
-            ]
-            yield tag, sorted(table, key=_heat_sort_key)
+            lines = [(value, len(rows), list(self._heat_row(rows))) for value, rows in rows_by_value.items()]
+            yield tag, sorted(lines, key=_heat_sort_key)
+
+
+@dataclass
+class QuestionGroup:
+    """The questions with one value of a tag, and their means; `questions` is their HTML."""
+
+    anchor: str
+    name: str
+    rows: Sequence[QuestionRow]
+    means: Sequence["HeatCell | None"]
+    questions: list[Markup] = field(default_factory=list)
+
+    @property
+    def counts_text(self) -> str:
+        """How many questions it has, and how many are lost and gained."""
+        states = ((state, sum(state in row.states for row in self.rows)) for state in ("lost", "gained"))
+        changes = [f"{count} {state}" for state, count in states if count]
+        return ", ".join([counted(len(self.rows), "question"), *changes])
+
+
+class Card:
+    """A test with its scores, for the templates."""
+
+    def __init__(self, test: Mapping[str, Any]) -> None:
+        self.test = test
+        self.name: str = test_name(test)
+        self.anchor: str = anchor_of(test)
+        self.notes: list[str] = [line.strip() for line in note_lines(test)]
+        self.scores: list[ScoreView] = [ScoreView(entry) for entry in test["scores"]]
+
+    @property
+    def distributions(self) -> list[tuple[str, "Histogram"]]:
+        """The histograms of scores that are not only 0 and 1, each with the name of the score."""
+        pairs = ((score.name, score.distribution) for score in self.scores)
+        return [(name, histogram) for name, histogram in pairs if histogram is not None]
+
+    @property
+    def is_green(self) -> bool:
+        """True if nothing in it needs a look."""
+        verdicts = {entry["verdict"] for entry in self.test["scores"]}
+        return self.test["outcome"] in {"passed", "skipped", "better", "same"} and not verdicts & {
+            *FAILING_VERDICTS,
+            "inconclusive",
+        }
+
+    @property
+    def failed_otherwise(self) -> bool:
+        """True if no threshold of the test failed, so that only the message says why the test failed."""
+        return not any(entry["verdict"] in FAILING_VERDICTS for entry in self.test["scores"])
+
+
+def _mean(rows: Iterable[QuestionRow], column: Column) -> float | None:
+    cells = (cell for row in rows if (cell := row.cell(column)) is not None)
+    scores = [cell.now for cell in cells if cell.now is not None]
+    return fmean(scores) if scores else None
 
 
 def _heat_sort_key(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float, str]:
@@ -437,21 +482,21 @@ class LeftOut:
     of: int
 
 
-def _render_questions(groups: Sequence[Group]) -> LeftOut:
+def _render_questions(tables: Sequence[TableView]) -> LeftOut:
     """Add the HTML of the questions to their groups, within `MAX_QUESTION_BYTES`.
 
     The worst questions have precedence. All questions get a brief form, as far as they fit; then questions get their
     full form, as far as it fits.
     """
     template = environment().get_template("question.html")
-    rows = [(group, row) for group in groups for row in group.rows]
+    rows = [(table, group, row) for table in tables for group in table.groups for row in group.rows]
     texts: dict[int, Markup] = {}
     total = 0
-    order = sorted(range(len(rows)), key=lambda index: rows[index][1].order)
+    order = sorted(range(len(rows)), key=lambda index: rows[index][2].order)
 
     def render_row(index: int, *, full: bool) -> Markup:
-        group, row = rows[index]
-        values = {"q": row, "columns": group.columns, "tokens": group.tokens(row), "full": full}
+        table, _, row = rows[index]
+        values = {"q": row, "columns": table.table.columns, "tokens": table.tokens(row), "full": full}
         return Markup(template.render(values))  # noqa: S704 - the template escapes all texts
 
     for index in order:
@@ -467,7 +512,9 @@ def _render_questions(groups: Sequence[Group]) -> LeftOut:
             break
         # A question whose passages alone exceed the limit is not rendered.
         passage_chars = sum(
-            len(passage.get("text") or "") for passage in rows[index][1].entry.get("retrieved", ())
+            len(passage.get("text") or "")
+            for variant in rows[index][2].variants
+            for passage in variant.entry.get("retrieved", ())
         )
         if total + passage_chars <= MAX_QUESTION_BYTES:
             text = render_row(index, full=True)
@@ -477,7 +524,7 @@ def _render_questions(groups: Sequence[Group]) -> LeftOut:
                 total += size
                 full += 1
     for index in sorted(texts):
-        rows[index][0].questions.append(texts[index])
+        rows[index][1].questions.append(texts[index])
     return LeftOut(len(texts) - full, len(rows) - len(texts), len(rows))
 
 

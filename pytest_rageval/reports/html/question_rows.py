@@ -1,20 +1,19 @@
-"""Collects the questions of a test for the HTML report: a row for each question, with all its scores.
+"""Collects the questions of a run for the HTML report: a row for each question of an eval set, a column for each score.
 
 A row has the values of now and of the baseline. The entries of the report are stored in a spool until they are written.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from itertools import pairwise
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.lib.tokenize import COMMON_UNSPACED
 from pytest_rageval.reports.build import entry_name
+from pytest_rageval.reports.html.answer_words import mark_answer_words
 from pytest_rageval.reports.questions import expected_text, score_text
 
 STATES: Final = ("lost", "beyond", "unscored", "", "gained")
@@ -23,6 +22,9 @@ STATES: Final = ("lost", "beyond", "unscored", "", "gained")
 "lost": it got worse. "beyond": it is beyond a bound. "unscored": it has no score. "": none of these. "gained": it got
 better.
 """
+
+MAX_GROUPS: Final = 20  # a tag with more values does not group the questions
+
 
 FIELDS: Final[Mapping[str, str]] = {
     "unscored": "unscored",
@@ -37,27 +39,42 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """The fields of a question in a score: the key of the example, and the name of the field."""
 
-WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W{COMMON_UNSPACED}]+")
-"""A word; in a script without spaces, a character."""
 
-MIN_MARKED_LENGTH: Final = 4  # minimum length of a marked word; shorter words are mostly function words
+def anchor_of(test: Mapping[str, Any]) -> str:
+    """Return the id of a test in the page, which is the same in every run."""
+    return f"t-{short_digest(test['nodeid'])}"
+
+
+def short_digest(text: str) -> str:
+    """Return a digest of a name, for an id in the page."""
+    return sha256(text.encode(errors="replace")).hexdigest()[:12]
+
+
+def worst_state(states: Collection[str]) -> str:
+    """Return the worst of some states; "" if there are none."""
+    return next((state for state in STATES if state in states), "")
 
 
 @dataclass(frozen=True)
 class ScoreCell:
-    """A score of a question.
+    """A score of a question. `before` is its score in the baseline; `state` is the worst of `STATES` in this score."""
 
-    Attributes:
-        name: name of the score.
-        spool: where the example is stored.
-        place: place of the example in the spool.
-        state: the worst state of the question in this score, one of `STATES`.
-    """
-
-    name: str
+    column: "Column"
     spool: Spool
     place: int
     state: str
+    now: float | None
+    before: float | None
+
+    @property
+    def name(self) -> str:
+        """The name of the column."""
+        return self.column.name
+
+    @property
+    def look(self) -> str:
+        """The class of the cell: its state, else "same" if its score is that of the baseline, else empty."""
+        return self.state or ("same" if self.before is not None and self.before == self.now else "")
 
     @property
     def example(self) -> Mapping[str, Any]:
@@ -67,14 +84,33 @@ class ScoreCell:
 
     @property
     def text(self) -> str:
-        """The score as text, such as "1.00 → 0.00"; without a score, the reason: "unscored", for example."""
-        now, before = self.example.get("score"), self.example.get("before")
-        if now is None:
-            return (
-                "not asked" if self.example.get("early_stop") == "not asked" else _missing_text(self.example)
-            )
-        then = f"{score_text(before)} → " if before is not None and before != now else ""
-        return f"{then}{score_text(now)}"
+        """The score as text, such as "1 → 0"; without a score, the reason: "unscored", for example."""
+        if self.now is None:
+            example = self.example
+            if example.get("early_stop") == "not asked":
+                return "not asked"
+            return "unscored" if example.get("unscored") is not None else "undefined"
+        values = [self.now] if self.before in {None, self.now} else [self.before, self.now]
+        return " → ".join(score_text(value).removesuffix(".00") for value in values)
+
+
+@dataclass(eq=False)
+class Column:
+    """A score of the questions of an eval set. Tests that gave all questions the same scores share it.
+
+    Attributes:
+        score: the name of the score.
+        tests: the tests, the most urgent first.
+        entries: the entries of the score, those of the first test first.
+        values: the scores of the questions by id.
+        name: the name of the column: that of the score, and what tells it from another column of this name.
+    """
+
+    score: str
+    tests: list[Mapping[str, Any]]
+    entries: list[ScoreEntry]
+    values: Mapping[str, float | None]
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,30 +152,17 @@ class Passage:
 
 
 @dataclass
-class QuestionRow:
-    """A question of a test with all its scores.
+class Variant:
+    """What tests with the same retriever got for a question: the longest of their rankings, and their scores.
 
-    Attributes:
-        nodeid: node id of the test.
-        index: index of the question in the eval set.
-        id: id of the question.
-        spool: where the entry of the question is stored.
-        place: place of the entry in the spool.
-        cells: the scores of the question.
-        states: the states of the question in all its scores, see `STATES`.
-        loss_rank: rank of the question among the questions that got worse, from 1; 0 if it did not get worse.
-        bound_side: "below" or "above" for a question beyond a bound, else empty.
+    `documents` are the labels of the ranking, and `place` is that of the question's entry in the spool.
     """
 
-    nodeid: str
-    index: int
-    id: str
     spool: Spool
     place: int
+    documents: Sequence[str]
+    tests: list[Mapping[str, Any]]
     cells: list[ScoreCell] = field(default_factory=list)
-    states: set[str] = field(default_factory=set)
-    loss_rank: int = 0
-    bound_side: str = ""
 
     @property
     def entry(self) -> Mapping[str, Any]:
@@ -147,43 +170,20 @@ class QuestionRow:
         entry: Mapping[str, Any] = self.spool.get(self.place)
         return entry
 
-    @cached_property
-    def anchor(self) -> str:
-        """The id of the question in the page. It is the same in every run, and differs between tests."""
-        name = f"{self.nodeid}\x00{self.id}"
-        return f"q-{sha256(name.encode(errors='replace')).hexdigest()[:12]}"
+    def add_ranking(self, place: int, documents: Sequence[str], test: Mapping[str, Any]) -> bool:
+        """Add what another test got; return False if its ranking is another one, and not only longer or shorter."""
+        shared = min(len(documents), len(self.documents))
+        if documents[:shared] != self.documents[:shared]:
+            return False
+        if len(documents) > len(self.documents):
+            self.place, self.documents = place, documents
+        self.tests.append(test)
+        return True
 
     @property
-    def state(self) -> str:
-        """The worst state of the question."""
-        return next((state for state in STATES if state in self.states), "")
-
-    @property
-    def state_text(self) -> str:
-        """The text for the state: "below" or "above" for a question beyond a bound, else the state."""
-        return self.bound_side if self.state == "beyond" else self.state
-
-    @property
-    def order(self) -> tuple[int, int, float, int]:
-        """The sort key, the worst question first: by state, loss, mean score, and order in the eval set."""
-        return STATES.index(self.state), self.loss_rank, self.value or 0.0, self.index
-
-    @property
-    def value(self) -> float | None:
-        """The mean over the scores of the question; None without scores."""
-        scores = [cell.example["score"] for cell in self.cells if cell.example.get("score") is not None]
-        return sum(scores) / len(scores) if scores else None
-
-    def cell(self, name: str) -> ScoreCell | None:
-        """Return the score with this name; None if the score is over a slice that does not contain the question."""
-        return next((cell for cell in self.cells if cell.name == name), None)
-
-    @cached_property
-    def tags(self) -> list[tuple[str, str]]:
-        """The tags of the question as pairs of name and value; a tag with several values has a pair for each value."""
-        return [
-            (name, value) for name, values in self.entry.get("tags", {}).items() for value in _values(values)
-        ]
+    def test_anchors(self) -> str:
+        """The ids of its tests in the page, separated by spaces."""
+        return " ".join(map(anchor_of, self.tests))
 
     def example_values(self, key: str) -> list[str]:
         """Return the different values of a key in the examples of the question."""
@@ -274,52 +274,206 @@ class QuestionRow:
         ]
 
 
-def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
-    """Return the questions of a test, the worst first.
+@dataclass
+class QuestionRow:
+    """A question of an eval set with all its scores.
 
-    The tests of reports by earlier versions have no key `questions`. Then the questions are the examples of the scores,
-    with the details of the questions that explain a verdict.
+    Attributes:
+        evalset: the name of the eval set; without one, the node id of the test.
+        index: index of the question in the eval set.
+        id: id of the question.
+        tags: pairs of name and value; a tag with several values has a pair for each value.
+        variants: what the tests got for the question.
+        states: the states of the question in all its scores, see `STATES`.
+        bound_side: "below" or "above" for a question beyond a bound, else empty.
     """
-    # The entries are stored in a spool: the page shows few of them in full.
-    spool = Spool()
-    rows = {
-        entry["id"]: QuestionRow(test["nodeid"], index, str(entry["id"]), spool, spool.put(entry))
-        for index, entry in enumerate(_question_entries(test))
-    }
-    losses = 0
-    for name, entries in _group_by_name(test["scores"]).items():
-        places: dict[str, int] = {}
-        unscored = set()
-        states: dict[str, set[str]] = {}
-        for entry in entries:
-            listed = _listed_by_id(entry)
-            for example in entry["examples"]:
-                question_id = example["id"]
-                details = _example_details(listed[question_id]) if question_id in listed else {}
-                known = {key: value for key, value in example.items() if key == "score" or value is not None}
-                # Of several thresholds on one score, only some may compare it with a baseline. Their examples are
-                # merged, and the first entry has precedence.
-                first = spool.get(places[question_id]) if question_id in places else {}
-                merged = details | known | first
-                places[question_id] = spool.put(merged)
-                if merged.get("unscored") is not None:
-                    unscored.add(question_id)
-            for state, ids in _states(entry):
-                for question_id in ids:
-                    states.setdefault(question_id, set()).add(state)
-                    if state == "beyond" and question_id in rows:
-                        rows[question_id].bound_side = entry["questions"]["why"]
-                    if state == "lost" and question_id in rows and not rows[question_id].loss_rank:
-                        losses += 1
-                        rows[question_id].loss_rank = losses
-        for question_id, place in places.items():
-            cell_states = states.get(question_id, set()) | (
-                {"unscored"} if question_id in unscored else set()
+
+    evalset: str
+    index: int
+    id: str
+    tags: list[tuple[str, str]] = field(default_factory=list)
+    variants: list[Variant] = field(default_factory=list)
+    states: set[str] = field(default_factory=set)
+    bound_side: str = ""
+
+    @property
+    def cells(self) -> Iterator[ScoreCell]:
+        """Yield the scores of the question."""
+        for variant in self.variants:
+            yield from variant.cells
+
+    @cached_property
+    def anchor(self) -> str:
+        """The id of the question in the page. It is the same in every run, and differs between eval sets."""
+        return "q-" + short_digest(f"{self.evalset}\x00{self.id}")
+
+    @property
+    def entry(self) -> Mapping[str, Any]:
+        """The entry of the question of the most urgent test."""
+        return self.variants[0].entry
+
+    @property
+    def state(self) -> str:
+        """The worst state of the question."""
+        return worst_state(self.states)
+
+    @property
+    def state_text(self) -> str:
+        """The text for the state: "below" or "above" for a question beyond a bound, else the state."""
+        return self.bound_side if self.state == "beyond" else self.state
+
+    @property
+    def loss(self) -> float:
+        """The sum of the drops in the scores in which the question got worse."""
+        return sum(
+            abs((cell.before or 0.0) - (cell.now or 0.0)) for cell in self.cells if cell.state == "lost"
+        )
+
+    @cached_property
+    def order(self) -> tuple[int, float, float, int]:
+        """The sort key, the worst question first: by state, loss, mean score, and order in the eval set."""
+        return STATES.index(self.state), -self.loss, self.value or 0.0, self.index
+
+    @property
+    def value(self) -> float | None:
+        """The mean over the scores of the question; None without scores."""
+        scores = [cell.now for cell in self.cells if cell.now is not None]
+        return sum(scores) / len(scores) if scores else None
+
+    def cell(self, column: Column) -> ScoreCell | None:
+        """Return the score of a column; None if the score is over a slice that does not contain the question."""
+        return next((cell for cell in self.cells if cell.column is column), None)
+
+    def example_values(self, key: str) -> list[str]:
+        """Return the different values of a key in the examples of the question."""
+        return list(dict.fromkeys(value for each in self.variants for value in each.example_values(key)))
+
+
+class QuestionTable:
+    """The questions of an eval set, the worst first, and their scores.
+
+    `tests` are the tests of the eval set, the most urgent first. The tests of reports by earlier versions have no key
+    `questions`. Then the questions are the examples of the scores, with the details of the questions that explain a
+    verdict.
+    """
+
+    def __init__(self, evalset: str, tests: Sequence[Mapping[str, Any]]) -> None:
+        self.evalset = evalset
+        self.tests = tests
+        # The entries are stored in a spool: the page shows few of them in full.
+        self._spool = Spool()
+        self.columns: list[Column] = []
+        self._rows: dict[str, QuestionRow] = {}
+        for test in tests:
+            variants = self._add_questions(test)
+            for name, entries in _group_by_name(test["scores"]).items():
+                self._add_score(test, name, entries, variants)
+        self._name_columns()
+        self.rows: list[QuestionRow] = sorted(self._rows.values(), key=lambda row: row.order)
+
+    @classmethod
+    def of_tests(cls, tests: Iterable[Mapping[str, Any]]) -> list[Self]:
+        """Return the tables of all eval sets that have questions."""
+        groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for test in tests:
+            evalset = test.get("evalset") or {}
+            key = evalset.get("name", test["nodeid"]), evalset.get("digest", "")
+            groups.setdefault(key, []).append(test)
+        tables = [cls(name, group) for (name, _), group in groups.items()]
+        return [table for table in tables if table.rows]
+
+    def _add_questions(self, test: Mapping[str, Any]) -> dict[str, Variant]:
+        """Add the questions of a test; return the variants that have the test's rankings, by id."""
+        variants = {}
+        for entry in _question_entries(test):
+            name = str(entry["id"])
+            row = self._rows.setdefault(name, QuestionRow(self.evalset, len(self._rows), name))
+            documents = [passage["document"] for passage in entry.get("retrieved", ())]
+            place = self._spool.put(entry)
+            row.tags = row.tags or [
+                (tag, value) for tag, values in entry.get("tags", {}).items() for value in _values(values)
+            ]
+            known = (each for each in row.variants if each.add_ranking(place, documents, test))
+            if (variant := next(known, None)) is None:
+                variant = Variant(self._spool, place, documents, [test])
+                row.variants.append(variant)
+            variants[name] = variant
+        return variants
+
+    def _add_score(
+        self,
+        test: Mapping[str, Any],
+        name: str,
+        entries: Sequence[ScoreEntry],
+        variants: Mapping[str, Variant],
+    ) -> None:
+        examples, states = _merged_examples(entries)
+        for questions in filter(None, (entry.get("questions") for entry in entries)):
+            for listed in questions["listed"] if questions["why"] != "worse" else ():
+                self._rows[listed["id"]].bound_side = questions["why"]
+        column = self._column(test, name, entries, {key: each["score"] for key, each in examples.items()})
+        for question, example in examples.items():
+            row, own, variant = self._rows[question], states.get(question, set()), variants[question]
+            row.states |= own
+            if (old := row.cell(column)) is not None:
+                example.update(old.example)
+                own |= {old.state}
+                variant = next(each for each in row.variants if old in each.cells)
+                variant.cells.remove(old)
+            place, state = self._spool.put(example), worst_state(own)
+            variant.cells.append(
+                ScoreCell(column, self._spool, place, state, example["score"], example.get("before"))
             )
-            rows[question_id].states |= cell_states
-            worst_state = next((state for state in STATES if state in cell_states), "")
-            rows[question_id].cells.append(ScoreCell(name, spool, place, worst_state))
-    return sorted(rows.values(), key=lambda row: row.order)
+
+    def _column(
+        self,
+        test: Mapping[str, Any],
+        score: str,
+        entries: Sequence[ScoreEntry],
+        values: Mapping[str, float | None],
+    ) -> Column:
+        """Return the column of a score: that of another test if the score has the same values there."""
+        for column in self.columns:
+            if column.score == score and all(
+                column.values.get(name, value) == value for name, value in values.items()
+            ):
+                column.tests.append(test)
+                column.entries += entries
+                column.values = {**column.values, **values}
+                return column
+        column = Column(score, [test], [*entries], values)
+        self.columns.append(column)
+        return column
+
+    @cached_property
+    def tag(self) -> str:
+        """The tag that groups the questions: "topic", else the first with few values, one a question; may be empty."""
+        values: dict[str, dict[str, set[str]]] = {}
+        for row in self.rows:
+            for tag, value in row.tags:
+                values.setdefault(tag, {}).setdefault(row.id, set()).add(value)
+        fitting = [
+            tag
+            for tag, by_row in values.items()
+            if all(len(each) == 1 for each in by_row.values())
+            and 1 < len(set().union(*by_row.values())) <= min(MAX_GROUPS, len(self.rows) - 1)
+        ]
+        return "topic" if "topic" in fitting else next(iter(fitting), "")
+
+    @cached_property
+    def groups(self) -> list[tuple[str, list[QuestionRow]]]:
+        """The questions by their value of `tag`, the group with the most lost questions first."""
+        groups: dict[str, list[QuestionRow]] = {}
+        for row in self.rows:
+            groups.setdefault(dict(row.tags).get(self.tag, ""), []).append(row)
+        return sorted(groups.items(), key=lambda item: -sum("lost" in row.states for row in item[1]))
+
+    def _name_columns(self) -> None:
+        scores = [column.score for column in self.columns]
+        for column in self.columns:
+            nodeid = column.tests[0]["nodeid"]
+            variant = nodeid.partition("[")[2].removesuffix("]") or nodeid.rpartition("::")[2]
+            column.name = f"{column.score} {variant}" if scores.count(column.score) > 1 else column.score
 
 
 def _question_entries(test: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -379,12 +533,33 @@ def _example_details(question: Mapping[str, Any]) -> dict[str, Any]:
     return known | {name: value for name, value in optional.items() if value is not None}
 
 
-def _group_by_name(scores: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def _merged_examples(entries: Iterable[ScoreEntry]) -> tuple[dict[str, dict[str, Any]], dict[str, set[str]]]:
+    """Return the examples of the entries of a score by id, and the states of the questions that have one."""
+    examples: dict[str, dict[str, Any]] = {}
+    states: dict[str, set[str]] = {}
+    for entry in entries:
+        listed = _listed_by_id(entry)
+        for each in entry["examples"]:
+            id_ = each["id"]
+            details = _example_details(listed[id_]) if id_ in listed else {}
+            known = {key: value for key, value in each.items() if key == "score" or value is not None}
+            # Of several thresholds on one score, only some may compare it with a baseline. Their examples are merged,
+            # and the first entry has precedence.
+            examples[id_] = details | known | examples.get(id_, {})
+            if examples[id_].get("unscored") is not None:
+                states.setdefault(id_, set()).add("unscored")
+        for state, ids in _states(entry):
+            for id_ in ids:
+                states.setdefault(id_, set()).add(state)
+    return examples, states
+
+
+def _group_by_name(scores: Iterable[ScoreEntry]) -> dict[str, list[ScoreEntry]]:
     """Return the entries with examples by the name of the score.
 
     The entries of slices have no column of their own: their examples have the same scores as in the whole eval set.
     """
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[ScoreEntry]] = {}
     for entry in scores:
         if entry["examples"]:
             groups.setdefault(entry_name(entry), []).append(entry)
@@ -400,75 +575,6 @@ def _states(entry: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
     questions = entry.get("questions")
     if questions and questions["why"] != "worse":
         yield "beyond", [question["id"] for question in questions["listed"]]
-
-
-def mark_answer_words(passage: str, answer: str, question: str) -> list[tuple[str, bool]]:
-    """Return the text of a passage in pieces, each with True if the answer probably took it from the passage.
-
-    A word is marked if it is in the answer and not in the question, and has at least four letters or a digit. Words
-    between two marked words are marked if they all are in the answer. In scripts without spaces, pairs of characters
-    take the place of words.
-
-    >>> mark_answer_words("Parcels arrive within 5 days.", "It takes 5 days.", "When do parcels arrive?")
-    [('Parcels arrive within ', False), ('5 days', True), ('.', False)]
-    """
-    answer_words, question_words = _words(answer), _words(question)
-    new_words = answer_words - question_words
-    if not new_words:
-        return [(passage, False)]
-    matches = list(WORD.finditer(passage))
-    words = [match[0].casefold() for match in matches]
-    marked = [
-        word in new_words and (len(word) >= MIN_MARKED_LENGTH or any(map(str.isdigit, word)))
-        for word in words
-    ]
-    for index in range(len(words) - 1):
-        # Only pairs of characters count: "foot" and "ball" do not match "football".
-        if words[index] + words[index + 1] in new_words and len(words[index]) == len(words[index + 1]) == 1:
-            marked[index] = marked[index + 1] = True
-    last_marked = None
-    for index, is_marked in enumerate(marked):
-        if is_marked:
-            if last_marked is not None and all(
-                word in answer_words for word in words[last_marked + 1 : index]
-            ):
-                marked[last_marked:index] = [True] * (index - last_marked)
-            last_marked = index
-        elif words[index] not in answer_words:
-            last_marked = None
-    return list(_split(passage, [match.span() for match in matches], marked))
-
-
-def _words(text: str) -> set[str]:
-    """Return the words of a text, and the pairs of neighbouring one-character words, as in scripts without spaces."""
-    words = [word.casefold() for word in WORD.findall(text)]
-    pairs = (a + b for a, b in pairwise(words) if len(a) == len(b) == 1)
-    return {*words, *pairs}
-
-
-def _split(text: str, spans: Sequence[tuple[int, int]], marked: Sequence[bool]) -> Iterator[tuple[str, bool]]:
-    """Yield the text in pieces, split where runs of marked words begin and end."""
-    end = 0
-    index = 0
-    while index < len(spans):
-        if not marked[index]:
-            index += 1
-            continue
-        first = index
-        while index + 1 < len(spans) and marked[index + 1]:
-            index += 1
-        start, stop = spans[first][0], spans[index][1]
-        if start > end:
-            yield text[end:start], False
-        yield text[start:stop], True
-        end = stop
-        index += 1
-    if end < len(text):
-        yield text[end:], False
-
-
-def _missing_text(example: Mapping[str, Any]) -> str:
-    return "unscored" if example.get("unscored") is not None else "undefined"
 
 
 def _rank_text(rank: int | None) -> str:

@@ -5,9 +5,11 @@
   const form = document.getElementById("filters");
   if (!form) return;
   const count = form.querySelector("output");
-  // The page contains only the beginning of a long list, so that filters and sorting stay fast. The other questions are
-  // stored here.
+  // The page contains only the beginning of a long list, so that it is read at a glance, and filters and sorting stay
+  // fast. The other questions are stored here.
   const PORTION = 250;
+  const several = document.querySelectorAll(".group").length > 1;
+  const FIRST = several ? 5 : 40;
   const groups = [...document.querySelectorAll(".group")].map((section) => {
     const list = section.querySelector(".list");
     const more = document.createElement("button");
@@ -15,8 +17,7 @@
     more.className = "more";
     section.append(more);
     const group = {
-      heading: section.querySelector("h3").id,
-      names: [...list.querySelectorAll(".names")],
+      table: section.closest(".table"),
       questions: [...list.querySelectorAll(".q")].map((element) => ({
         element,
         tokens: new Set(element.dataset.f.split(" ")),
@@ -25,14 +26,14 @@
       section,
       list,
       more,
-      limit: PORTION,
+      limit: FIRST,
     };
     group.sorted = group.questions;
     more.addEventListener("click", () => {
       const last = list.lastElementChild;
       group.limit += PORTION;
       show();
-      last.nextElementSibling?.querySelector("summary").focus();
+      last?.nextElementSibling?.querySelector("summary").focus();
     });
     return group;
   });
@@ -49,7 +50,7 @@
       state: data.get("state") ?? "",
       tokens: names.map((name) => data.get(name)).filter(Boolean),
       words: data.get("text").toLowerCase().split(/\s+/).filter(Boolean),
-      test: data.get("test") ?? "",
+      evalset: data.get("evalset") ?? "",
       sort: data.get("sort"),
     };
   };
@@ -79,8 +80,9 @@
     sort(wanted.sort);
     const counts = new Map();
     let shown = 0;
+    for (const table of document.querySelectorAll(".table")) table.hidden = true;
     for (const group of groups) {
-      const isWanted = !wanted.test || group.heading === wanted.test;
+      const isWanted = !wanted.evalset || group.table.id === wanted.evalset;
       const fitting = [];
       for (const question of isWanted ? group.sorted : []) {
         const fits =
@@ -91,10 +93,11 @@
         if (!wanted.state || question.tokens.has(wanted.state)) fitting.push(question.element);
       }
       const rest = fitting.length - group.limit;
-      group.list.replaceChildren(...group.names, ...fitting.slice(0, group.limit));
+      group.list.replaceChildren(...fitting.slice(0, group.limit));
       group.section.hidden = !fitting.length;
+      if (fitting.length) group.table.hidden = false;
       group.more.hidden = rest <= 0;
-      group.more.textContent = `Show ${Math.min(rest, PORTION)} more of ${withCommas(rest)}`;
+      group.more.textContent = rest > PORTION ? `Show ${PORTION} of ${withCommas(rest)} more` : rest > 0 ? `Show ${rest} more` : "";
       shown += fitting.length;
     }
     for (const each of form.querySelectorAll("[data-count]")) {
@@ -108,7 +111,9 @@
 
   // After a change of the filters, each list is shown from its beginning.
   function choose() {
-    for (const group of groups) group.limit = PORTION;
+    const { state, tokens, words } = chosen();
+    const isFiltered = state || tokens.length || words.length;
+    for (const group of groups) group.limit = isFiltered ? PORTION : FIRST;
     show();
   }
 
@@ -156,17 +161,17 @@
   const line = (text) => text.trim().replace(/\s+/g, " ");
 
   // Prompts to chat models have numbered passages. Prompts to base models have a list with dashes.
-  function placesOf(body, isNumbered) {
+  function placesOf(variant, isNumbered) {
     const field = (name) =>
-      [...body.querySelectorAll("dt")]
+      [...variant.querySelectorAll("dt")]
         .filter((term) => term.firstChild.textContent.trim() === name)
         .map((term) => term.nextElementSibling.textContent);
-    const passages = body.querySelector(".passages");
+    const passages = variant.querySelector(".passages");
     const k = Number(passages.dataset.k ?? Infinity);
     const texts = [...passages.querySelectorAll(".passage")].slice(0, k).map((each) => line(each.textContent));
     const listed = isNumbered ? texts.map((text, at) => `[${at + 1}] ${text}`).join("\n") : bullets(texts);
     const places = {
-      question: body.closest(".q").querySelector("summary > span").textContent,
+      question: variant.closest(".q").querySelector("summary > span").textContent,
       passages: listed || "(none)",
     };
     const answer = field("answer");
@@ -176,18 +181,17 @@
     return places;
   }
 
-  function addPrompts(body) {
-    const heading = body.closest(".group").querySelector("h3").id;
-    const test = document.getElementById(heading.replace(/-questions$/, ""));
-    const templates = [...test.querySelectorAll("[data-prompt]")];
-    if (!templates.length || !body.querySelector(".passages") || body.querySelector(".asked")) return;
+  function addPrompts(variant) {
+    const tests = variant.dataset.tests.split(" ").map((id) => document.getElementById(id));
+    const templates = tests.flatMap((test) => [...test.querySelectorAll("[data-prompt]")]);
+    if (!templates.length || !variant.querySelector(".passages") || variant.querySelector(".asked")) return;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "asked";
     button.textContent = "Show the prompts";
     button.setAttribute("aria-expanded", "false");
     button.addEventListener("click", () => {
-      const known = body.querySelector(".filled");
+      const known = variant.querySelector(".filled");
       if (known) {
         known.hidden = !known.hidden;
       } else {
@@ -195,26 +199,50 @@
         filled.className = "filled";
         for (const template of templates) {
           // Only prompts to chat models have `{mark}` lines around quoted texts.
-          const places = placesOf(body, template.textContent.includes("{mark}"));
+          const places = placesOf(variant, template.textContent.includes("{mark}"));
           const name = document.createElement("h4");
           name.textContent = template.dataset.prompt;
           const text = document.createElement("pre");
           text.textContent = template.textContent.replace(/\{(\w+)\}/g, (place, key) => places[key] ?? place);
           filled.append(name, text);
         }
-        body.append(filled);
+        variant.append(filled);
       }
-      button.setAttribute("aria-expanded", String(!body.querySelector(".filled").hidden));
+      button.setAttribute("aria-expanded", String(!variant.querySelector(".filled").hidden));
     });
-    body.append(button);
+    variant.append(button);
   }
   document.addEventListener(
     "toggle",
     (event) => {
-      if (event.target.classList.contains("q") && event.target.open) addPrompts(event.target.querySelector(".body"));
+      if (event.target.classList.contains("q") && event.target.open)
+        for (const variant of event.target.querySelectorAll(".variant")) addPrompts(variant);
     },
     true,
   );
+
+  // In a plot the arrow keys move between the marks, so that the tab key reaches each plot once.
+  for (const plot of document.querySelectorAll(".plot svg")) {
+    const marks = [...plot.querySelectorAll(".mark")];
+    plot.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const at = marks.indexOf(document.activeElement);
+      if (!step || at < 0) return;
+      event.preventDefault();
+      const next = marks[(at + step + marks.length) % marks.length];
+      marks[at].setAttribute("tabindex", "-1");
+      next.setAttribute("tabindex", "0");
+      next.focus();
+    });
+  }
+
+  // A link to a folded test opens it.
+  function openTest() {
+    const test = document.getElementById(location.hash.slice(1));
+    if (test?.classList.contains("test")) test.open = true;
+  }
+  addEventListener("hashchange", openTest);
+  openTest();
 
   form.hidden = false;
   show();

@@ -189,8 +189,8 @@ def test_how_answers_were_drawn_is_part_of_the_name() -> None:
 def test_the_line_of_models_says_how_answers_were_drawn() -> None:
     """The line of models has temperature and draws; older reports lack them."""
     settings = {"generator": "m", "judge": "j", "comparator": "judge"}
-    assert models_text({"settings": settings, "tests": []}) == "generator m, judge j, compared by judge"
+    assert models_text({"settings": settings, "tests": []}) == "generator m, answers judged by j"
     drawn = Settings(model="m", judge_model="j", temperature=0.2, draws=2).report_entry()
     assert models_text({"settings": drawn, "tests": []}).startswith(
-        "generator m (temperature 0.2, 2 draws; llm_reteval: temperature 0.5), judge j"
+        "generator m (temperature 0.2, 2 draws; llm_reteval: temperature 0.5), answers judged by j"
     )

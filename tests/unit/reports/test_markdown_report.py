@@ -574,7 +574,7 @@ def test_where_nothing_was_scored_there_is_no_table() -> None:
 def test_run_models_and_replies_are_shown_below() -> None:
     """The last line has the run, the models and the replies, in small type; unknown facts of the run are left out."""
     assert _report().splitlines()[-1] == (
-        "<sub>`generator m_1, judge m2, compared by judge or em` · `4 replies: 4 cached, 0 live` · "
+        "<sub>`generator m_1, answers compared by judge or em (judge: m2)` · `4 replies: 4 cached, 0 live` · "
         "`2 × 2 | 3 @team`</sub>"
     )
     document = copy.deepcopy(_document())
@@ -605,5 +605,7 @@ def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None
     text = _report(
         _test("test_a", own=["generator", "judge"]), _test("test_b", own=["generator"]), _test("test_c")
     )
-    models_line = "compared by judge or em; own generator in 2 of 3 tests; own judge in 1 of 3 tests` · "
+    models_line = (
+        "compared by judge or em (judge: m2); own generator in 2 of 3 tests; own judge in 1 of 3 tests` · "
+    )
     assert models_line in text

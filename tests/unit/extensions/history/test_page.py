@@ -78,15 +78,16 @@ def test_a_point_is_a_run_with_its_title_and_its_verdict() -> None:
         [run(n, {"recall@3": score(0.9 - n / 10, verdict)}) for n, verdict in enumerate(verdicts)]
     )
     [figure] = figures(text)
-    signs = re.findall(r'<(\w+) class="point is-(\w+)"[^>]*><title>([^<]*)</title>', figure)
-    assert [(sign, verdict) for sign, verdict, _ in signs] == [
+    titles = re.findall(r'<g class="run"><title>([^<]*)</title>\n<rect class="hit"', figure)
+    signs = re.findall(r'<(\w+) class="point is-(\w+)"', figure)
+    assert signs == [
         ("circle", "pass"),
         ("path", "inconclusive"),
         ("path", "fail"),
         ("path", "error"),
         ("circle", "none"),
     ]
-    assert signs[0][2] == (
+    assert titles[0] == (
         "0000000 change 0 (main, 2026-11-01 09:00)\n0.900 [0.850, 0.950], n = 91, 4 unscored, pass"
     )
 

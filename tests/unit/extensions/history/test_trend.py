@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.extensions.history.history import Point
-from pytest_rageval.extensions.history.trend import MAX_CHART_RUNS, chart_lines, sparkline
+from pytest_rageval.extensions.history.trend import MAX_CHART_RUNS, chart_lines, sparkline, value_range
 from pytest_rageval.run.registry import Registry
 from tests.unit.extensions.history.runs import NODEID, line, score
 from tests.unit.reports.rendered import rendered
@@ -76,6 +76,19 @@ def test_noise_within_the_interval_looks_flat() -> None:
     """The bars are scaled to the intervals, so that noise within them looks flat."""
     noisy = [point(mean, (mean - 0.12, mean + 0.08)) for mean in (0.51, 0.515, 0.505)]
     assert len(set(sparkline(noisy))) == 1
+
+
+def test_one_wide_interval_does_not_rule_the_axis() -> None:
+    """The axis is that of the other runs; a run of few questions has an interval beyond its ends."""
+    points = [
+        point(0.8, (0.75, 0.85)),
+        point(0.82, (0.77, 0.87)),
+        point(0.8, (0.1, 1.0)),
+        point(0.7, (0.65, 0.75)),
+    ]
+    low, high = value_range(points)
+    assert (low, high) == pytest.approx((0.65, 0.9))
+    assert len(set(sparkline(points))) > 2
 
 
 def test_lines_share_a_chart_with_a_legend() -> None:

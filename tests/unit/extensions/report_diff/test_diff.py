@@ -317,8 +317,8 @@ def test_the_page_has_every_question_of_both_reports(
     assert f"{before}, a, generator m-1, judge m-2" in text
     for name in ("q1", "q2", "q3", "old", "new"):
         assert f"What is {name}?" in text
-    assert "1.00 → 0.00" in text
-    assert "0.00 → 1.00" in text
+    assert "1 → 0" in text
+    assert "0 → 1" in text
     assert "Text of kb-9." in text
     assert re.search(r"<dt>answer before.*?</dt><dd>ten</dd>", text)
     assert f"1 question only in {after}" in text

@@ -81,6 +81,15 @@ class Page(HTMLParser):
         return [attributes for found, attributes, _ in self.found if found == tag]
 
 
+def _questions(page: Page) -> list[str]:
+    """Return the lines of the questions: the elements `summary` that have an id in code."""
+    return [
+        text
+        for text in page.texts("summary")
+        if re.match(r"((lost|gained|unscored|below|above) )?q\d+ ", text)
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -141,14 +150,48 @@ def test_the_policy_allows_this_style_and_this_script_alone() -> None:
 def test_each_question_has_one_row_with_all_its_scores() -> None:
     """Each question has one row with all its scores, worst first, gained questions included."""
     page = Page(html_report(whole_document()))
-    assert page.texts("summary")[-3:] == [
-        "lost q1 How many days 1? answer.correct@2 1.00 → 0.00 recall@2 1.00",
-        "unscored q2 How many days 2? answer.correct@2 unscored recall@2 1.00",
-        "gained q0 How many days 0? answer.correct@2 0.00 → 1.00 recall@2 1.00",
+    assert _questions(page) == [
+        "lost q1 How many days 1? answer.correct@2 1 → 0 recall@2 1",
+        "unscored q2 How many days 2? answer.correct@2 unscored recall@2 1",
+        "gained q0 How many days 0? answer.correct@2 0 → 1 recall@2 1",
     ]
-    assert [attribute["class"] for attribute in page.attributes("details") if "class" in attribute][-3:] == [
-        *("q lost", "q unscored", "q gained"),
+    classes = [attribute.get("class") or "" for attribute in page.attributes("details")]
+    assert [name for name in classes if name.startswith("q ")] == ["q lost", "q unscored", "q gained"]
+    cells = [attribute.get("class") for attribute in page.attributes("i")]
+    assert [name for name in cells if name in {"lost", "unscored", "gained"}] == [
+        "lost",
+        "unscored",
+        "gained",
     ]
+
+
+def test_a_topic_has_its_means_and_its_number_of_lost_questions() -> None:
+    """The line of a topic has its number of questions, how many were lost, and its mean of each score."""
+    page = Page(html_report(whole_document()))
+    assert page.texts("div", "of") == [
+        "returns 2 questions, 1 lost mean 0.000 mean 1.000",
+        "plans 1 question, 1 gained mean 1.000 mean 1.000",
+    ]
+
+
+def test_a_column_has_its_score() -> None:
+    """The head of a column has the name of the score, its mean and the change."""
+    page = Page(html_report(whole_document()))
+    [head] = page.texts("div", "names")
+    assert head.replace("\N{ZERO WIDTH SPACE}", "") == "answer.correct@2 0.500 recall@2 0.500"
+    heads = [attribute for attribute in page.attributes("i") if "is-fail" in (attribute.get("class") or "")]
+    assert len(heads) == 1
+
+
+def test_the_words_are_plain() -> None:
+    """The filters are named in words that need no explanation."""
+    page = Page(html_report(whole_document()))
+    chips = [
+        text.strip()
+        for tag, attributes, text in page.found
+        if tag == "label" and attributes.get("class") == "chip"
+    ]
+    assert chips == ["All", "Lost", "Gained", "Outside a bound", "Unscored", "No change"]
 
 
 def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
@@ -157,12 +200,12 @@ def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
     first = document["tests"][0]["scores"][0]
     document["tests"][0]["scores"][0] = {**first, "examples": first["examples"][1:]}
     page = Page(html_report(document))
-    assert page.texts("summary")[-3:] == [
-        "lost q1 How many days 1? answer.correct@2 1.00 → 0.00 recall@2 1.00",
-        "unscored q2 How many days 2? answer.correct@2 unscored recall@2 1.00",
-        "q0 How many days 0? recall@2 1.00",
+    assert _questions(page) == [
+        "lost q1 How many days 1? answer.correct@2 1 → 0 recall@2 1",
+        "unscored q2 How many days 2? answer.correct@2 unscored recall@2 1",
+        "q0 How many days 0? recall@2 1",
     ]
-    assert page.texts("i")[-2:] == ["", "recall@2 1.00"]
+    assert page.texts("i")[-2:] == ["", "recall@2 1"]
 
 
 def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> None:
@@ -201,19 +244,20 @@ def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> No
     # The third passage is beyond k, so no model got it.
     assert page.texts("em") == ["thirteen weeks"]
     assert page.texts("p", "about") == [
-        "Link to q1 topic: returns lang: en lang: de 0.250 s 77 tokens of context"
+        "Link to q1 topic: returns lang: en lang: de",
+        "0.250 s 77 tokens of context",
     ]
 
 
 def test_links_to_questions_are_the_same_in_every_run() -> None:
-    """The anchor of a question depends only on the test and the question."""
+    """The anchor of a question depends only on the eval set and the question."""
     document = whole_document()
     ids = _anchors(document)
     changed = whole_document(started="2027-01-01T00:00:00+00:00")
     changed["tests"][0]["scores"] = changed["tests"][0]["scores"][:1]
     assert ids == _anchors(changed)
     assert len(set(ids)) == 3
-    changed["tests"][0]["nodeid"] = "test_b.py::test_gate"
+    changed["tests"][0]["evalset"]["name"] = "t.jsonl"
     assert not set(ids) & set(_anchors(changed))
 
 
@@ -222,7 +266,7 @@ def _anchors(document: dict[str, Any]) -> list[str | None]:
     return [attribute["id"] for attribute in page.attributes("div") if attribute.get("class") == "body"]
 
 
-def test_the_overview_has_each_score_with_its_interval_and_its_change() -> None:
+def test_a_test_has_each_score_with_its_interval_and_its_change() -> None:
     """Each score has its interval and change as numbers and as charts, and the charts have text alternatives."""
     page = Page(html_report(whole_document()))
     row = "answer.correct@2 ✕ fail 0.500 answer.correct@2 0.500, 0.100 to 0.900 0.100 to 0.900 "
@@ -233,7 +277,15 @@ def test_the_overview_has_each_score_with_its_interval_and_its_change() -> None:
     labels = [
         attribute["aria-label"] for attribute in page.attributes("svg") if attribute.get("role") == "img"
     ]
-    assert "differences of 2 questions: 1 lower, 1 higher" in labels
+    assert "1 lost, 1 gained, 1 unscored" in labels
+    assert not any("scores of" in str(label) for label in labels), "a histogram of 0 and 1 shows nothing new"
+
+
+def test_scores_between_0_and_1_have_a_histogram() -> None:
+    """A test shows how its scores are distributed, unless each is 0 or 1."""
+    document = whole_document()
+    document["tests"][0]["scores"][0]["examples"][0]["score"] = 0.5
+    labels = [attribute.get("aria-label") for attribute in Page(html_report(document)).attributes("svg")]
     assert "scores of 2 questions, from 0 to 1" in labels
 
 
@@ -244,7 +296,7 @@ def test_the_page_says_which_run_it_is_of() -> None:
     assert facts["Commit"] == "0123456789ab, with changes that are not committed"
     assert facts["Branch"] == "main"
     assert facts["Baseline"] == "baseline.json, fedcba987654, 2026-01-01"
-    assert facts["Models"] == "generator none named, judge canonical, compared by judge"
+    assert facts["Models"] == "no generator, answers compared in canonical form"
     assert facts["generator"] == "m1"
 
 
@@ -375,10 +427,10 @@ def test_a_report_of_an_earlier_version_has_its_questions() -> None:
     outcomes = [_outcome(f"q{n}", 0.0) for n in range(30)] + [_outcome("q30", None), _outcome("q31", 1.0)]
     page = Page(_page(outcomes, "as pytest\nsaid it", max_drop=0.1))
     assert page.texts("h1") == ["rageval: 1 of 1 threshold failed"]
-    questions = [text for text in page.texts("summary") if "answer.em@2" in text]
+    questions = _questions(page)
     assert len(questions) == 32
-    assert questions[0] == "lost q0 Why? answer.em@2 1.00 → 0.00"
-    assert questions[30:] == ["unscored q30 answer.em@2 unscored", "q31 answer.em@2 1.00"]
+    assert questions[0] == "lost q0 Why? answer.em@2 1 → 0"
+    assert questions[30:] == ["unscored q30 answer.em@2 unscored", "q31 answer.em@2 1"]
     fields = page.texts("dt")
     at = fields.index("answer before")
     assert fields[at : at + 5] == ["answer before", "answer", "reference", "lost by", "gold"]
@@ -390,8 +442,15 @@ def test_where_all_is_well_the_questions_are_there_too() -> None:
     """A passing run has its questions as well."""
     page = Page(_page([_outcome(f"q{n}", 1.0) for n in range(5)], max_drop=0.1))
     assert page.texts("h1") == ["rageval: 1 of 1 threshold passed"]
-    summaries = [text for text in page.texts("summary") if "answer.em@2" in text]
-    assert summaries == [f"q{n} answer.em@2 1.00" for n in range(5)]
+    assert _questions(page) == [f"q{n} answer.em@2 1" for n in range(5)]
+
+
+@pytest.mark.parametrize(("value", "is_open"), [(1.0, False), (0.0, True)])
+def test_a_green_test_is_folded(value: float, *, is_open: bool) -> None:
+    """Only a test in which something failed or is unclear is unfolded."""
+    page = Page(_page([_outcome(f"q{n}", value) for n in range(9)], max_drop=0.1))
+    [test] = [attribute for attribute in page.attributes("details") if attribute.get("class") == "test"]
+    assert ("open" in test) == is_open
 
 
 def test_the_columns_of_tables_are_named_for_screen_readers() -> None:
