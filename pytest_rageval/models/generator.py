@@ -17,7 +17,13 @@ from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
 from pytest_rageval.core.request_parameters import merge_parameters
 from pytest_rageval.core.settings import TEMPERATURE
-from pytest_rageval.core.user_code import InvalidResult, UserCallable, bounded_text, has_parameter
+from pytest_rageval.core.user_code import (
+    InvalidResult,
+    UserCallable,
+    bounded_text,
+    has_parameter,
+    signature_of,
+)
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.plural import counted
 from pytest_rageval.models.client import Server
@@ -70,7 +76,11 @@ class Generator(Protocol):
 
 
 def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
-    """Return the user's object from the fixture `rageval_generator` as a `Generator`, or raise CallableError."""
+    """Return the user's object from the fixture `rageval_generator` as a `Generator`.
+
+    Raises:
+        CallableError: the object is not callable and has no method `generate`; or its first argument is the passages.
+    """
     functions = {name: getattr(generator, name, None) for name in ("generate", "cite", "explain")}
     if not callable(functions["generate"]):
         functions["generate"] = generator
@@ -84,6 +94,12 @@ def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
             f"rageval_generator is {type(generator).__name__}, which cannot be called.\n"
             "Return a function (question, passages) -> str from the fixture, sync or async, "
             "or an object with such a method generate."
+        )
+    names = list(getattr(signature_of(methods["generate"].function), "parameters", ()))
+    if names[:1] in [["passages"], ["documents"], ["contexts"]] and len(names) > 1:
+        raise CallableError(
+            f"rageval_generator is a function ({', '.join(names)}), and is called with the question first, then with "
+            "the passages.\nReturn a function (question, passages) -> str."
         )
     return CallableGenerator(methods)
 

@@ -101,7 +101,7 @@ class Work(NamedTuple):
 class Progress:
     """Displays the progress of one process, or of all workers together.
 
-    With -q it displays nothing but servers that do not respond.
+    With -q a terminal shows only servers that do not respond; a log also shows the work that waits for a server.
 
     Args:
         config: the configuration of the run.
@@ -132,7 +132,9 @@ class Progress:
             self._began_at = now
         if self._quiet:
             self._notify(stalls)
-            return
+            if work.replies >= work.requests or getattr(self._reporter, "isatty", False):
+                return
+            stalls = ()
         delay = TERMINAL_DELAY_S if self._in_place else LOG_INTERVAL_S
         interval = TERMINAL_INTERVAL_S if self._in_place else LOG_INTERVAL_S
         stall_text = "; ".join(str(stall) for stall in stalls if stall.has_lasted(STALL_S))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
@@ -22,6 +23,7 @@ from pytest_rageval.core.errors import (
 from pytest_rageval.core.parsers import destination_kind
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.printable import printable
+from pytest_rageval.plugin.fixtures import CALLS, async_fixture_error, fixture_error
 from pytest_rageval.plugin.markers import (
     EVALUATED_MARKERS,
     second_evalset_error,
@@ -324,8 +326,9 @@ class EvaluationPlugin:
 
         A test whose mark was added after the collection, by a parameter or another plugin, gets the fixture here.
         """
-        if problem := unknown_marker_error(item) or second_evalset_error(item) or timeout_mark_error(item):
-            raise failure(problem)
+        for find_error in (unknown_marker_error, second_evalset_error, timeout_mark_error, fixture_error):
+            if problem := find_error(item):
+                raise failure(problem)
         self._explained, self._running_nodeid = False, item.nodeid
         if self._session is not None:
             self._usage_before[item.nodeid] = self._session.usage
@@ -346,6 +349,17 @@ class EvaluationPlugin:
                 f"{late_marker} does nothing here: it was added after the test had begun, or the test has no "
                 "fixtures.\nMark the test in its file, or in pytest_collection_modifyitems."
             )
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        """Say what an async fixture of a component has to be, if no other plugin awaits it."""
+        name, function = fixturedef.argname, fixturedef.func
+        try:
+            return (yield)
+        except pytest.fail.Exception:
+            if name not in CALLS or not (iscoroutinefunction(function) or isasyncgenfunction(function)):
+                raise
+        raise failure(async_fixture_error(name))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

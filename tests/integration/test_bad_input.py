@@ -306,6 +306,54 @@ def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(
     assert score["reason"].startswith(f"rageval_{fixture} is list")
 
 
+@pytest.mark.parametrize(
+    ("fixture", "message"),
+    [
+        (
+            "def rageval_retriever(query, k):\n    return []",
+            "The fixture rageval_retriever has the argument query: the arguments of a fixture are other fixtures. *",
+        ),
+        (
+            "async def rageval_retriever():\n    return lambda query, k: []",
+            "The fixture rageval_retriever is an async function, which nothing awaits. *",
+        ),
+        (
+            "async def rageval_retriever():\n    yield lambda query, k: []",
+            "The fixture rageval_retriever is an async function, which nothing awaits. *",
+        ),
+        (
+            "def rageval_retriever():\n    async def search(query, k): ...\n    return search('a', 1)",
+            "rageval_retriever is a coroutine: the fixture is async, or calls the async function.",
+        ),
+        (
+            "def rageval_retriever():\n    def search(top_k, question): return []\n    return search",
+            "The retriever search(top_k, question) has the number of documents first, *",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine.*was never awaited")
+def test_a_fixture_or_function_of_another_form_is_named(project, fixture, message):
+    project.pytester.makeconftest(f"import pytest\n@pytest.fixture(scope='session')\n{fixture}\n")
+    project.test(GATE.format(spec="recall@1"))
+    result = project.run("-W", "ignore")
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines([message])
+
+
+def test_a_generator_with_the_passages_first_is_named(project):
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        f"{conftest}\n@pytest.fixture(scope='session')\ndef rageval_generator():\n"
+        "    return lambda passages, question: 'no'\n"
+    )
+    project.test(GATE.format(spec="answer.em@1"))
+    result = project.run()
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["rageval_generator is a function (passages, question), and is called with *"]
+    )
+
+
 def test_an_error_in_an_assert_style_test_shows_the_line_and_not_our_frames(project):
     """The traceback shows the user's line and no frame of pytest_rageval."""
     project.test("def test_it(rageval):\n    assert rageval.score('recal@2') > 0\n")

@@ -126,6 +126,12 @@ def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Sear
     found = next((adapter for adapter in adapters if _call(adapter[0], retriever)), None)
     if found is None:
         kind = type(retriever).__name__
+        if kind in {"coroutine", "async_generator"}:
+            raise CallableError(
+                f"{name} is {'a coroutine' if kind == 'coroutine' else 'an async generator'}: the fixture is async, or "
+                "calls the async function.\nWrite a fixture that is not async, and returns the function itself, "
+                "(query, k) -> documents; it may be async."
+            )
         methods = [method for method in SEARCH_METHODS if callable(getattr(retriever, method, None))]
         hint = f" It has {methods[0]}: return the method, {kind}(…).{methods[0]}." if methods else ""
         raise CallableError(

@@ -1,7 +1,7 @@
 """Adapts functions, methods and callable objects: k by position, by keyword or not at all, and context by keyword."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
@@ -80,7 +80,8 @@ def adapt(function: Callable[..., Any]) -> Search:
     Context is passed by keyword, to the arguments whose names are in `CONTEXT_NAMES`.
 
     Raises:
-        CallableError: the function is a class: a call creates an object, and retrieves nothing.
+        CallableError: the function is a class: a call creates an object, and retrieves nothing; or its first argument
+            is k.
 
     >>> adapt(lambda query, *, top_k=10: [query] * top_k)("why?", 2)
     ['why?', 'why?']
@@ -93,6 +94,7 @@ def adapt(function: Callable[..., Any]) -> Search:
             f"The retriever is the class {kind} itself, not an object of it.\nGive an object: {kind}(…)."
         )
     parameters = _parameters(function)
+    _refuse_k_first(function, parameters or ())
     context = context_of(function)
     k_is_second = parameters is None or _second_is_k(parameters)
     if k_is_second and all(name == parameter.name for name, parameter in context.items()):
@@ -106,6 +108,21 @@ def adapt(function: Callable[..., Any]) -> Search:
         return function(query, k, **kwargs) if k_is_second else function(query, **kwargs)
 
     return Search(async_if(function, retrieve), required(context))
+
+
+def _refuse_k_first(function: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> None:
+    """Raise CallableError for a function (k, query): it would search for a number."""
+    needed = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in POSITIONAL and parameter.default is parameter.empty
+    ]
+    if len(needed) > 1 and needed[0] in K_NAMES and needed[1] not in K_NAMES:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise CallableError(
+            f"The retriever {name}({', '.join(needed)}) has the number of documents first, and is called with the "
+            f"question first.\nReturn a function (query, k) -> documents: lambda query, k: {name}(k, query)"
+        )
 
 
 def adapt_method(method: Callable[..., Any]) -> Search:
