@@ -19,6 +19,7 @@ import importlib.util
 import io
 import json
 import lzma
+import math
 import os
 import re
 import shlex
@@ -124,6 +125,8 @@ def _run(name: str, pytester: pytest.Pytester, url: str) -> dict[str, str]:
         command = next(index for index, word in enumerate(words) if "=" not in word)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
+            # A slow machine would print lines of progress.
+            patch.setattr("pytest_rageval.plugin.progress.LOG_INTERVAL_S", math.inf)
             for variable in UNSET:
                 patch.delenv(variable, raising=False)
             fixed = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "OPENAI_BASE_URL": url}
