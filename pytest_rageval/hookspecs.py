@@ -15,7 +15,7 @@ import pluggy
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+    from pytest_rageval.core.event_loop import BackgroundEventLoop
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.judge import ThresholdInput, ThresholdResult

@@ -209,7 +209,7 @@ def test_importing_the_plugin_is_cheap(module: str) -> None:
 @pytest.mark.slow
 def test_a_session_needs_the_heavy_ones() -> None:
     """A session imports the heavy libraries by these names, so that the test above can fail."""
-    ours = ("retrievers.bm25", "models.stores.sqlite_file", "core.concurrency.event_loop", "reports.html")
+    ours = ("retrievers.bm25", "models.stores.sqlite_file", "core.event_loop", "reports.html")
     script = f"import sys, openai, {', '.join(f'pytest_rageval.{each}' for each in ours)}\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import require
 from pytest_rageval.lib.lazy import lazy_pattern
-from pytest_rageval.lib.tokenize import (
+from pytest_rageval.lib.text import (
     CharacterMap,
     fold,
     has_unspaced,

@@ -29,9 +29,8 @@ from pytest_rageval.core.command import (
     value_parser,
     with_plugin_names,
 )
-from pytest_rageval.core.command_line import SETTER, SetOption
 from pytest_rageval.core.errors import InputError, RagevalError, require
-from pytest_rageval.core.extensions import all_options, installed, others
+from pytest_rageval.core.extensions import SETTER, SetOption, all_options, installed, others
 from pytest_rageval.core.resolution import resolve_cache
 from pytest_rageval.lib.secret import parse_public_cache
 from pytest_rageval.run.console import echo, echo_err

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pytest_rageval.lib.printable import MAX_TEXT, printable, text_of
+from pytest_rageval.lib.text import MAX_TEXT, printable, text_of
 
 Cause = Literal["retriever", "example", "run"]
 """The reason why an example has no score: the retriever failed, the example lacks data that the score needs, or

@@ -19,6 +19,7 @@ from pytest_rageval.core.parsers import (
     parse_destination,
     parse_encoder,
     parse_odd_int,
+    parse_parameters,
     parse_path,
     parse_positive_int,
     parse_positive_share,
@@ -204,12 +205,12 @@ class CoreOptions:
         "of the generating model", private=True,
     )
     parameters = Option[Mapping[str, Any] | None](
-        "parameters", "JSON", Lazy("core.request_parameters", "parse_parameters"), None,
+        "parameters", "JSON", parse_parameters, None,
         "parameters of each request to the generating model, such as '{\"reasoning_effort\": \"low\"}'. They "
         "replace those that the package sets, such as temperature", private=True,
     )
     judge_parameters = Option[Mapping[str, Any] | None](
-        "judge_parameters", "JSON", Lazy("core.request_parameters", "parse_parameters"), None,
+        "judge_parameters", "JSON", parse_parameters, None,
         "parameters of each request to the judge; default: none", private=True,
     )
     comparator = Option(

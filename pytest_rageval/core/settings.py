@@ -1,19 +1,69 @@
-"""`Settings`: the resolved options of a run."""
+"""`Settings`: the resolved options of a run, with the settings of its models and the parameters of their requests."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.model_settings import ModelSettings, Role, ServerSettings
-from pytest_rageval.core.options import CoreOptions, Option
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.core.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S, CoreOptions, Option
 from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
+from pytest_rageval.lib.text import counted
 
 T = TypeVar("T")
+
+Role = Literal["generator", "judge"]
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+Api = Literal["chat", "responses"]
+"""The API of a model: `/chat/completions`, or `/responses` for models without chat completions."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """A server, its key, and the limits of its requests.
+
+    Attributes:
+        role: the model whose settings name this server.
+        base_url: the base URL; None for OpenAI's server.
+        api_key: the key; None if there is none.
+        key_name: the environment variable that contains the key.
+        needs_key: True if the user has named that variable, so that an empty one is a mistake.
+        key_command: the command that prints the key; empty for none.
+        api: the API of the model.
+        concurrency: the most requests in flight.
+        timeout: the longest wait for one reply, in seconds.
+        rpm: the most requests per minute; None for no limit.
+        tpm: the most tokens per minute; None for no limit.
+        max_calls: the most calls of this server, in addition to the limit of the run; None for no limit.
+        max_cost: the largest cost at this server in USD, in addition to the limit of the run; None for no limit.
+    """
+
+    role: Role = "generator"
+    base_url: BaseURL | None = None
+    api_key: Secret | None = None
+    key_name: str = "OPENAI_API_KEY"
+    needs_key: bool = False
+    key_command: tuple[str, ...] = ()
+    api: Api = "chat"
+    concurrency: int = DEFAULT_CONCURRENCY
+    timeout: float = DEFAULT_TIMEOUT_S
+    rpm: float | None = None
+    tpm: float | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """A model, the request parameters that the user sets, and its server."""
+
+    model: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    server: ServerSettings = field(default_factory=ServerSettings)
+
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 
 SCORE_KEYWORDS: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
 """The keywords of a threshold that, together with the spec, determine which score it bounds."""

@@ -15,8 +15,6 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.core.concurrency.inline import require_loop
 from pytest_rageval.core.conversation import QuestionWithHistory
 from pytest_rageval.core.errors import (
     CallableError,
@@ -28,6 +26,8 @@ from pytest_rageval.core.errors import (
     raised_in_package,
     summary_line,
 )
+from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.gathering import require_loop
 from pytest_rageval.lib.foreign_values import is_data_frame, is_record
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import data_frame_rows, id_key, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 
 map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets need a field map
 frame_records: Final = Lazy("evalsets.formats.table", "frame_records")

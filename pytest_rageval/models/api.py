@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError
-from pytest_rageval.core.request_parameters import REJECTED_ARGUMENTS
+from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.parsers import REJECTED_ARGUMENTS
 from pytest_rageval.core.user_code import count_completion
 from pytest_rageval.models.cached_functions import Functions
 from pytest_rageval.models.client import Server

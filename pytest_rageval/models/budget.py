@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol, TypedDict
 
 from pytest_rageval.core.errors import BudgetError, StoreError
 from pytest_rageval.core.options import CoreOptions
-from pytest_rageval.core.request_parameters import LENGTH_PARAMETERS
+from pytest_rageval.core.parsers import LENGTH_PARAMETERS
 from pytest_rageval.lib.lazy import lazy_pattern
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Spending
 from pytest_rageval.models.usage import Price, Prices

@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final, TypeVar, cast
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop, in_asyncio
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError, Planned
+from pytest_rageval.core.event_loop import BackgroundEventLoop, in_asyncio
 from pytest_rageval.core.user_code import CACHED, is_async, stored_module
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import Reply, Request, request_summary

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from pytest_rageval.core.errors import ContextOverflow, Unscored, parse_failure
-from pytest_rageval.core.model_settings import Api
 from pytest_rageval.core.options import (
     DEFAULT_CONCURRENCY,
     DEFAULT_PATIENCE_S,
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
 )
+from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.secret import Credentials, public_url
 from pytest_rageval.models import completions, responses

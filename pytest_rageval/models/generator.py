@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Protocol, cast
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
-from pytest_rageval.core.request_parameters import merge_parameters
+from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.core.settings import TEMPERATURE
 from pytest_rageval.core.user_code import (
     InvalidResult,
@@ -25,7 +25,7 @@ from pytest_rageval.core.user_code import (
     signature_of,
 )
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import LazyParts, Reply, Request, describe_parameters, empty_reason

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pytest_rageval.core.errors import Unscored
-from pytest_rageval.core.model_settings import Api
+from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.digests import canonical_json, digest, text_digest
 from pytest_rageval.lib.lazy import lazy_pattern
 

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 
 DECREASE_FACTOR: Final = 0.5  # of the limit of requests in flight, at congestion
 CONGESTION_SHARE: Final = 0.3  # the share of refused requests above which the limit is decreased

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pytest_rageval.core.errors import RagevalError, ServerError, Unscored
 from pytest_rageval.core.options import DEFAULT_PATIENCE_S
 from pytest_rageval.lib.lazy import lazy_pattern
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.budget import Charge, count_tokens, prompt_tokens
 from pytest_rageval.models.client import Client, RequestRefused, RetryableError
 from pytest_rageval.models.messages import BilledFailure, Reply, Request

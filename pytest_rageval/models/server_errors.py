@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from pytest_rageval.core.errors import ServerError
-from pytest_rageval.core.model_settings import Api, Role
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.core.settings import Api, Role
 from pytest_rageval.lib.secret import Credentials
+from pytest_rageval.lib.text import counted
 
 URL_OPTIONS: Final[Mapping[Role, str]] = {
     "generator": "--rageval-base-url or OPENAI_BASE_URL",

@@ -4,14 +4,13 @@ pytest imports this module in every run of every project that has the plugin ins
 plugin only when a run has a marked test.
 
 - `lazy_start`: waits for a marked test. `startup`: imports and registers the rest.
-- `markers`: the markers, and checks of marks. `unused_evalsets`: a warning about eval sets that no test scores.
+- `markers`: the markers, and checks of marks.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
-- `skipping`: the tests that a run without results skips.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`, `annotations`: output.
 - `settings_command`: `rageval settings`.
-- `completeness`: whether all tests ran. `files`: the files that a run writes, and the commit under test, which reports
-  and pins name.
+- `completeness`: which tests ran, and which eval sets no test scores. `files`: the files that a run writes, and the
+  commit under test, which reports and pins name.
 """
 
 from argparse import SUPPRESS
@@ -22,8 +21,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_rageval import hookspecs
-from pytest_rageval.core.command_line import SETTER, SetOption, flag_problem
-from pytest_rageval.core.extensions import all_options, installed
+from pytest_rageval.core.extensions import SETTER, SetOption, all_options, flag_problem, installed
 from pytest_rageval.core.options import Option
 from pytest_rageval.plugin.fixtures import (
     _rageval_session,
@@ -176,7 +174,7 @@ def _switched_off(config: pytest.Config) -> list[str]:
     if not (values := config.getini(EXTENSIONS)):
         return []
     from pytest_rageval.core.errors import InputError, did_you_mean  # noqa: PLC0415 - few runs switch one off
-    from pytest_rageval.core.model_settings import read_pyproject  # noqa: PLC0415
+    from pytest_rageval.core.resolution import read_pyproject  # noqa: PLC0415
 
     names = [value.removeprefix("-") for value in values]
     for name, written in zip(names, values, strict=True):

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 
 OTHER_PLUGIN: Final = "pytest_github_actions_annotate_failures"
 """The name of a plugin that annotates tests whose body fails, but not tests that fail in their setup."""

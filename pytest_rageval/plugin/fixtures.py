@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import Parameter, Signature, signature
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
@@ -58,43 +58,6 @@ There is no fixture rageval_reference_retriever, which max_ratio compares times 
 def rageval_reference_retriever() -> object:
     """The retriever whose time max_ratio compares with that of rageval_retriever: a callable like it. Override it."""
     raise _missing_fixture(NO_REFERENCE)
-
-
-CALLS: Final = {
-    "rageval_retriever": "(query, k) -> documents",
-    "rageval_reference_retriever": "(query, k) -> documents",
-    "rageval_generator": "(question, passages) -> str",
-    "rageval_judge": "(question, references, prediction) -> verdict",
-}
-"""The functions that a user's fixtures return."""
-
-
-def fixture_error(item: pytest.Item) -> str:
-    """Return an error if a fixture of a test is written as the function that it has to return; else empty.
-
-    pytest would say that there is no fixture `query`.
-    """
-    known: Any = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
-    for name in CALLS.keys() & known.keys():
-        unknown = [argument for argument in known[name][-1].argnames if argument not in known]
-        if unknown and not {"query", "question"}.isdisjoint(unknown):
-            return (
-                f"The fixture {name} has the argument {unknown[0]}: the arguments of a fixture are other fixtures. "
-                f"{_fixture_advice(name)}"
-            )
-    return ""
-
-
-def async_fixture_error(name: str) -> str:
-    """Return the error about a fixture that is an async function, and that no plugin of pytest awaits."""
-    return f"The fixture {name} is an async function, which nothing awaits. {_fixture_advice(name)}"
-
-
-def _fixture_advice(name: str) -> str:
-    return (
-        f"It returns the function that is called, {CALLS[name]}, which may be async:\n\n"
-        f'    @pytest.fixture(scope="session")\n    def {name}():\n        return your_function'
-    )
 
 
 @pytest.fixture(scope="session")

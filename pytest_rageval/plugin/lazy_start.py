@@ -3,19 +3,14 @@
 Until then the other modules are not imported and their hooks are not registered (`startup`), so that a run without
 marked tests is not slowed down. A run that configures the package, by an option or in the environment, starts the whole
 plugin at once.
-
-It also disables pytest's assertion rewriting for the modules of this package, before they are imported.
 """
 
 import inspect
 import os
 import shutil
-import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from importlib.machinery import ModuleSpec, PathFinder
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,7 +63,6 @@ class LazyStart:
     def start(self) -> "EvaluationPlugin":
         """Return the evaluation plugin; the first call imports the rest of the plugin and registers its hooks."""
         if self._plugin is None:
-            _disable_assertion_rewriting(self._config)
             from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - most runs do not need it
 
             stash = self._config.stash
@@ -176,31 +170,3 @@ def _has_tables(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return "rageval" in text.replace("pytest-rageval", "")
-
-
-class _Finder:
-    """A finder for `sys.meta_path` that precedes pytest's finder."""
-
-    @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the spec of a module of this package, without rewriting; None for any other module."""
-        return PathFinder.find_spec(name, path, target) if name.startswith("pytest_rageval.") else None
-
-
-def _disable_assertion_rewriting(config: pytest.Config) -> None:
-    """Import the modules of this package without assertion rewriting until pytest's cleanup.
-
-    pytest rewrites the assertions in each module of a plugin's distribution. This package has no assertions, and
-    rewritten modules take longer to load: a fifth of the time of a run that imports a hundred modules.
-    """
-    finder = _Finder()
-
-    def remove() -> None:
-        # A test may have restored an earlier `sys.meta_path` without this finder.
-        with suppress(ValueError):
-            sys.meta_path.remove(finder)
-
-    sys.meta_path.insert(0, finder)
-    config.add_cleanup(remove)

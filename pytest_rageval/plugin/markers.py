@@ -1,10 +1,10 @@
-"""The markers: their declarations, which tests use them, and errors about marks that do not work.
+"""The markers: their declarations, which tests use them, and errors about marks and fixtures that do not work.
 
 Every run imports this module.
 """
 
 import os
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -116,3 +116,40 @@ def _is_positive(seconds: object) -> bool:
         return float(str(seconds)) > 0
     except ValueError:
         return False
+
+
+CALLS: Final = {
+    "rageval_retriever": "(query, k) -> documents",
+    "rageval_reference_retriever": "(query, k) -> documents",
+    "rageval_generator": "(question, passages) -> str",
+    "rageval_judge": "(question, references, prediction) -> verdict",
+}
+"""The functions that a user's fixtures return."""
+
+
+def fixture_error(item: pytest.Item) -> str:
+    """Return an error if a fixture of a test is written as the function that it has to return; else empty.
+
+    pytest would say that there is no fixture `query`.
+    """
+    known: Any = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    for name in CALLS.keys() & known.keys():
+        unknown = [argument for argument in known[name][-1].argnames if argument not in known]
+        if unknown and not {"query", "question"}.isdisjoint(unknown):
+            return (
+                f"The fixture {name} has the argument {unknown[0]}: the arguments of a fixture are other fixtures. "
+                f"{_fixture_advice(name)}"
+            )
+    return ""
+
+
+def async_fixture_error(name: str) -> str:
+    """Return the error about a fixture that is an async function, and that no plugin of pytest awaits."""
+    return f"The fixture {name} is an async function, which nothing awaits. {_fixture_advice(name)}"
+
+
+def _fixture_advice(name: str) -> str:
+    return (
+        f"It returns the function that is called, {CALLS[name]}, which may be async:\n\n"
+        f'    @pytest.fixture(scope="session")\n    def {name}():\n        return your_function'
+    )

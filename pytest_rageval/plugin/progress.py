@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from pytest_rageval.lib.printable import one_line
+from pytest_rageval.lib.text import one_line
 from pytest_rageval.plugin.terminal import print_line, terminal_width, write_uncaptured
 
 if TYPE_CHECKING:

@@ -22,10 +22,12 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.parsers import destination_kind
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.lib.printable import printable
-from pytest_rageval.plugin.fixtures import CALLS, async_fixture_error, fixture_error
+from pytest_rageval.lib.text import printable
 from pytest_rageval.plugin.markers import (
+    CALLS,
     EVALUATED_MARKERS,
+    async_fixture_error,
+    fixture_error,
     second_evalset_error,
     timeout_mark_error,
     unknown_marker_error,

@@ -15,12 +15,16 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.plugin.completeness import CompletenessPlugin, WorkerPlugin, given_options
+from pytest_rageval.plugin.completeness import (
+    CompletenessPlugin,
+    UnusedEvalSetPlugin,
+    WorkerPlugin,
+    given_options,
+)
 from pytest_rageval.plugin.files import BaselineWriterPlugin, CassetteWriterPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
-from pytest_rageval.plugin.unused_evalsets import UnusedEvalSetPlugin
 
 
 def start(

@@ -15,7 +15,7 @@ from pytest_rageval.core.errors import RagevalError, exception_text
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.parsers import Address, destination_kind
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.lib.printable import one_line, printable
+from pytest_rageval.lib.text import one_line, printable
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.files import CassetteWriterPlugin
 from pytest_rageval.plugin.progress import WorkersProgress

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_rageval.core.errors import RagevalError, Unscored, exception_chain
-from pytest_rageval.lib.printable import one_line, printable
+from pytest_rageval.lib.text import one_line, printable
 
 PACKAGE: Final = Path(__file__).parents[1]
 

@@ -20,8 +20,8 @@ from pytest_rageval.gate.judge import EarlyStopResult, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, excluded_failures_warnings
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.spool import Spool, spooled_map
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.anomalies import anomalies_entry
 from pytest_rageval.reports.notes import (

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pytest_rageval.gate.baseline import UPDATE_COMMAND, BaselineEntry
 from pytest_rageval.gate.baseline_update import ScoreChange
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.notes import baseline_update_text
 
 DESELECTED: Final = "deselected, or the run ended before it"

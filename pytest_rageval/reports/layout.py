@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 from unicodedata import east_asian_width
 
-from pytest_rageval.lib.printable import printable
+from pytest_rageval.lib.text import printable
 
 WIDTH: Final = 80
 LABEL_WIDTH: Final = 12

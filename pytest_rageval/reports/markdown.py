@@ -12,8 +12,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.document import QuestionEntry, ScoreEntry
-from pytest_rageval.lib.plural import counted
-from pytest_rageval.lib.printable import printable
+from pytest_rageval.lib.text import counted, printable
 from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text

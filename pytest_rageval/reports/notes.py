@@ -23,7 +23,7 @@ from pytest_rageval.gate.drop_types import NOTABLE_DESIGN_EFFECT, DropTestResult
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.sentences import drop_interval_text
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.plural import counted, join_first
+from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN
 

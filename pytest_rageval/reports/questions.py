@@ -14,8 +14,8 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.judge import ThresholdResult
-from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.spool import Spool, spooled_map
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.layout import field_lines, wrap_text
 from pytest_rageval.reports.notes import count_causes
 

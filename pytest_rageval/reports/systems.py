@@ -10,7 +10,7 @@ from dataclasses import asdict
 from itertools import chain, combinations
 from typing import Any, Final
 
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.layout import WIDTH, align_columns
 from pytest_rageval.stats.intervals import mean_interval

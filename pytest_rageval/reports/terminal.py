@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.plural import counted, plural, singular
+from pytest_rageval.lib.text import counted, plural, singular
 from pytest_rageval.models.usage import ESTIMATED, Usage
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.build import evalset_text, sliced_name

@@ -21,8 +21,7 @@ from pytest_rageval.lib.foreign_values import (
     is_identifier,
     is_missing,
 )
-from pytest_rageval.lib.plural import join_first
-from pytest_rageval.lib.printable import text_of
+from pytest_rageval.lib.text import join_first, text_of
 from pytest_rageval.retrievers.fields import FieldSample, flat_fields, value_at
 from pytest_rageval.retrievers.result_shapes import (
     ID_NAMES,

@@ -5,10 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.core.concurrency.gathering import CallbackFuture
-from pytest_rageval.core.concurrency.inline import is_inline, require_loop
 from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
+from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.gathering import CallbackFuture, is_inline, require_loop
 from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
 
 Key = tuple[str, int | None]

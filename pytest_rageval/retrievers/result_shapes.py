@@ -15,7 +15,7 @@ from pytest_rageval.lib.foreign_values import (
     is_missing,
     is_record,
 )
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 
 TEXT_NAMES: Final = (
     "text", "page_content", "content", "passage", "document", "chunk", "long_text", "body",

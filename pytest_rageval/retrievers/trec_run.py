@@ -11,7 +11,6 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.core.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.core.conversation import Message
 from pytest_rageval.core.data import Document, Example, SpooledDocuments
 from pytest_rageval.core.errors import InputError
@@ -171,7 +170,6 @@ class RunFile:
         return self.ids(first, end), list(self.scores[first:end])
 
 
-@fewer_collections()
 def read_run(path: Path) -> RunFile:
     """Read lines of `topic Q0 document rank score tag`, or JSON `{topic: {document: score}}`.
 

@@ -8,7 +8,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.gate.baseline import Baseline, BaselineEntry
 from pytest_rageval.gate.baseline_update import score_changes
 from pytest_rageval.lib.git import GitError, commit_of, file_at, git_output
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 
 MERGE_BASE: Final = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 """The environment variable with the merge base itself (GitLab)."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from pytest_rageval.lib.plural import plural
-from pytest_rageval.lib.printable import one_line, printable
+from pytest_rageval.lib.text import one_line, plural, printable
 from pytest_rageval.reports.layout import align_columns
 
 KILO: Final = 1000

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator, in_turn
 from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, InputError
-from pytest_rageval.core.model_settings import ROLES, ServerSettings
-from pytest_rageval.core.settings import EMBEDDED, Settings
+from pytest_rageval.core.settings import EMBEDDED, ROLES, ServerSettings, Settings
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.llm_judge import LLMJudge
     from pytest_rageval.answers.judge.protocol import JudgeTask, Text
-    from pytest_rageval.core.model_settings import Role
+    from pytest_rageval.core.settings import Role
     from pytest_rageval.models.budget import Limits
     from pytest_rageval.models.client import RequestPolicy, Server
     from pytest_rageval.models.gateway import Gateway

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pytest_rageval.gate.baseline import Baseline, BaselineEntry
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
 from pytest_rageval.gate.comparison import AnchorPin
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.notes import baseline_update_text
 
 if TYPE_CHECKING:

@@ -14,8 +14,6 @@ import pluggy
 
 from pytest_rageval import hookspecs
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure, Measure
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.core.concurrency.inline import require_loop
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import (
     CallableError,
@@ -27,7 +25,9 @@ from pytest_rageval.core.errors import (
     similar_names,
     summary_line,
 )
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.extensions import installed
+from pytest_rageval.core.gathering import require_loop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.parsers import KIND_PATTERN
 from pytest_rageval.core.spec import Relevance, ScoreRequest, Spec
@@ -43,8 +43,8 @@ from pytest_rageval.core.user_code import (
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.plural import counted
 from pytest_rageval.lib.secret import SCHEME
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.stores import StoreFactory
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection

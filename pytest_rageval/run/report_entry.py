@@ -10,7 +10,7 @@ from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.printable import printable
+from pytest_rageval.lib.text import printable
 from pytest_rageval.reports.build import entry_name, order_keys, sliced_name
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.session import Session

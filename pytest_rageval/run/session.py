@@ -10,10 +10,10 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.core.concurrency.gathering import gather_all, gather_results
 from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending
+from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.gathering import gather_all, gather_results
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec

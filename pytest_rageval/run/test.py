@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
-from pytest_rageval.core.concurrency.garbage_collection import fewer_collections
 from pytest_rageval.core.data import EvalSet, Ranking
 from pytest_rageval.core.errors import (
     InputError,
@@ -163,7 +162,6 @@ class TestRun:
             raise InputError(f"{EVALSET} takes one path, found ({', '.join(arguments)}). Write {form}.")
         return self.session.sources.evalset(marker.args[0], bases=self.marked.bases, keywords=marker.kwargs)
 
-    @fewer_collections()
     def evaluate_markers(self) -> list[str]:
         """Evaluate the markers of the test; return the errors that prevented scores or verdicts."""
         try:

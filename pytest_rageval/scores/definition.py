@@ -14,7 +14,6 @@ from pytest_rageval.answers.comparators import (
     measure_fingerprint,
 )
 from pytest_rageval.answers.judge.protocol import collect_tallies
-from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import (
     CallableError,
@@ -24,8 +23,9 @@ from pytest_rageval.core.errors import (
     Undefined,
     Unscored,
 )
+from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import SCORING_VERSION, Evidence, Outcome, Score, too_many_unscored
-from pytest_rageval.lib.plural import counted, join_first
+from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 

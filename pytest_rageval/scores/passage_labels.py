@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth
+from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.scores.definition import ScoreDef, score_with_progress
 from pytest_rageval.scores.measures.ranking import BINARY_ONLY_MEASURES, usefulness

@@ -47,12 +47,12 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import ListedAnswers, match_listed_answers, parse_citations
 from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.answers.overlap import containment
-from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_placeholder
+from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
-from pytest_rageval.lib.plural import counted, join_first
+from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.scores.contains import contains_answer
 from pytest_rageval.scores.definition import (
     GOLD,

@@ -7,10 +7,9 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any, TypeVar
 
-from pytest_rageval.core.concurrency.gathering import CallbackFuture
-from pytest_rageval.core.concurrency.inline import is_fatal, is_inline, require_loop
 from pytest_rageval.core.conversation import QuestionWithHistory
 from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
+from pytest_rageval.core.gathering import CallbackFuture, is_fatal, is_inline, require_loop
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.models import rate_limits
 from tests.integration.test_reports import on_a_terminal
 from tests.llm_server import Fault, clerk

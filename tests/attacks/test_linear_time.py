@@ -33,8 +33,8 @@ from pytest_rageval.extensions.embeddings.encoder import shared_encoder
 from pytest_rageval.extensions.embeddings.measures import cosine
 from pytest_rageval.extensions.evalset_tools import generate as candidates
 from pytest_rageval.extensions.evalset_tools import quotes
-from pytest_rageval.lib import printable, tokenize
-from pytest_rageval.lib.tokenize import normal_form
+from pytest_rageval.lib import text as texts
+from pytest_rageval.lib.text import normal_form
 from pytest_rageval.models import budget, rate_limits
 from pytest_rageval.models import messages as reply
 from pytest_rageval.models import prompt_rendering as continuing
@@ -163,10 +163,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.token_recall": lambda text: overlap.token_recall(text, [f"{text} x"]),
     "overlap.containment": lambda text: overlap.containment(text, [f"{text[: LENGTH // 3]}b", ANSWER]),
     "overlap.containment, of a reference": lambda text: overlap.containment(ANSWER, [text]),
-    "tokenize.fold": tokenize.fold,
-    "tokenize.has_unspaced": tokenize.has_unspaced,
-    "tokenize.separate_unspaced": tokenize.separate_unspaced,
-    "tokenize.join_unspaced": tokenize.join_unspaced,
+    "text.fold": texts.fold,
+    "text.has_unspaced": texts.has_unspaced,
+    "text.separate_unspaced": texts.separate_unspaced,
+    "text.join_unspaced": texts.join_unspaced,
     "normal_form.normal_form": lambda text: (normal_form("NFKC", text), normal_form("NFD", text)),
     "canonical.matches_any": lambda text: matches_any(text, [ANSWER], question="Who built it, and when?"),
     "canonical.matches_any, a reference": lambda text: matches_any(ANSWER, [text]),
@@ -246,7 +246,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "judge_json.find_object": judge_json.find_object,
     "judge_json.find_json": judge_json.find_json,
     "judge_json.find_json, in a list": lambda text: judge_json.find_json(f"['{text}"),
-    "printable.one_line": printable.one_line,
+    "text.one_line": texts.one_line,
+    "text.printable": texts.printable,
+    "text.singular": texts.singular,
     "errors.is_placeholder": lambda text: (
         errors.is_placeholder(text),
         errors.REPLY_PLACEHOLDER.findall(text),
@@ -384,7 +386,7 @@ PARTS = (
         "extensions.embeddings",
         "scores.measures",
         "models.prompts",
-        "lib.tokenize",
+        "lib.text",
     ),
     *("extensions.evalset_tools.quotes", "models.budget"),
 )
@@ -401,7 +403,7 @@ ELSEWHERE = {
     "prompts.fence": "its text is a digest of ours",
     "reply_json.find_json": "each parser of a reply calls it",
     "reply_json.find_object": "each parser of a reply calls it",
-    "tokenize.is_word_character": "its text is one character",
+    "text.is_word_character": "its text is one character",
 }
 """Functions without a row in `FUNCTIONS`, with the reason."""
 

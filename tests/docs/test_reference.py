@@ -13,8 +13,7 @@ import pytest
 
 import pytest_rageval
 from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.model_settings import TABLE_PARSERS
-from pytest_rageval.core.resolution import resolve_options
+from pytest_rageval.core.resolution import TABLE_PARSERS, resolve_options
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.models.prompts import FENCE_PLACEHOLDER, PLACEHOLDER, TEMPLATES
 from pytest_rageval.plugin.summary import LEGEND

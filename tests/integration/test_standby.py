@@ -116,22 +116,3 @@ def test_a_module_that_cannot_be_imported_is_annotated(project, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     project.pytester.makepyfile("import no_such_module\n")
     project.run().stdout.fnmatch_lines(["::error file=*,title=*::*no_such_module*"])
-
-
-def test_our_modules_are_imported_as_python_does(project):
-    """The package's modules are imported without assertion rewriting, which would take time in each run."""
-    project.pytester.makeini(
-        "[pytest]\naddopts = -p rewriting -W ignore::pytest.PytestAssertRewriteWarning\n"
-    )
-    (project.path / "rewriting.py").write_text(
-        "import pytest\npytest.register_assert_rewrite('pytest_rageval')\n", encoding="utf-8"
-    )
-    project.test(f"""
-import sys
-
-@{MARK}
-def test_it():
-    loaders = {{type(sys.modules["pytest_rageval." + name].__loader__).__name__ for name in ("run", "scores")}}
-    assert loaders == {{"SourceFileLoader"}}
-""")
-    project.run_process().assert_outcomes(passed=1)

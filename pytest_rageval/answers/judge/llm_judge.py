@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pytest_rageval.answers.judge.protocol import JudgeTask, Text, Verdict, record_tally
 from pytest_rageval.answers.judge.replies import unreadable_reply
 from pytest_rageval.answers.judge.tasks import COMPARE
-from pytest_rageval.core.concurrency.gathering import gather_results
 from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.errors import Planned, ReplyPending, Unscored, is_placeholder
-from pytest_rageval.core.request_parameters import merge_parameters
+from pytest_rageval.core.gathering import gather_results
+from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from pytest_rageval.answers.judge.protocol import Judge, JudgeTask, Text
 from pytest_rageval.answers.judge.tasks import COMPARE
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, Unscored
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.user_code import (
     UserCallable,
     accepts_arguments,

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import (
     BudgetError,
     InputError,
@@ -22,6 +21,7 @@ from pytest_rageval.core.errors import (
     Unscored,
     is_placeholder,
 )
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.settings import EMBEDDED
 from pytest_rageval.core.user_code import count_completion, running_question
 from pytest_rageval.models.client import RequestRefused, Server

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.model_settings import ROLES
+from pytest_rageval.core.settings import ROLES
 from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer
 from pytest_rageval.plugin.lazy_start import ENVIRONMENT, get_evaluation_plugin

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from pytest_rageval.core.errors import ServerError, StoreError, Unscored
-from pytest_rageval.core.model_settings import Api
+from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.files import make_private_file, refuse_special
 from pytest_rageval.models import completions, responses
 from pytest_rageval.models.client import Client, RetryableError, error_body, request_body

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.core.errors import RagevalError, ServerError, StoreError, Unscored
-from pytest_rageval.core.model_settings import Api
+from pytest_rageval.core.settings import Api
 from pytest_rageval.extensions.batches.api import (
     BatchAPI,
     BatchRequest,
@@ -34,7 +34,7 @@ from pytest_rageval.extensions.batches.api import (
     split_lines,
 )
 from pytest_rageval.lib.files import make_cache_folder, make_private_file, refuse_special, write_atomically
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.messages import Request, empty_reason

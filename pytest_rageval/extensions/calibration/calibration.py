@@ -34,7 +34,7 @@ from pytest_rageval.extensions.calibration.human_labels import (
     load_labels,
 )
 from pytest_rageval.lib.foreign_values import plain_number
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.arena import PREFER

@@ -10,7 +10,7 @@ from pytest_rageval.extensions.calibration.calibration import (
     LabelledVerdict,
 )
 from pytest_rageval.extensions.calibration.human_labels import LabelledAnswer, LabelledPair, Scale
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.agreement import calibration_lines
 from pytest_rageval.reports.layout import field_lines, wrap_text
 

@@ -18,7 +18,7 @@ from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, is_comparable
 from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.run.session import Session

@@ -15,7 +15,7 @@ from pytest_rageval.extensions.embeddings.encoder import (
     Vectors,
     shared_encoder,
 )
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.retrievers.documents import corpus_from, document_list
 
 Encode = Callable[[Sequence[str]], list[Vectors]]

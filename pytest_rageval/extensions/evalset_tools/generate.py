@@ -17,7 +17,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.core.errors import BudgetError, InputError, Unscored
-from pytest_rageval.core.request_parameters import merge_parameters
+from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.evalsets.sampling import SampleSpec, allocate, keep_smallest, rank

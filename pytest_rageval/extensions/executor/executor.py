@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Retrieval
 from pytest_rageval.core.errors import (
     CallableError,
@@ -20,6 +19,7 @@ from pytest_rageval.core.errors import (
     Unscored,
     exception_text,
 )
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.user_code import InvalidResult, RemoteResult, qualified_name
 from pytest_rageval.extensions.executor.worker import Call, PickledRetriever, answer_chunk, read_signature
 from pytest_rageval.retrievers import FIXTURE, Retriever, failure_cause

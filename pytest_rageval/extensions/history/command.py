@@ -24,7 +24,7 @@ from pytest_rageval.extensions.history.history import (
 )
 from pytest_rageval.extensions.history.trend import BARS, sparkline
 from pytest_rageval.lib.files import refuse_special, write_atomically
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.layout import align_columns
 from pytest_rageval.reports.reading import check_report, is_report
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, number_text

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Final
 
 from pytest_rageval.extensions.history.history import MAX_CHART_RUNS, Point, Run, ScoreKey, severity_rank
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.layout import html_entities
 from pytest_rageval.reports.terminal import number_text
 

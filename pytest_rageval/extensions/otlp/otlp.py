@@ -20,8 +20,8 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 
 from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.lib.printable import one_line
 from pytest_rageval.lib.secret import BaseURL, basic_token
+from pytest_rageval.lib.text import one_line
 from pytest_rageval.reports.build import entry_name
 
 BATCH_SIZE: Final = 500

@@ -32,7 +32,7 @@ def pin_command(options: argparse.Namespace) -> int:
     from pytest_rageval.gate.baseline import Baseline, anchor_entry  # noqa: PLC0415 - as above
     from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - as above
     from pytest_rageval.lib.git import git_output  # noqa: PLC0415 - as above
-    from pytest_rageval.lib.plural import counted  # noqa: PLC0415 - as above
+    from pytest_rageval.lib.text import counted  # noqa: PLC0415 - as above
     from pytest_rageval.run.console import echo  # noqa: PLC0415 - as above
 
     path = Path(options.baseline)

@@ -5,9 +5,9 @@ from collections.abc import Generator
 import pytest
 
 from pytest_rageval.core.errors import exception_text
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
+from pytest_rageval.plugin.completeness import deselect_tests_without_requests, report_as_skipped
 from pytest_rageval.plugin.runner import EvaluationPlugin
-from pytest_rageval.plugin.skipping import deselect_tests_without_requests, report_as_skipped
 from pytest_rageval.plugin.terminal import fail_run, print_lines
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from pytest_rageval.core.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
-from pytest_rageval.core.model_settings import Role
+from pytest_rageval.core.settings import Role
 from pytest_rageval.core.user_code import (
     CALL_ERRORS,
     accepts_arguments,

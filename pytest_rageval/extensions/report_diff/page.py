@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pytest_rageval.extensions.report_diff.diff import Report, ScoreComparison, format_change
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.build import SCORE_KEYWORDS
 from pytest_rageval.reports.html.page import Fact, html_page
 from pytest_rageval.reports.html.question_rows import to_evaluated_question

@@ -17,7 +17,7 @@ from pytest_rageval.extensions.shards.record import VERDICT_SETTINGS
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.gate.suite import suite_entry, suite_lines
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports import KINDS, deliver
 from pytest_rageval.reports.build import compared_names, has_table, report_document, usage_entry, usage_lines

@@ -28,8 +28,7 @@ from pytest_rageval.extensions.shards.merged_session import (
 from pytest_rageval.extensions.shards.record import FORMAT, Deserializer
 from pytest_rageval.gate.baseline import SCALE_TOLERANCE, Baseline
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.plural import counted, join_first
-from pytest_rageval.lib.printable import printable
+from pytest_rageval.lib.text import counted, join_first, printable
 from pytest_rageval.reports.build import REPORTED_KEYS
 from pytest_rageval.reports.failures import Room
 from pytest_rageval.run.inputs import MarkedTest

@@ -16,7 +16,7 @@ from pytest_rageval.extensions.traces.records import (
     SpanKind,
 )
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.lib.plural import plural
+from pytest_rageval.lib.text import plural
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_rageval.lib.plural import plural
+from pytest_rageval.lib.text import plural
 from pytest_rageval.reports.terminal import number_text
 
 UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")

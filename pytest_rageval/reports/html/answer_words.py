@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from pytest_rageval.lib.tokenize import COMMON_UNSPACED
+from pytest_rageval.lib.text import COMMON_UNSPACED
 
 WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W{COMMON_UNSPACED}]+")
 """A word; in a script without spaces, a character."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from pytest_rageval.core.document import ScoreEntry
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, failing_gates, missing_lines, remark_lines
 from pytest_rageval.reports.html import environment, render

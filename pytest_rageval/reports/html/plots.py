@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from typing import Final, NamedTuple
 
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.html.question_rows import QuestionRow, QuestionTable, Variant
 
 WIDTH: Final = 320

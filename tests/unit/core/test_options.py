@@ -374,7 +374,7 @@ def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: st
         ({"comparator": "judge or em"}, "answers compared by judge or em (judge: canonical) ["),
         ({"comparator": "judge or em", "judge_model": "j"}, "answers compared by judge or em (judge: j) ["),
         ({"comparator": "em", "judge_model": "j"}, "answers compared by em ["),
-        ({"comparator": "em", "api_key": "k"}, "can be scored, answers compared by em"),
+        ({"comparator": "em", "api_key": "k"}, "need no model, answers compared by em"),
     ],
 )
 def test_another_comparator_is_in_the_header(given: dict[str, Any], expected: str) -> None:

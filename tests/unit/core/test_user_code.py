@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.core.concurrency.gathering import gather_results
 from pytest_rageval.core.errors import CallableError, InputError, Planned, QueryError, Unscored
+from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.gathering import gather_results
 from pytest_rageval.core.user_code import (
     MAX_FAILURES,
     MAX_ITEMS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.lib.plural import counted, singular
+from pytest_rageval.lib.text import counted, singular
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.lib.printable import one_line, printable
+from pytest_rageval.lib.text import one_line, printable
 
 PARTS = [*":#[]() \t\n\r\x0b\x0c\x1b\x9b\x85aé", "::", "##", "##vso[", "::error::"]
 PARTS += [*"\u00a0\u3000\u200b\u00ad\ufeff\ufe0f\u2028\u202e\ud83d\U000e0020"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import Adapter
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Document, Example
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.retrievers import adapt_retriever, trec_run
 from pytest_rageval.retrievers.trec_run import RunDocuments, RunFile, TrecRun, _parse_decimals, read_run
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.judge.protocol import JudgeTask, Verdict
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Document, Example, Gold
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.retrievers import adapt_retriever

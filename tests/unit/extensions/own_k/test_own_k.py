@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.extensions.own_k.retriever import OwnKPlugin
 from pytest_rageval.retrievers import Retriever
 from pytest_rageval.retrievers.adapters import ADAPTERS

@@ -1,7 +1,6 @@
 """The private event loop, and calls back into the calling thread."""
 
 import asyncio
-import gc
 import socket
 import threading
 from collections.abc import Callable
@@ -9,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.concurrency import event_loop as loop_module
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
+from pytest_rageval.core import event_loop as loop_module
 from pytest_rageval.core.errors import CallableError
+from pytest_rageval.core.event_loop import BackgroundEventLoop
 
 Loops = Callable[..., BackgroundEventLoop]
 
@@ -342,30 +341,6 @@ def test_calls_that_have_not_begun_do_not_begin_after_the_end(loops: Loops) -> N
     go_on.set()
     assert running.cancelled() or running.exception(60) is not None
     assert sorted(made) == [0, 1]
-
-
-@pytest.mark.parametrize(("threshold", "during"), [(700, 20_000), (50_000, 50_000), (0, 0)])
-def test_garbage_is_searched_less_often_during_a_run(loop, threshold: int, during: int) -> None:
-    """A run raises the collection threshold and restores it, also after an error.
-
-    A larger threshold, and 0 for no collection, are not changed.
-    """
-
-    async def found() -> int:
-        return gc.get_threshold()[0]
-
-    async def failing() -> None:
-        raise LookupError
-
-    before = gc.get_threshold()
-    try:
-        gc.set_threshold(threshold, 7, 8)
-        assert loop.run(found()) == during
-        with pytest.raises(LookupError):
-            loop.run(failing())
-        assert gc.get_threshold() == (threshold, 7, 8)
-    finally:
-        gc.set_threshold(*before)
 
 
 # Code of the user that disturbs the loop.

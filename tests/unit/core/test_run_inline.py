@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.concurrency.event_loop import BackgroundEventLoop
-from pytest_rageval.core.concurrency.gathering import gather_all
 from pytest_rageval.core.errors import ReplyPending
+from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.user_code import UserCallable
 
 
@@ -40,7 +40,7 @@ def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | N
 
 def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tick is called between inline calls."""
-    monkeypatch.setattr("pytest_rageval.core.concurrency.event_loop.TICK_INTERVAL_S", 0.0)
+    monkeypatch.setattr("pytest_rageval.core.event_loop.TICK_INTERVAL_S", 0.0)
     ticks: list[int] = []
     _asked(BackgroundEventLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
     assert len(ticks) == 5

@@ -17,13 +17,18 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
+from io import FileIO
 from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
-from pytest_rageval.core.concurrency.garbage_collection import fewer_collections
-from pytest_rageval.core.concurrency.gathering import CallbackFuture
-from pytest_rageval.core.concurrency.inline import NOT_FINISHED, call_user_function, is_inline, run_inline
 from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_user_frame
+from pytest_rageval.core.gathering import (
+    NOT_FINISHED,
+    CallbackFuture,
+    call_user_function,
+    is_inline,
+    run_inline,
+)
 
 T = TypeVar("T")
 
@@ -90,16 +95,13 @@ class BackgroundEventLoop:
         self._refuse_process(coroutine)
         self.runs += 1
         self._last_tick = -TICK_INTERVAL_S
-        with fewer_collections():
-            if not inline or self._threads > 1 or in_asyncio():
-                return self._run_in_loop(coroutine)
-            context = copy_context()
-            result = run_inline(coroutine, context)
-            return (
-                cast("T", result)
-                if result is not NOT_FINISHED
-                else self._run_in_loop(_continue_in_loop(coroutine, context))
-            )
+        if not inline or self._threads > 1 or in_asyncio():
+            return self._run_in_loop(coroutine)
+        context = copy_context()
+        result = run_inline(coroutine, context)
+        if result is NOT_FINISHED:
+            return self._run_in_loop(_continue_in_loop(coroutine, context))
+        return cast("T", result)
 
     def _run_in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         self._start_loop(coroutine)
@@ -316,8 +318,6 @@ class BackgroundEventLoop:
             self._check_loop()
         with self._start_lock:
             if self._loop is None:
-                from pytest_rageval.core.concurrency.pipe_loop import new_event_loop  # noqa: PLC0415 - few ranking tests need it
-
                 self._loop = new_event_loop()
                 self._loop.set_default_executor(DaemonThreadPool(TO_THREAD_WORKERS))
                 self._pool = DaemonThreadPool(self._threads) if self._threads > 1 else None
@@ -500,3 +500,41 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+
+
+class _PipeEnd(FileIO):
+    """One end of a pipe that does not block, with the methods of a socket that asyncio calls."""
+
+    def __init__(self, descriptor: int, mode: str) -> None:
+        super().__init__(descriptor, mode)
+        os.set_blocking(descriptor, False)
+
+    def recv(self, size: int) -> bytes | None:
+        """Return the bytes in the pipe, at most `size`; None if there are none."""
+        return self.read(size)
+
+    def send(self, data: bytes) -> None:
+        """Write bytes; if the pipe is full, nothing needs to be written. OSError if another thread has closed it."""
+        try:
+            self.write(data)
+        except ValueError as error:
+            raise OSError(str(error)) from None
+
+
+class _PipeEventLoop(asyncio.SelectorEventLoop):
+    """An event loop that is woken through a pipe."""
+
+    _ssock: _PipeEnd
+    _csock: _PipeEnd
+
+    def _make_self_pipe(self) -> None:
+        # As the method of asyncio, which other threads and `close` use through these attributes.
+        reading, writing = os.pipe()
+        self._ssock, self._csock = _PipeEnd(reading, "rb"), _PipeEnd(writing, "wb")
+        self._internal_fds += 1  # type: ignore[attr-defined]
+        self._add_reader(reading, self._read_from_self)  # type: ignore[attr-defined]
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a new event loop that opens no socket; on Windows, the usual one."""
+    return asyncio.new_event_loop() if sys.platform == "win32" else _PipeEventLoop()

@@ -8,8 +8,8 @@ from time import monotonic
 
 import pytest
 
-from pytest_rageval.core.concurrency.gathering import CallbackFuture, gather_all, gather_two
 from pytest_rageval.core.errors import CallableError
+from pytest_rageval.core.gathering import CallbackFuture, gather_all, gather_two
 
 
 def test_an_error_is_raised_when_all_have_ended(loop) -> None:
