@@ -77,9 +77,7 @@ class MissingReplyError(RagevalError):
 class BudgetError(RagevalError):
     """The next call could exceed the budget. The replies received so far are stored.
 
-    Args:
-        message: the full message.
-        reason: the message without amounts that differ from call to call.
+    `reason` is the message without amounts that differ from call to call.
     """
 
     def __init__(self, message: str, *, reason: str = "") -> None:

@@ -67,8 +67,7 @@ LIST: Final = "\n`rageval settings` lists all options."
 class SetOption(argparse.Action):
     """The action of `--rageval NAME=VALUE`. It sets the attribute that a flag of the option would set.
 
-    Args:
-        attribute: the name of the attribute, with `{}` for the name of the option.
+    `attribute` is its name, with `{}` for that of the option.
     """
 
     def __init__(self, option_strings: Sequence[str], dest: str, attribute: str = "{}", **_: object) -> None:
@@ -97,10 +96,6 @@ def flag_problem(words: Sequence[str], is_known: Callable[[str], bool]) -> str:
     """Return what is wrong with a flag such as `--rageval-canary`, and the spelling that works; "" if nothing is.
 
     A flag that is like none of ours is left to pytest: conftest.py may have one.
-
-    Args:
-        words: the words of the command line.
-        is_known: returns whether a flag is one of another plugin.
     """
     ours = {f"{SETTER}-{option.name.replace('_', '-')}": option for option in all_options()}
     for word, following in zip(words, [*words[1:], ""], strict=True):

@@ -86,11 +86,6 @@ def check_shape(value: object, kind: Any, where: str = "it") -> None:
     `Length`, and classes. Numbers are finite, a boolean is no number, and an integer is also a `float`. `Any` allows
     everything that does not nest too deeply.
 
-    Args:
-        value: the value.
-        kind: the type.
-        where: what the value is, for the message.
-
     Raises:
         ValueError: the value has another shape; the message has the place of the first difference.
     """
@@ -120,11 +115,6 @@ def check_fields(kind: type, values: Mapping[str, object]) -> None:
 
 def read_json(path: Path, what: str, remedy: str) -> Any:
     """Return the content of a JSON file in UTF-8, with or without a byte-order mark.
-
-    Args:
-        path: path of the file.
-        what: what the file is, for messages, such as "report".
-        remedy: the last line of messages.
 
     Raises:
         InputError: the file cannot be read, or is not JSON. `NaN` and infinite numbers are not JSON.

@@ -15,10 +15,6 @@ from typing import Any, cast
 class Lazy:
     """A function of this package that is imported at its first call.
 
-    Args:
-        module: the module, relative to this package.
-        name: the name of the function.
-
     >>> Lazy("scores.measures.near_duplicates", "words")("To be, or not?")
     ('to', 'be', 'or', 'not')
     """

@@ -62,11 +62,7 @@ def annotations(
 ) -> Iterator[Annotation]:
     """Yield an annotation for each failed test, and for each other test with warnings, at most `MAX_ANNOTATIONS` each.
 
-    Args:
-        tests: entries of the report.
-        places: place of each test, by node id.
-        other_plugin_active: True if the plugin `OTHER_PLUGIN` is active, which annotates tests whose body fails.
-        environ: environment variables, with the path of the workspace that contains the repository.
+    The places are by node id; `environ` has the path of the workspace that contains the repository.
     """
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     errors, warnings = [], []

@@ -108,12 +108,6 @@ class CompletenessPlugin(_SelectionPlugin):
 
     It runs in the process that writes files: the only process, or xdist's controller.
 
-    Args:
-        config: the configuration of the run.
-        settings: the resolved options.
-        workers: the progress of xdist's workers.
-        given_options: function that returns the options of the command line, see `given_options`.
-
     Attributes:
         gate: at the end of the run, the key `gate` of the report; empty without a baseline.
         suite: at the end of the run, the key `suite` of the report; None with fewer than two gated tests.

@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 
 class CassetteWriterPlugin:
-    """Writes the cassette at the end of a run, in the process that writes files.
-
-    Args:
-        config: the configuration of the run.
-        settings: the resolved options.
-        completeness: the plugin that determines whether this was a full run.
-    """
+    """Writes the cassette at the end of a run, in the process that writes files."""
 
     def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
@@ -88,13 +82,7 @@ class CassetteWriterPlugin:
 
 
 class BaselineWriterPlugin:
-    """Updates the baseline at the end of a run, in the process that writes files.
-
-    Args:
-        config: the configuration of the run.
-        settings: the resolved options.
-        completeness: the plugin that determines whether this was a full run.
-    """
+    """Updates the baseline at the end of a run, in the process that writes files."""
 
     def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
@@ -161,9 +149,6 @@ class BaselineWriterPlugin:
     def _update(self, partial: str) -> None:
         """Update the file, and store the lines about its changes.
 
-        Args:
-            partial: see `update_baseline`.
-
         Raises:
             InputError: the existing file is not a baseline, or the file cannot be written.
         """
@@ -203,11 +188,7 @@ def run_entry(
 ) -> dict[str, Any]:
     """Return the revision under test and the revision of the baseline, without the values that are unknown.
 
-    Args:
-        root: the root directory of the run.
-        baseline: the file to compare with, which may be missing.
-        environment: environment variables of the process.
-        written: files that runs write. Changes of these files do not make the checkout dirty.
+    Changes of the files `written`, which runs write, do not make the checkout dirty.
     """
     excluded = [path.relative_to(root).as_posix() for path in written if path.is_relative_to(root)]
     paths = (":/", *(f":(exclude,literal){name}" for name in excluded))

@@ -43,12 +43,7 @@ def get_evaluation_plugin(config: pytest.Config) -> "EvaluationPlugin":
 
 
 class LazyStart:
-    """The hooks of every run. After the start they pass tests to `EvaluationPlugin`.
-
-    Args:
-        config: the configuration of the run.
-        off: the names of the extensions that are switched off.
-    """
+    """The hooks of every run. After the start they pass tests to `EvaluationPlugin`."""
 
     def __init__(self, config: pytest.Config, off: Sequence[str]) -> None:
         self._config = config

@@ -102,11 +102,6 @@ class Progress:
     """Displays the progress of one process, or of all workers together.
 
     With -q a terminal shows only servers that do not respond; a log also shows the work that waits for a server.
-
-    Args:
-        config: the configuration of the run.
-        width: width of the terminal.
-        in_place: True if the line may be rewritten on a terminal.
     """
 
     def __init__(self, config: pytest.Config, width: int, *, in_place: bool = True) -> None:
@@ -121,12 +116,7 @@ class Progress:
         self._stall_notifier: StallNotifier | None = None
 
     def show(self, work: Work, stalls: "Sequence[Stall]") -> None:
-        """Display the work, unless the last display is too recent.
-
-        Args:
-            work: the work to display.
-            stalls: the servers that do not respond at the moment. They are displayed instead of the work.
-        """
+        """Display the servers that do not respond, else the work; unless the last display is too recent."""
         now = time.monotonic()
         if self._began_at is None:
             self._began_at = now
@@ -181,14 +171,7 @@ class Progress:
 
 
 class EvaluationProgress:
-    """Measures the work of this process and displays it; in a worker of pytest-xdist, sends it to the controller.
-
-    Args:
-        config: the configuration of the run.
-        measure: function that returns the work of the process so far.
-        running_test: function that returns the running test.
-        width: width of the terminal.
-    """
+    """Measures the work of this process and displays it; in a worker of pytest-xdist, sends it to the controller."""
 
     def __init__(
         self,

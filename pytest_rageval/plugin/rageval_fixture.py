@@ -30,13 +30,7 @@ COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageva
 
 
 class Rageval:
-    """The session as one test uses it: the test's eval set, retriever, generator and scores.
-
-    Args:
-        session: the session of the process.
-        test: the test.
-        clear_progress: function that removes the progress line from the terminal.
-    """
+    """The session as one test uses it: the test's eval set, retriever, generator and scores."""
 
     def __init__(self, session: Session, test: TestRun, *, clear_progress: Callable[[], None]) -> None:
         self._session = session
@@ -165,12 +159,7 @@ def _with_context(query: str | Example, context: dict[str, Any]) -> str | Exampl
 
 
 def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTest:
-    """Return a pytest item as a `MarkedTest`.
-
-    Args:
-        item: the item.
-        reference: function that returns the value of the item's fixture `rageval_reference_retriever`.
-    """
+    """Return a pytest item as a `MarkedTest`."""
     return MarkedTest(
         nodeid=plain_nodeid(item.nodeid),
         path=Path(item.path),

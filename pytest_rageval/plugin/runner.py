@@ -88,12 +88,6 @@ STEP: Final = 4
 class EvaluationPlugin:
     """The hooks of a process that runs tests, with the session that its tests share.
 
-    Args:
-        config: the configuration of the run.
-        settings: the resolved options.
-        columns: width of the terminal before pytest captured the output.
-        running_nodeid: node id of the running test; None before the first test.
-
     Attributes:
         run: name of the run, equal in all of its processes.
         batch_usage: usage of the batches that were collected before the tests, by the names of the fields of `Usage`.
@@ -227,15 +221,6 @@ class EvaluationPlugin:
         reference: Callable[[], object],
     ) -> "Rageval":
         """Evaluate the markers of a test, and return the object that the test receives.
-
-        Args:
-            item: the test.
-            retriever: the value of the fixture `rageval_retriever`.
-            generator: the value of the fixture `rageval_generator`.
-            judge: the value of the fixture `rageval_judge`.
-            prompts: the value of the fixture `rageval_prompts`.
-            components: the values of the fixtures that extensions declare, by name.
-            reference: function that returns the value of the fixture `rageval_reference_retriever`.
 
         Raises:
             Failed: a score of the markers cannot be computed, or has no verdict.

@@ -35,15 +35,7 @@ def start(
     columns: int,
     running_nodeid: str | None,
 ) -> EvaluationPlugin:
-    """Register the hooks that this run needs; return the evaluation plugin.
-
-    Args:
-        config: the configuration of the run.
-        environ: the environment variables.
-        parser: the parser of pytest's command line; None if it is not known.
-        columns: width of the terminal.
-        running_nodeid: node id of the running test; None before the first test.
-    """
+    """Register the hooks that this run needs; return the evaluation plugin."""
     try:
         settings = resolve_settings(config, config.option, environ)
     except InputError as error:

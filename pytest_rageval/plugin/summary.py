@@ -49,15 +49,7 @@ UNFINISHED_STATUSES: Final = frozenset({pytest.ExitCode.INTERRUPTED, pytest.Exit
 
 
 class SummaryPlugin:
-    """The hooks of the process that writes reports: the only process, or xdist's controller.
-
-    Args:
-        config: the configuration of the run.
-        settings: the resolved options.
-        workers: the progress of xdist's workers.
-        completeness: the plugin that determines whether this was a full run.
-        cassette: the plugin with the recorded replies of all processes.
-    """
+    """The hooks of the process that writes reports: the only process, or xdist's controller."""
 
     def __init__(
         self,

@@ -34,12 +34,7 @@ PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}
 
 
 def failure(text: str, summary: str = "") -> BaseException:
-    """Return the exception of `pytest.fail(text, pytrace=False)`.
-
-    Args:
-        text: the message.
-        summary: the message in one line, for `place_failure`; default: the first line of the text.
-    """
+    """Return the exception of `pytest.fail(text, pytrace=False)`; `summary` is the message in one line."""
     error = pytest.fail.Exception(printable(text), pytrace=False)
     error.rageval_summary = one_line(summary or text.partition("\n")[0])  # type: ignore[attr-defined]
     return error
@@ -50,11 +45,6 @@ def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseExcep
 
     On CI, pytest's summary prints the whole message; `--tb=line`, JSON reports and annotations use the location. The
     whole message remains in the traceback, and in the attribute `rageval_message` for this package's reports.
-
-    Args:
-        report: report of the phase in which the test failed.
-        item: the test.
-        error: the exception that failed the test.
     """
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is None:
@@ -122,11 +112,7 @@ def report_outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[
 
 
 def terminal_width(columns: int | None = None) -> int:
-    """Return the width of the terminal in columns; `DEFAULT_WIDTH` if it has less than `MIN_WIDTH`.
-
-    Args:
-        columns: the width, if it was read before pytest captured the output; None to read it now.
-    """
+    """Return the width of the terminal in columns; `DEFAULT_WIDTH` if it has less than `MIN_WIDTH`."""
     columns = columns or shutil.get_terminal_size().columns
     return columns if columns >= MIN_WIDTH else DEFAULT_WIDTH
 
@@ -136,11 +122,6 @@ def print_lines(reporter: "pytest.TerminalReporter", lines: Iterable[str], **mar
 
     The verdict and the value in a row of the table have the verdict's colour. On a terminal, long lines are wrapped. In
     a file and in the log of a CI job they are not wrapped, so that they can be searched.
-
-    Args:
-        reporter: pytest's reporter.
-        lines: the lines.
-        markup: pytest's markup, such as `yellow=True`.
     """
     for line in lines:
         coloured = COLOURS.get(getattr(line, "verdict", ""))
@@ -162,14 +143,7 @@ def print_lines(reporter: "pytest.TerminalReporter", lines: Iterable[str], **mar
 def print_command(
     reporter: "pytest.TerminalReporter", kind: str, properties: Mapping[str, str], message: str
 ) -> None:
-    """Print a workflow command for GitHub's runner, such as an annotation, with all values escaped.
-
-    Args:
-        reporter: pytest's reporter.
-        kind: the name of the command: "error" or "warning".
-        properties: the properties of the command, such as `file` and `line`.
-        message: the text of the annotation.
-    """
+    """Print a workflow command for GitHub's runner, such as an annotation, with all values escaped."""
     pairs = (f"{name}={_escape(one_line(value), ',:')}" for name, value in properties.items())
     reporter.ensure_newline()
     reporter.line(f"::{kind} {','.join(pairs)}::{_escape(printable(message))}")
