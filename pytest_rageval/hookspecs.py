@@ -1,8 +1,10 @@
 """The hooks of this plugin. Its own extensions use them, and other plugins and conftest.py may.
 
 A hook is a function of this name in a plugin module or conftest.py. It may leave out arguments that it does not need.
-The hooks with a `test` are called in the process that runs the test, between its setup and its report; `test` is a
-`pytest_rageval.run.test.TestRun`, whose `state` an extension may use for what it has to remember.
+The hooks with a `test` are called in the process that runs the test, between its setup and its report. `test` is a
+`pytest_rageval.run.test.TestRun`, whose `state` an extension may use for what it has to remember. The hooks that say so
+are called by `rageval merge` too; there `test` is a `pytest_rageval.run.judged.JudgedTest`, with the record of the
+test, and without the user's components.
 
 `VERSION` is raised when a hook, or a meaning of one of its arguments, changes.
 """
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_rageval.run import FinishedRun
     from pytest_rageval.run.default_components import ConfiguredModels
     from pytest_rageval.run.inputs import Components
+    from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.registry import Registry
     from pytest_rageval.run.test import PartialScores, TestRun
 
@@ -107,8 +110,8 @@ def pytest_rageval_client(models: "ConfiguredModels") -> None:
 
 
 @hookspec
-def pytest_rageval_before_test(test: "TestRun") -> "Sequence[str] | None":
-    """Do what a test needs besides its thresholds, before their scores are evaluated; return errors.
+def pytest_rageval_before_test(test: "JudgedTest") -> "Sequence[str] | None":
+    """Do what a test needs besides its thresholds, before their scores are evaluated; return errors. A merge calls it.
 
     Raises:
         RagevalError: it ends the test as an error.
@@ -133,13 +136,8 @@ def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
 
 
 @hookspec(firstresult=True)
-def pytest_rageval_evaluate_call(
-    test: "TestRun", threshold: "Threshold", keywords: Mapping[str, Any]
-) -> "Score | None":
-    """Return the score of a call of `rageval.score` in place of the core; None to leave it to the core.
-
-    `keywords` are those of the call, from which the threshold was made.
-    """
+def pytest_rageval_evaluate_call(test: "TestRun", threshold: "Threshold") -> "Score | None":
+    """Return the score of a call of `rageval.score` in place of the core; None to leave it to the core."""
 
 
 @hookspec(firstresult=True)
@@ -151,9 +149,11 @@ def pytest_rageval_partial_scores(
 
 @hookspec(firstresult=True)
 def pytest_rageval_before_judge(
-    test: "TestRun", threshold_input: "ThresholdInput"
+    test: "JudgedTest", threshold_input: "ThresholdInput"
 ) -> "ThresholdInput | None":
     """Return a threshold with its score and baseline as it is to be judged; None if it stays as it is.
+
+    A merge calls it.
 
     Raises:
         RagevalError: it takes the place of the verdict.
@@ -167,17 +167,20 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
 
 @hookspec
 def pytest_rageval_score_entry(
-    test: "TestRun",
+    test: "JudgedTest",
     threshold: "Threshold",
     score: "Score | None",
     result: "ThresholdResult | None",
 ) -> Mapping[str, Any] | None:
-    """Return more keys for the entry of a score in the report; the result is None for a score without a bound."""
+    """Return more keys for the entry of a score in the report; the result is None for a score without a bound.
+
+    A merge calls it.
+    """
 
 
 @hookspec
-def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any] | None:
-    """Return more keys for the entry of a test in the report; lists of `warnings` are joined."""
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any] | None:
+    """Return more keys for the entry of a test in the report; lists of `warnings` are joined. A merge calls it."""
 
 
 @hookspec
@@ -192,5 +195,8 @@ def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any] | None:
 
 
 @hookspec
-def pytest_rageval_failures(test: "TestRun", limit: int | None) -> "Sequence[str] | None":
-    """Return failures of a test besides its thresholds, each a text with at most `limit` questions; None for all."""
+def pytest_rageval_failures(test: "JudgedTest", limit: int | None) -> "Sequence[str] | None":
+    """Return failures of a test besides its thresholds, each a text with at most `limit` questions; None for all.
+
+    A merge calls it.
+    """

@@ -15,6 +15,9 @@ STORED_AS: Final = "pytest_rageval.datatypes"  # see core.user_code
 RETRIEVER_CONTEXT: Final = ("history", "filters", "metadata")
 """The fields of an example that a retriever can receive in addition to the question."""
 
+NOT_WRITTEN: Final = "not written"
+"""The key of a field's metadata that leaves the field out of a stored record (`core.plain`): no verdict needs it."""
+
 
 class Span(NamedTuple):
     """A range of characters in a file. It does not depend on how the file is cut into passages.
@@ -46,8 +49,8 @@ class Document:
 
     text: str
     id: str | None = None
-    score: float | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    score: float | None = field(default=None, metadata={NOT_WRITTEN: True})
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata={NOT_WRITTEN: True})
     span: Span | None = None
     chunk_id: str | None = None
 
@@ -159,7 +162,7 @@ class Example:
     gold: tuple[Gold, ...] = ()
     reference: str | None = None
     tags: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata={NOT_WRITTEN: True})
     history: tuple[Message, ...] = field(default=(), hash=False)
     filters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)

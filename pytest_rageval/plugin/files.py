@@ -13,7 +13,7 @@ import pytest
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.lib.git import git_output
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
@@ -165,6 +165,8 @@ class BaselineWriterPlugin:
             pin=AnchorPin.today(head_commit(self._config.rootpath)) if pins else None,
         )
 
+
+git_output: Final = Lazy("lib.git", "git_output")  # few runs write a report or the baseline
 
 COMMITS: Final = ("GITHUB_SHA", "CI_COMMIT_SHA")
 BRANCHES: Final = (

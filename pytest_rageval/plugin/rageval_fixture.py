@@ -13,8 +13,9 @@ from pytest_rageval.core.outcome import Score
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
 from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.run.judged import OutOfBoundsError
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import OutOfBoundsError, TestRun
+from pytest_rageval.run.test import TestRun
 
 if TYPE_CHECKING:
     from pytest_rageval.scores.annotator_agreement import Agreement

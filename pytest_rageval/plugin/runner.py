@@ -76,14 +76,6 @@ FIXTURE_EXCEPTIONS: Final = (
 )
 """The exceptions that may leave a fixture: those that pytest expects, and the end of a test that waits for a batch."""
 
-MAX_LINES: Final = {-1: 9, 0: 22}
-"""Number of lines of a test's failure, by verbosity. pytest adds its title, its place and an empty line."""
-
-MIN_LINES: Final = 8
-"""Number of lines of a test's failure after many others; each of them takes `STEP` lines away."""
-
-STEP: Final = 4
-
 
 class EvaluationPlugin:
     """The hooks of a process that runs tests, with the session that its tests share.
@@ -462,14 +454,10 @@ class EvaluationPlugin:
         )
 
     def _room(self) -> "Room":
-        """Return how much a failure shows; less after several failures, so that the run fits a screen or two."""
+        """Return how much a failure shows."""
         from pytest_rageval.reports.failures import Room  # noqa: PLC0415 - loaded by now
 
-        verbosity = self.config.get_verbosity()
-        if verbosity > 0:
-            return Room(None, full=verbosity > 1)
-        lines = MAX_LINES[max(verbosity, -1)]
-        return Room(max(min(MIN_LINES, lines), lines - STEP * self._failures))
+        return Room.of(self.config.get_verbosity(), self._failures)
 
     def _work(self) -> Work:
         """Return the work of this process so far, for the display of progress."""

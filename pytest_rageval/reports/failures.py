@@ -35,6 +35,15 @@ MAX_ID_WIDTH: Final = 24
 MIN_QUESTION_WIDTH: Final = 16  # columns that a question gets, whatever the number of scores
 
 
+MAX_LINES: Final = {-1: 9, 0: 22}
+"""Number of lines of a test's failure, by verbosity. pytest adds its title, its place and an empty line."""
+
+MIN_LINES: Final = 8
+"""Number of lines of a test's failure after many others; each of them takes `STEP` lines away."""
+
+STEP: Final = 4
+
+
 class Room(NamedTuple):
     """How much a failure shows.
 
@@ -45,6 +54,14 @@ class Room(NamedTuple):
 
     lines: int | None = None
     full: bool = False
+
+    @classmethod
+    def of(cls, verbosity: int, failures: int) -> "Room":
+        """Return how much a failure shows; less after several failures, so that the run fits a screen or two."""
+        if verbosity > 0:
+            return cls(None, full=verbosity > 1)
+        lines = MAX_LINES[max(verbosity, -1)]
+        return cls(max(min(MIN_LINES, lines), lines - STEP * failures))
 
 
 @dataclass(slots=True)

@@ -1,8 +1,6 @@
-"""`BaseSession`: the part of a session that needs only settings and scores, for a test run and a merge of shards."""
+"""`BaseSession`: what verdicts depend on besides the records of tests, in a run and in a merge of shards."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
@@ -17,9 +15,10 @@ from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
 from pytest_rageval.gate.judge import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.run.inputs import Components, MarkedTest
+from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.run.record import Runs, TestRecord
 from pytest_rageval.run.registry import Registry, resolve
-from pytest_rageval.scores.definition import ScoreDef
+from pytest_rageval.scores.definition import ScoreDef, check_failures
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 
@@ -42,10 +41,10 @@ def read_baseline(settings: Settings) -> Baseline:
     return read_baseline_at(settings.baseline, settings.baseline_ref)
 
 
-class BaseSession(ABC):
+class BaseSession:
     """The baseline, the definitions of scores, and the significance level, all derived from the settings of a run.
 
-    `Session` is the subclass for a test run, `MergedSession` for a merge of shards.
+    `Session` adds what evaluates tests.
 
     Args:
         settings: the resolved options.
@@ -59,22 +58,6 @@ class BaseSession(ABC):
         self._resources: dict[Callable[[Any], Any], Any] = {}
         self._definitions: dict[ScoreRequest, ScoreDef] = {}
         self.spool: Spool = Spool()
-
-    @abstractmethod
-    def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """Return all that a score depends on besides the retriever, by name.
-
-        Raises:
-            InputError: the score or one of its keywords is unknown.
-        """
-
-    @abstractmethod
-    def received(self, components: Components) -> AbstractSet[str]:
-        """Return the parts of an example's context that the retriever receives, such as "history"."""
-
-    @abstractmethod
-    def own_k(self, components: Components) -> int | None:
-        """Return the number of documents that the retriever is configured to return; None if there is none."""
 
     @property
     def counts_only(self) -> bool:
@@ -104,9 +87,6 @@ class BaseSession(ABC):
         Raises:
             InputError: the file is not a baseline; or it is missing, and an option names it.
         """
-        return self._read_baseline()
-
-    def _read_baseline(self) -> Baseline:
         if self.settings.update_baseline:
             try:
                 return Baseline.read(self.settings.baseline)
@@ -114,13 +94,12 @@ class BaseSession(ABC):
                 return Baseline()
         return read_baseline(self.settings)
 
-    def look_up(
-        self, components: Components, test: MarkedTest, threshold: Threshold, request: ScoreRequest
-    ) -> BaselineLookup:
-        """Return the baseline and the anchor of a score.
+    def look_up(self, test: MarkedTest, record: TestRecord, threshold: Threshold) -> BaselineLookup:
+        """Return the baseline and the anchor of a threshold's score.
 
         The baseline file is read only for a threshold with a bound that compares with it.
         """
+        request = threshold.request
         settings = self.settings
         if not threshold.uses_baseline:
             return BaselineLookup({}, None, deterministic=self._is_deterministic(request))
@@ -130,9 +109,9 @@ class BaseSession(ABC):
             self._check_root(test)
         before = None if updating else baseline.score(test.nodeid, threshold.name, scale)
         needs_anchor = updating or threshold.max_total_drop is not None
-        fingerprint = self.fingerprint(components, request)
+        fingerprint = record.dependencies_of(request).fingerprint
         is_missing = before is None and not updating
-        context = set(self.received(components))
+        context = set(record.received)
         if self.definition(request).asks:
             # Generator and judge read the history of a question.
             context.add("history")
@@ -249,14 +228,14 @@ class BaseSession(ABC):
             keywords=request.keywords,
         )
 
-    def score_or_error(
-        self, request: ScoreRequest, runs: Sequence[Sequence[Outcome]] | RagevalError
-    ) -> Score | RagevalError:
+    def score_or_error(self, request: ScoreRequest, runs: Runs) -> Score | RagevalError:
         """Return the score of the outcomes of the run and of its repeats; or the error that prevented it."""
         if isinstance(runs, RagevalError):
             return runs
         outcomes, *repeats = runs
         try:
+            for run in runs:
+                check_failures(run, self.settings.max_unscored)
             return self.score_of(request, outcomes, repeats)
         except RagevalError as error:
             return error

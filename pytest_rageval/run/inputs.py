@@ -64,8 +64,8 @@ class MarkedTest:
         nodeid: node id of the test, equal in all processes of a run.
         path: path of the test's file.
         root: root directory of the run.
-        markers: function that returns the test's markers with a given name, the closest first.
         collected: function that returns the node ids of all tests of the run.
+        markers: function that returns the test's markers with a given name, the closest first.
         record_property: function that records a named number for JUnit reports.
         argument: command-line argument that runs the test from the folder of this run; default: the node id.
         merge: the `rageval merge` command, if the test was merged from shards; empty in a run.
@@ -78,9 +78,9 @@ class MarkedTest:
     nodeid: str
     path: Path
     root: Path
-    markers: Callable[[str], Sequence[Marker]]
     collected: Callable[[], Collection[str]]
-    record_property: Callable[[str, float], None]
+    markers: Callable[[str], Sequence[Marker]] = lambda _name: ()
+    record_property: Callable[[str, float], None] = lambda _name, _value: None
     argument: str = ""
     merge: str = ""
     reference: Callable[[], object] = lambda: None

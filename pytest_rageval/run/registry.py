@@ -55,6 +55,7 @@ from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
 
 if TYPE_CHECKING:
     from pytest_rageval.models.client import Server
+    from pytest_rageval.models.stores import StoreFactory
     from pytest_rageval.run.default_components import Provider, ProviderRequest
 
 Report = Callable[[Mapping[str, Any]], str | Iterable[str]] | Callable[[Mapping[str, Any], str], str | None]
@@ -355,7 +356,7 @@ class Registry:
         markdown = partial(KINDS[".md"], added=self.markdown_sections)
         return {**KINDS, ".md": markdown, **self.reports}
 
-    def add_store(self, scheme: str, factory: StoreFactory) -> None:
+    def add_store(self, scheme: str, factory: "StoreFactory") -> None:
         """Add a store of replies: `--rageval-cache SCHEME://…`.
 
         Args:

@@ -1,9 +1,9 @@
 """`ReportEntryBuilder`: builds the entry of one test in the report: scores with their evidence, and warnings."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytest_rageval.core.data import EvalSet, Example
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import ScoreRequest, Spec
@@ -12,8 +12,9 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import printable
 from pytest_rageval.reports.build import entry_name, order_keys, sliced_name
-from pytest_rageval.run.inputs import Components, MarkedTest
-from pytest_rageval.run.session import Session
+from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.run.record import TestRecord
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
@@ -48,14 +49,14 @@ class ReportEntryBuilder:
     """Collects the scores of a test, and builds the test's entry in the report. It is true if it has a score's entry.
 
     Args:
-        session: the session that the test runs in.
-        components: the user's retriever, generator and judge.
+        session: what verdicts depend on besides the record.
+        record: the record of the test.
         test: the test and its markers.
     """
 
-    def __init__(self, session: Session, components: Components, test: MarkedTest) -> None:
+    def __init__(self, session: BaseSession, record: TestRecord, test: MarkedTest) -> None:
         self._session = session
-        self._components = components
+        self._record = record
         self._test = test
         self._scores: list[Score] = []
         self._entries: dict[str, Mapping[str, Any]] = {}
@@ -84,24 +85,15 @@ class ReportEntryBuilder:
         if evidence is not None:
             self._evidence[key] = evidence
 
-    def build(
-        self, evalset: Callable[[], EvalSet], *, describe: bool = False, explain: bool = False
-    ) -> dict[str, Any]:
-        """Return the key `scores` of the test's entry, and optional keys.
-
-        Args:
-            evalset: function that returns the test's eval set; it is called only with `explain`.
-            describe: see `TestRun.results`.
-            explain: see `TestRun.results`.
-        """
+    def build(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
+        """Return the key `scores` of the test's entry, and optional keys, as for `JudgedTest.results`."""
         self._add_strata()
         scores = [self._add_common(entry) for entry in self._entries.values()]
         results: dict[str, Any] = {"scores": scores}
         rankings = longest_retrievals(self._scores) if describe or explain else {}
         if describe and rankings:
-            pipeline = self._session.pipelines.get(self._components)
-            results["retrieval"] = retrieval_entry(rankings.values(), pipeline.retriever_description)
-        return {**results, **self._explained(evalset, rankings)} if explain else results
+            results["retrieval"] = retrieval_entry(rankings.values(), self._record.retriever)
+        return {**results, **self._explained(rankings)} if explain else results
 
     def _add_strata(self) -> None:
         """Add to each entry of `sufficient` the key `strata`: verdicts on answers by the verdict on their context."""
@@ -124,9 +116,7 @@ class ReportEntryBuilder:
             if strata_entries:
                 self._entries[key] = {**self._entries[key], "strata": strata_entries}
 
-    def _explained(
-        self, evalset: Callable[[], EvalSet], rankings: "Mapping[str, Retrieval]"
-    ) -> dict[str, Any]:
+    def _explained(self, rankings: "Mapping[str, Retrieval]") -> dict[str, Any]:
         """Return the scores with their evidence, and the questions with their rankings, prompts and fingerprint."""
         scores: list[Mapping[str, Any]] = []
         prompts: dict[str, str] = {}
@@ -138,50 +128,33 @@ class ReportEntryBuilder:
             examples = explained_examples(
                 entry["examples"], score, comparison, rankings, spool=self._session.spool
             )
-            fingerprint, templates = self._dependencies(request)
-            prompts |= templates
-            depends = {"fingerprint": fingerprint, "prompts": list(templates)}
+            depends: dict[str, Any] = {}
+            # A plugin's score may name a model that is not configured, and send no request to it.
+            with suppress(RagevalError):
+                known = self._record.dependencies_of(request)
+                prompts |= known.prompts
+                depends = {"fingerprint": known.fingerprint, "prompts": list(known.prompts)}
             scores.append(
                 {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
             )
         evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
-        evaluated_examples = [item for item in evalset() if item.id in evaluated] if evaluated else []
+        evaluated_examples = [item for item in self._record.examples if item.id in evaluated]
+        # An unscored example, for instance without a verdict of the judge, has a ranking too.
+        largest_k = max((item.ranking.k for item in rankings.values()), default=0)
+        unscored = {
+            item.id: retrieval_from_ranking(ranking)
+            for item in evaluated_examples
+            if item.id not in rankings and (ranking := self._record.ranking_of(item, largest_k)) is not None
+        }
         questions = evaluated_questions(
             evaluated_examples,
-            {**self._unscored(evaluated_examples, rankings), **rankings},
+            {**unscored, **rankings},
             match_share=self._session.settings.match_share,
             spool=self._session.spool,
         )
         fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
         optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
         return {"scores": scores, **{name: value for name, value in optional.items() if value}}
-
-    def _unscored(
-        self, examples: Sequence[Example], rankings: "Mapping[str, Retrieval]"
-    ) -> "dict[str, Retrieval]":
-        """Return the rankings of unscored examples, for instance those without a verdict of the judge."""
-        if not examples:
-            # A retriever that cannot be used has no pipeline.
-            return {}
-        pipeline = self._session.pipelines.get(self._components)
-        largest_k = max((item.ranking.k for item in rankings.values()), default=0)
-        unscored = (
-            (example.id, pipeline.known_ranking(example, largest_k))
-            for example in examples
-            if example.id not in rankings
-        )
-        return {name: retrieval_from_ranking(ranking) for name, ranking in unscored if ranking is not None}
-
-    def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the fingerprint and the prompts of a score; empty if a model that it names is not configured.
-
-        A plugin's score may name a model without sending a request to it, so this is not an error.
-        """
-        try:
-            fingerprint = self._session.fingerprint(self._components, request)
-            return fingerprint, self._session.prompts(self._components, request)
-        except RagevalError:
-            return {}, {}
 
     def _add_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return an entry with both means over the common questions, if the test has the score's counterpart.
@@ -202,11 +175,11 @@ class ReportEntryBuilder:
 
     def served(self, results: Iterable[ThresholdResult]) -> dict[str, list[str]]:
         """Return the names that servers reported, by model, of the models that this test's thresholds depend on."""
-        served = {model: sorted(names) for model, names in self._session.served.items() if names}
+        served = self._record.served
         if not served:
             return {}
         requests = {result.threshold.request for result in results}
-        fingerprints = [self._session.fingerprint(self._components, request) for request in requests]
+        fingerprints = [self._record.dependencies_of(request).fingerprint for request in requests]
         values = {str(value) for fingerprint in fingerprints for value in fingerprint.values()}
         # A fingerprint contains "model at address", or "model, model at address". A key of `served` is the model, or
         # "model at address" if two servers have a model of the same name.
@@ -214,7 +187,7 @@ class ReportEntryBuilder:
         return {model: names for model, names in served.items() if model in models}
 
     def warnings(
-        self, results: Collection[ThresholdResult], served: Mapping[str, Sequence[str]]
+        self, results: Collection[ThresholdResult], served: Mapping[str, list[str]]
     ) -> Iterator[str]:
         """Yield the warnings about the test as a whole; warnings about a score are in its own entry.
 
@@ -231,14 +204,18 @@ class ReportEntryBuilder:
                 for comparison in comparisons
                 for change in comparison.changed_pairs
             }
-            pipeline = self._session.pipelines.get(self._components)
-            if next(iter(pipeline.verdicts), None) and (
-                text := uniform_judge_warning(pipeline, self._scores, changed_questions)
+            if self._record.verdicts and (
+                text := uniform_judge_warning(
+                    self._record.verdicts,
+                    self._scores,
+                    changed_questions,
+                    match_share=self._session.settings.match_share,
+                )
             ):
                 yield text
         if comparisons:
             own_k_before = self._session.baseline.tests[self._test.nodeid].get("own_k")
-            own_k = self._session.own_k(self._components)
+            own_k = self._record.own_k
             if own_k_before not in {None, own_k}:
                 yield (
                     f"the retriever was configured to return {own_k_before} documents in the baseline, and "
@@ -255,9 +232,9 @@ class ReportEntryBuilder:
             ]
             if changed:
                 yield f"{'; '.join(changed)}: this may be the cause of a drop, which --rageval canary=20 tests"
-        if any(result.early for result in results) and self._components.lacks_fingerprint:
+        if any(result.early for result in results) and self._record.lacks_fingerprint:
             yield (
                 "--rageval early_stop=true evaluates questions with unchanged passages too: a change of your own "
-                f"{' and '.join(self._components.user_defined)} cannot be detected. Give it an attribute fingerprint, "
+                f"{' and '.join(self._record.own)} cannot be detected. Give it an attribute fingerprint, "
                 "a text that you change with its code"
             )

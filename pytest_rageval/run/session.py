@@ -3,14 +3,13 @@
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
+from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import gather_all, gather_results
@@ -21,11 +20,11 @@ from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.models.stores import store_opener
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.inputs import Components, Pipelines, Sources
+from pytest_rageval.run.record import Dependencies
 from pytest_rageval.run.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
 from pytest_rageval.scores.definition import GOLD, ScoreDef, check_failures, check_ids, combine_errors
 from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, Query, ResolvedScore
@@ -167,21 +166,16 @@ class Session(BaseSession):
             remarks += self.pipelines.circular_judge_remarks(self._gateway.served)
         return usage + Usage(remarks=remarks)
 
-    def received(self, components: Components) -> AbstractSet[str]:
-        """Return the parts of an example's context that the retriever receives, such as "history"."""
-        accepted = self.pipelines.get(components).retriever.context_names
-        return frozenset(RETRIEVER_CONTEXT) if "example" in accepted else accepted
-
-    def own_k(self, components: Components) -> int | None:
-        """Return the number of documents that the retriever is configured to return; None if there is none."""
-        own_k: int | None = getattr(self.pipelines.get(components).retriever, "own_k", None)
-        return own_k
-
-    def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """Return all that a score depends on besides the retriever, by name; raise InputError for an unknown score."""
+    def dependencies(self, components: Components, request: ScoreRequest) -> Dependencies:
+        """Return what a score depends on besides the retriever; raise InputError for an unknown score."""
         resolved, score = resolve(request, self.registry.scores)
-        return score.fingerprint(
-            self.pipeline(components, request), resolved, package=version("pytest-rageval")
+        first = self.pipelines.get(components)
+        return Dependencies(
+            score.fingerprint(
+                self.pipeline(components, request), resolved, package=version("pytest-rageval")
+            ),
+            score.prompts(first, resolved),
+            first.comparison(request.comparator).text,
         )
 
     def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
@@ -197,11 +191,6 @@ class Session(BaseSession):
                 "rageval_generator is your own, with a temperature of its own.\nLeave temperature out."
             )
         return draws
-
-    def prompts(self, components: Components, request: ScoreRequest) -> dict[str, str]:
-        """Return the prompt templates that a score uses, by method; InputError as for the score."""
-        resolved, score = resolve(request, self.registry.scores)
-        return score.prompts(self.pipelines.get(components), resolved)
 
     def score(
         self,
@@ -353,6 +342,7 @@ class Session(BaseSession):
     def _build_gateway(self) -> "Gateway":
         from pytest_rageval.models.budget import Limits  # noqa: PLC0415 - see gateway
         from pytest_rageval.models.gateway import Gateway, GatewaySettings  # noqa: PLC0415
+        from pytest_rageval.models.stores import store_opener  # noqa: PLC0415
 
         settings = self.settings
         servers = settings.generator.server, settings.judge.server

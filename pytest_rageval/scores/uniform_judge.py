@@ -1,36 +1,42 @@
 """A warning if the judge gave the same verdict on everything."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
-from pytest_rageval.scores.pipeline import Pipeline
 
 MIN_UNIFORM_VERDICTS: Final = 30
 """From this number of verdicts on, equal verdicts are unlikely to be chance."""
 
 
-def uniform_judge_warning(pipeline: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
+def uniform_judge_warning(
+    verdicts: Sequence[tuple[str, float]],
+    scores: Iterable[Score],
+    moved: Collection[str],
+    *,
+    match_share: float,
+) -> str:
     """Return a warning if the judge gave the same verdict on everything; otherwise an empty text.
 
     There is no warning if all rankings have the same recall and no question moved, because then the verdicts may be
-    right. `moved` are the questions of which one of the scores differs from its baseline.
+    right. `verdicts` are those of the judge, with their questions. `moved` are the questions of which one of the scores
+    differs from its baseline.
     """
     scores = list(scores)
     questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}
     count, values = 0, set[float]()
-    for question, verdict in pipeline.verdicts:
+    for question, verdict in verdicts:
         if question in questions:
             count += 1
             values.add(verdict)
     if count < MIN_UNIFORM_VERDICTS or len(values) > 1 or not values <= {0.0, 1.0}:
         return ""
-    judged = questions.intersection(question for question, _ in pipeline.verdicts)
+    judged = questions.intersection(question for question, _ in verdicts)
     if judged.isdisjoint(moved):
         outcomes = (outcome for score in scores for outcome in score.outcomes)
         recalls = _recalls(
-            pipeline, (outcome for outcome in outcomes if outcome.example.full_question in judged)
+            (outcome for outcome in outcomes if outcome.example.full_question in judged), match_share
         )
         first = next(recalls, None)
         if all(recall == first for recall in recalls):
@@ -43,7 +49,7 @@ def uniform_judge_warning(pipeline: Pipeline, scores: Iterable[Score], moved: Co
     )
 
 
-def _recalls(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]:
+def _recalls(outcomes: Iterable[Outcome], match_share: float) -> Iterator[float]:
     """Yield the recall of each ranking once; several scores may have the same ranking."""
     # Hashes, since 100,000 pairs would take 12 MB more.
     seen: set[int] = set()
@@ -55,5 +61,5 @@ def _recalls(pipeline: Pipeline, outcomes: Iterable[Outcome]) -> Iterator[float]
         if outcome.evidence.recall is not None:
             yield outcome.evidence.recall
         elif relevant := example.relevant:
-            labels = GoldMatch(ranking, example.gold, pipeline.match_share).labels
+            labels = GoldMatch(ranking, example.gold, match_share).labels
             yield len([label for label in labels if label > 0]) / len(relevant)

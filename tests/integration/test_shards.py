@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,13 @@ def merge(project: Project, *arguments: object) -> int:
         os.chdir(here)
 
 
+def run_whole(project: Project, *arguments: str, kinds: Sequence[str] = (".json",)) -> None:
+    """Run all questions at once, with reports "whole"; messages name them as those of the merge."""
+    project.run(*(f"--rageval-report=merged{kind}" for kind in kinds), *arguments)
+    for kind in kinds:
+        (project.path / f"merged{kind}").rename(project.path / f"whole{kind}")
+
+
 def shards(project: Project, number: int, *arguments: str, name: str = "shard") -> list[str]:
     """Run all shards; return the names of their reports."""
     names = []
@@ -146,7 +154,7 @@ def test_shards_are_one_run(
 ) -> None:
     """The merged report of all shards equals the report of a single run, except for times and costs."""
     rich(project, llm)
-    project.run("--rageval-report=whole.json")
+    run_whole(project)
     names = shards(project, number, *arguments)
     assert merge(project, *reversed(names), "--report", "merged.json", "--report", "merged.md") == 1
     whole = document(project, "whole.json", times=True)
@@ -265,8 +273,7 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     project.run("--rageval-update-baseline", *options)
     project.lose(2, 3, 5, 7, 11)
     kinds = (".json", ".html", ".md")
-    reports = [f"--rageval-report=whole{kind}" for kind in kinds]
-    project.run(*reports, "--rageval=history=one.jsonl", *options)
+    run_whole(project, "--rageval=history=one.jsonl", *options, kinds=kinds)
     names = shards(project, 2, *options)
     reports = [f"--report=merged{kind}" for kind in kinds]
     assert merge(project, *names, *reports, "--history=other.jsonl") == 1
@@ -295,7 +302,7 @@ def test_the_agreement_of_the_judge_alone_is_judged_after_the_merge(project: Pro
     project.pytester.makepyfile(
         test_judge=f"import pytest\n{mark.format(0.9)}def test_judge(): pass\n{mark.format(0.1)}def test_low(): pass\n"
     )
-    project.run("--rageval-report=whole.json")
+    run_whole(project)
     assert merge(project, *shards(project, 2), "--report=merged.json") == 1
     whole = document(project, "whole.json")
     assert document(project, "merged.json") == whole
@@ -339,7 +346,7 @@ def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -
     project.evalset(12)
     project.test(EXPECTED)
     project.lose(2, 3, 5)
-    project.run("--rageval-report=whole.json")
+    run_whole(project)
     names = shards(project, 2)
     for name in names:
         outcomes = {test["outcome"] for test in document(project, name)["tests"]}
@@ -356,7 +363,7 @@ def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -
 def test_a_note_of_all_shards_is_printed_once(project: Project) -> None:
     """An error that all shards report is in the merged report once."""
     project.test("@pytest.mark.rageval_threshold('recal@1', min=0.1)\ndef test_gate(): pass\n")
-    project.run("--rageval-report=whole.json")
+    run_whole(project)
     assert merge(project, *shards(project, 2), "--report=merged.json") == 1
     assert document(project, "merged.json") == document(project, "whole.json")
 
@@ -398,7 +405,7 @@ def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -
     project.test(GATE)
     project.run("--rageval-update-baseline")
     project.lose(1, 2, 3, 4, 5, 6, 7, 8)
-    project.run("--rageval-report=whole.json")
+    run_whole(project)
     for name in ("one", "two"):
         project.run("--rageval-shard=1/1", f"--rageval-report={name}.json", "-k", name)
     assert merge(project, "one.json", "two.json", "--report", "merged.json") == 1

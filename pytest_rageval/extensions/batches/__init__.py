@@ -101,7 +101,8 @@ def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") 
     pending: ReplyPending | None = None
     problems: list[str] = []
     try:
-        test.scores(thresholds, test.requests(thresholds))
+        if thresholds:
+            test.record.evaluate(test.evalset, thresholds, test.requests(thresholds))
     except ReplyPending as error:
         pending = error
     hook = test.session.hook

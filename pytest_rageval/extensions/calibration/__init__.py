@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_rageval.extensions.calibration.gate import CalibrationGate
     from pytest_rageval.gate.judge import ThresholdResult
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
@@ -72,6 +73,7 @@ COMMANDS: Final = (
 )
 # fmt: on
 
+NAME: Final = "calibration"  # of this extension, in the state and in the record of a test
 MARKER: Final = "rageval_calibration"
 USAGE: Final = (
     f"{MARKER}(labels, *, min_kappa=None, min_accuracy=None, min_pearson=None, comparator=None): bounds on how far the "
@@ -81,25 +83,22 @@ MARKERS: Final = (USAGE,)
 
 
 @hookimpl
-def pytest_rageval_before_test(test: "TestRun") -> Sequence[str]:
-    """Compare the judge with the labels of the test's markers."""
+def pytest_rageval_before_test(test: "JudgedTest") -> Sequence[str]:
+    """Compare the judge with the labels of the test's markers; in a shard, only ask the judge."""
     gate = _gate(test)
     return gate.evaluate() if gate else ()
 
 
 @hookimpl
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
-    """Request the verdicts that correct these scores, where no result is reported yet."""
-    gate = _gate(test)
-    if gate and test.session.may_lack_replies:
-        for threshold in thresholds:
-            gate.by_option(threshold)
-    return ()
+    """Request the verdicts that correct these scores, where no result is reported yet; return errors."""
+    gate, session = _gate(test), test.session
+    return gate.ask(thresholds) if gate and (session.may_lack_replies or session.settings.shard) else ()
 
 
 @hookimpl
 def pytest_rageval_score_entry(
-    test: "TestRun", threshold: "Threshold", score: "Score | None", result: "ThresholdResult | None"
+    test: "JudgedTest", threshold: "Threshold", score: "Score | None", result: "ThresholdResult | None"
 ) -> Mapping[str, Any]:
     """Add the mean that is corrected for the judge's errors; after an early stop there is no mean."""
     gate = _gate(test)
@@ -109,28 +108,29 @@ def pytest_rageval_score_entry(
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
     """Add the agreement of the judge with people."""
     gate = _gate(test)
     return gate.results() if gate else {}
 
 
 @hookimpl
-def pytest_rageval_failures(test: "TestRun", limit: int | None) -> Sequence[str]:
+def pytest_rageval_failures(test: "JudgedTest", limit: int | None) -> Sequence[str]:
     """Return the violated bounds on the agreement."""
     gate = _gate(test)
     return gate.failures(limit=limit) if gate else ()
 
 
-def _gate(test: "TestRun") -> "CalibrationGate | None":
+def _gate(test: "JudgedTest") -> "CalibrationGate | None":
     """Return the calibrations of a test; None if it has none."""
     settings = test.session.settings
     # Labelled items are not split into shards: the first shard judges all of them.
-    if settings.shard_index > 1 or not (settings[CALIBRATION] or test.marked.markers(MARKER)):
+    is_calibrated = settings[CALIBRATION] or test.marked.markers(MARKER) or NAME in test.record.added
+    if settings.shard_index > 1 or not is_calibrated:
         return None
-    if "calibration" not in test.state:
+    if NAME not in test.state:
         from pytest_rageval.extensions.calibration.gate import CalibrationGate  # noqa: PLC0415 - few tests have one
 
-        test.state["calibration"] = CalibrationGate(test, settings[CALIBRATION])
-    gate: CalibrationGate = test.state["calibration"]
+        test.state[NAME] = CalibrationGate(test, settings[CALIBRATION])
+    gate: CalibrationGate = test.state[NAME]
     return gate

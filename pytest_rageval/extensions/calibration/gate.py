@@ -1,10 +1,13 @@
 """`CalibrationGate`: evaluates the bounds on a judge's agreement with human labels, and corrects scores by them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.errors import InputError, RagevalError
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.plain import restore, to_plain
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.calibration.calibration import (
     Bounds,
@@ -21,35 +24,59 @@ from pytest_rageval.extensions.calibration.report import (
 )
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.test import TestRun
 
+NAME: Final = "calibration"  # of this extension, in the record of a test
 MARKER: Final = "rageval_calibration"
+
+
+@dataclass
+class Measured:
+    """What the judge said of the labels of a test. The record of the test has it, for `rageval merge`.
+
+    Attributes:
+        bounds: the bounds of the markers, in the order of the file.
+        labels: the labels of each source; or the error that prevented them.
+        outcomes: the judge's verdicts by the source of the labels and the comparator; or the error.
+        comparisons: how answers are compared, as text, by the comparator.
+    """
+
+    bounds: list[Bounds] = field(default_factory=list)
+    labels: dict[str, HumanLabels | RagevalError] = field(default_factory=dict)
+    outcomes: dict[tuple[str, str | None], list[Outcome] | RagevalError] = field(default_factory=dict)
+    comparisons: dict[str | None, str] = field(default_factory=dict)
 
 
 class CalibrationGate:
     """The judge's calibrations for one test, by the markers `rageval_calibration` and the option.
 
     Args:
-        test: the run of the test.
+        test: the test. Without a session that can ask the judge, the record has its verdicts.
         option: the file that the option names; None without it.
     """
 
-    def __init__(self, test: TestRun, option: Path | None) -> None:
+    def __init__(self, test: JudgedTest, option: Path | None) -> None:
         self._option = option
         self._session = test.session
-        self._components = test.components
-        self._test = test.marked
-        self._judge = test.session.resource(LabelJudge)
+        self._test = test
+        self._run = test if isinstance(test, TestRun) else None
+        recorded = test.record.added.get(NAME)
+        self._known: Measured = Measured() if recorded is None else restore(recorded, Measured)
         self._results: list[CalibrationResult] = []
 
     def evaluate(self) -> list[str]:
         """Measure the agreement for each marker, and compare it with the marker's bounds; return the errors."""
         problems = []
-        for marker in reversed(self._test.markers(MARKER)):
+        for marker in reversed(self._test.marked.markers(MARKER)):
             try:
-                bounds = Bounds.parse(marker.args, marker.kwargs)
-                calibration = self._calibrate(bounds.labels, bounds.comparator)
-                if self._session.counts_only:
+                self._known.bounds.append(Bounds.parse(marker.args, marker.kwargs))
+            except RagevalError as error:
+                problems.append(str(error))
+        for bounds in self._known.bounds:
+            try:
+                calibration = self._calibration(bounds.labels, bounds.comparator)
+                if self._session.counts_only or self._session.settings.shard:
                     continue
                 result = check_bounds(calibration, bounds)
             except RagevalError as error:
@@ -59,7 +86,18 @@ class CalibrationGate:
             problems += [result.reason] if result.status == "error" else []
             for measure, estimate in calibration.agreement.items():
                 if estimate is not None:
-                    self._test.record_property(f"rageval {measure} {calibration.labels.name}", estimate.value)
+                    name = f"rageval {measure} {calibration.labels.name}"
+                    self._test.marked.record_property(name, estimate.value)
+        return problems
+
+    def ask(self, thresholds: Sequence[Threshold]) -> list[str]:
+        """Ask for the verdicts that correct these scores; return the errors."""
+        problems = []
+        for threshold in thresholds:
+            try:
+                self.by_option(threshold)
+            except RagevalError as error:
+                problems.append(str(error))
         return problems
 
     def failures(self, *, limit: int | None) -> list[str]:
@@ -81,10 +119,9 @@ class CalibrationGate:
         kind = corrected_by(self._session, threshold)
         if score is None or kind is None:
             return {}
-        pipeline = self._session.pipelines.get(self._components)
-        score_comparison = pipeline.comparison(threshold.comparator).text
+        score_comparison = self._test.record.dependencies_of(threshold.request).comparison
         for calibration in (result.calibration for result in self._results):
-            comparison = pipeline.comparison(calibration.comparator).text
+            comparison = self._comparison(calibration.comparator)
             if calibration.labels.kind == kind and (kind == "passages" or comparison == score_comparison):
                 return corrected_entry(calibration.corrected(score))
         calibration_by_option = self.by_option(threshold)
@@ -98,17 +135,61 @@ class CalibrationGate:
         kind = corrected_by(self._session, threshold)
         if self._option is None or kind is None:
             return None
-        labels = self._judge.labels(self._option, bases=self._test.bases)
-        if isinstance(labels, HumanLabels) and labels.kind != kind:
+        labels = self._labels(self._option)
+        if labels.kind != kind:
             return None
         # The judge has judged the retrieved passages for the score itself, so it is not asked about labelled ones.
-        if kind == "passages" and isinstance(labels, HumanLabels):
+        if kind == "passages":
             return Calibration(labels, ())
-        return self._judge.calibrate(self._components, labels, threshold.comparator)
+        return self._calibration(self._option, threshold.comparator)
 
-    def _calibrate(self, source: str | Path, comparator: str | None) -> Calibration:
-        labels = self._judge.labels(source, bases=self._test.bases)
-        return self._judge.calibrate(self._components, labels, comparator)
+    def _calibration(self, source: str | Path, comparator: str | None) -> Calibration:
+        """Return the judge's calibration; raise the error that prevented it."""
+        labels, key, run = self._labels(source), (str(source), comparator), self._run
+        if key not in self._known.outcomes:
+            if run is None:
+                raise InputError(f"shard 1 has no verdicts on the labels {source}")
+            judge, outcomes = run.session.resource(LabelJudge), self._known.outcomes
+            try:
+                outcomes[key] = list(judge.calibrate(run.components, labels, comparator).outcomes)
+            except RagevalError as error:
+                outcomes[key] = error
+            self._record()
+        found = self._known.outcomes[key]
+        if isinstance(found, RagevalError):
+            raise found
+        return Calibration(labels, found, comparator)
+
+    def _labels(self, source: str | Path) -> HumanLabels:
+        """Return the labels of a source; raise the error that prevented them."""
+        run, name = self._run, str(source)
+        if name not in self._known.labels:
+            if run is None:
+                raise InputError(f"shard 1 has no labels {source}")
+            try:
+                labels = run.session.resource(LabelJudge).labels(source, bases=run.marked.bases)
+            except RagevalError as error:
+                self._known.labels[name] = error
+            else:
+                self._known.labels[name] = labels
+            self._record()
+        found = self._known.labels[name]
+        if isinstance(found, RagevalError):
+            raise found
+        return found
+
+    def _comparison(self, comparator: str | None) -> str:
+        run, known = self._run, self._known.comparisons
+        if run is not None:
+            known[comparator] = run.session.pipelines.get(run.components).comparison(comparator).text
+        # If no calibration uses the comparator, its name differs from all comparisons.
+        return known.get(comparator, str(comparator))
+
+    def _record(self) -> None:
+        if self._session.settings.shard:
+            for _, comparator in self._known.outcomes:
+                self._comparison(comparator)
+            self._test.record.added[NAME] = to_plain(self._known, Measured)
 
 
 def corrected_by(session: BaseSession, threshold: Threshold) -> Kind | None:

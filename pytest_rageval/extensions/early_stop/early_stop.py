@@ -20,8 +20,9 @@ from pytest_rageval.gate.comparison import (
 from pytest_rageval.gate.judge import EarlyStopResult, ExampleState
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.run.judged import EarlyScore
 from pytest_rageval.run.registry import Registry, resolve
-from pytest_rageval.run.test import EarlyScore, TestRun
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import ScoreDef, check_failures
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import UNIT

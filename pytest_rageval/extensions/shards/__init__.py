@@ -1,14 +1,13 @@
 """Shards: the parts of a run that is split over several machines by `--rageval-shard`.
 
-- `record`: the outcomes of a test in a shard, for its report; `document`: the types of what it contains.
-- `merge`: joins the reports and evaluates each test on the outcomes of all shards. `merged_session`: the objects that
-  replace the session and the user's components for this evaluation. `command`: `rageval merge`.
+- `record`: the record of a test, which nobody has judged yet, in the shard's report; `document`: the types of the rest
+  of this report.
+- `merge`: joins the records of a test, and judges them as a run does. `command`: `rageval merge`.
 - `plugin`: what a shard does with tests that are expected to fail.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pluggy
 
@@ -18,9 +17,9 @@ from pytest_rageval.core.parsers import destination_kind
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
-    from pytest_rageval.extensions.shards.record import ShardRecord
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run import FinishedRun
+    from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
@@ -103,38 +102,30 @@ def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
 
 @hookimpl
 def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str] | None:
-    """Record the outcomes that a merge needs to evaluate the thresholds."""
+    """Record the scores of the thresholds, and give no verdicts."""
     if not test.session.settings.shard:
         return None
     if not thresholds and not test.marked.markers("rageval_calibration"):
         return []
-    record = _record(test)
-    record.add_calibrations(thresholds)
-    outcomes = partial(test.session.outcomes, all_requests=test.requests(thresholds))
-    for threshold, runs in record.add_scores(thresholds, test.evaluate_scores(thresholds, outcomes)):
-        test.report.add_entry(record.unjudged_entry(threshold, runs, test.definition(threshold).notes))
-    test.is_recorded = True
-    return record.problems
+    from pytest_rageval.extensions.shards.record import record_thresholds  # noqa: PLC0415 - few runs are shards
+
+    return record_thresholds(test, thresholds)
 
 
 @hookimpl
-def pytest_rageval_evaluate_call(
-    test: "TestRun", threshold: "Threshold", keywords: Mapping[str, Any]
-) -> None:
-    """Record a call of `rageval.score`, and leave it to the core: the only shard has all questions."""
-    if test.session.settings.shard and not test.session.may_lack_replies:
-        record = _record(test)
-        list(record.add_scores([threshold], test.evaluate_scores([threshold], test.session.outcomes)))
-        record.add_call(threshold.spec, keywords)
-        test.is_recorded = True
+def pytest_rageval_evaluate_call(test: "TestRun") -> None:
+    """Leave a call of `rageval.score` to the core, which records it: the only shard has all questions."""
+    test.is_recorded |= test.session.settings.shard is not None and not test.session.may_lack_replies
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
     """Add the record of the test."""
-    if not test.is_recorded:
+    if not getattr(test, "is_recorded", False):
         return {}
-    return {"shard": _record(test).serialize(shares_alpha=test.marked.nodeid in test.sharing_alpha)}
+    from pytest_rageval.extensions.shards.record import stored_test  # noqa: PLC0415 - few runs are shards
+
+    return {"shard": stored_test(cast("TestRun", test))}
 
 
 @hookimpl
@@ -151,12 +142,3 @@ def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any]:
         "reports of all shards together"
     )
     return {"shard": shard_entry(run)}
-
-
-def _record(test: "TestRun") -> "ShardRecord":
-    if "shards" not in test.state:
-        from pytest_rageval.extensions.shards.record import ShardRecord  # noqa: PLC0415 - few runs are shards
-
-        test.state["shards"] = ShardRecord(test)
-    record: ShardRecord = test.state["shards"]
-    return record

@@ -12,9 +12,8 @@ from typing import Any, Final
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.resolution import is_ci
 from pytest_rageval.core.settings import Settings
+from pytest_rageval.extensions.shards.document import ShardSettings
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
-from pytest_rageval.extensions.shards.record import VERDICT_SETTINGS
-from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.text import counted
@@ -32,6 +31,7 @@ from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import gain_lines, headline, table_lines, warning_lines
 from pytest_rageval.run import FinishedRun
+from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.console import echo, echo_err
 from pytest_rageval.run.file_updates import update_baseline, update_cassette
 from pytest_rageval.run.gate_check import check_gate
@@ -49,9 +49,9 @@ def merge_command(options: argparse.Namespace) -> int:
     ]
     run = MergedRun(shards, partial=options.partial, command=_command(options))
     settings = _settings(run, options)
-    baselines: dict[str, Baseline] = {}
+    session = BaseSession(settings, run.registry)
     explain = any(path.suffix != ".md" for path in options.report)
-    results = [run.evaluate(test, settings, Path.cwd(), baselines, explain=explain) for test in run.tests]
+    results = [run.judge(test, session, Path.cwd(), explain=explain) for test in run.tests]
     gate: Mapping[str, Any] = {}
     problem = ""
     try:
@@ -122,13 +122,16 @@ def _command(options: argparse.Namespace) -> str:
 def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
     """Return the settings of the shards on which verdicts depend, with the files that the command line names."""
     first = run.first.entry
-    values = {name: first["settings"][name] for name in VERDICT_SETTINGS if name in first["settings"]}
+    values = {
+        name: first["settings"][name] for name in ShardSettings.__annotations__ if name in first["settings"]
+    }
     if options.require_baseline:
         values["require_baseline"] = True
     settings = Settings(
         **values,
         baseline=Path.cwd() / (options.baseline or first["baseline"]),
         sources={} if options.baseline is None else {"baseline": "command line"},
+        report=tuple(options.report),
         update_baseline=options.update_baseline is not None,
         pin_baseline=options.pin_baseline,
         calibration=None if first["calibration"] is None else Path(first["calibration"]),

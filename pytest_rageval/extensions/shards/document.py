@@ -1,11 +1,8 @@
-"""The types of those parts of a shard's report that only a merge reads.
-
-Values of the type `Any` are serialized by `Serializer`; `Deserializer` checks the restored objects.
-"""
+"""The types of those parts of a shard's report that only a merge reads, besides the records of its tests."""
 
 from typing import Annotated, Any, NotRequired, Required, TypedDict
 
-from pytest_rageval.core.document import EvalSetEntry, RevisionEntry, TestEntry
+from pytest_rageval.core.document import RevisionEntry, TestEntry
 from pytest_rageval.core.shape import Between, Count, Share
 
 AtLeastOne = Annotated[int, Between(1)]
@@ -70,54 +67,6 @@ class ShardEntry(TypedDict):
     calibration: str | None
 
 
-class DefinitionEntry(TypedDict):
-    """The definition of a plugin's score."""
-
-    name: str
-    asks: list[str] | None
-    scale: Any
-    corrected_by: str | None
-    pooled: bool
-
-
-class ScorePart(TypedDict, total=False):
-    """The outcomes of a score in a shard, or the error that prevented them."""
-
-    request: Required[list[Any]]
-    compared: Required[bool]
-    definition: DefinitionEntry
-    fingerprint: Any
-    comparison: str | None
-    prompts: dict[str, str]
-    error: str
-    runs: list[list[Any]]
-
-
-class CalibrationPart(TypedDict, total=False):
-    """The calibration of a judge in a shard, or the error that prevented it."""
-
-    source: Required[str]
-    comparator: Required[str | None]
-    comparison: Required[str | None]
-    error: str
-    labels: Any
-    outcomes: Any
-
-
-class MarkerEntry(TypedDict):
-    """The arguments of a marker."""
-
-    args: Any
-    kwargs: Any
-
-
-class CallEntry(TypedDict):
-    """The arguments of a call of `rageval.score`."""
-
-    spec: str
-    keywords: Any
-
-
 class ExpectedFailure(TypedDict):
     """The mark of a test that is expected to fail."""
 
@@ -125,31 +74,18 @@ class ExpectedFailure(TypedDict):
     strict: bool | None
 
 
-class ShardTest(TypedDict):
-    """The key `shard` of a test's entry: a `ShardRecord`."""
+class StoredTest(TypedDict):
+    """The key `shard` of a test's entry: a `ShardTest` as `core.plain` writes it."""
 
-    file: str
-    evalset: EvalSetEntry
-    places: list[Count]
-    examples: Any
-    markers: dict[str, list[MarkerEntry]]
-    shares_alpha: bool
-    scores: list[ScorePart]
-    calibrations: list[CalibrationPart]
-    calls: list[CallEntry]
-    served: dict[str, list[str]]
-    own_k: NotRequired[int | None]
-    received: NotRequired[list[str]]
-    verdicts: NotRequired[list[list[Any]]]
-    rankings: NotRequired[list[list[Any]]]
-    table: list[Any]
+    value: dict[str, Any]
+    tables: dict[str, list[Any]]
     xfail: NotRequired[ExpectedFailure]
 
 
 class ShardTestEntry(TestEntry):
     """A test of a shard; without the key `shard` if it has no outcomes."""
 
-    shard: NotRequired[ShardTest]
+    shard: NotRequired[StoredTest]
 
 
 class ShardDocument(TypedDict):

@@ -1,50 +1,45 @@
-"""`MergedRun`: joins the reports of all shards of a run, and evaluates each test on its outcomes from all shards."""
+"""`MergedRun`: joins the reports of all shards of a run, and judges each test by its records from all shards."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import chain, islice
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar, cast
 
-from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome
-from pytest_rageval.core.settings import Settings
-from pytest_rageval.core.shape import Count, check_fields, check_shape
+from pytest_rageval.core.plain import Plain, restore
+from pytest_rageval.core.policy import policies_of
+from pytest_rageval.core.shape import check_shape
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.extensions.calibration.calibration import Calibration
-from pytest_rageval.extensions.calibration.human_labels import HumanLabels
 from pytest_rageval.extensions.shards.document import ShardDocument
-from pytest_rageval.extensions.shards.merged_session import (
-    Marker,
-    MergedComponents,
-    MergedSession,
-    MergedTest,
-)
-from pytest_rageval.extensions.shards.record import FORMAT, Deserializer
-from pytest_rageval.gate.baseline import SCALE_TOLERANCE, Baseline
+from pytest_rageval.extensions.shards.record import FORMAT, PluginDefinition, ShardTest
+from pytest_rageval.gate.baseline import SCALE_TOLERANCE
+from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first, printable
 from pytest_rageval.reports.build import REPORTED_KEYS
 from pytest_rageval.reports.failures import Room
+from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.run.judged import JudgedTest
+from pytest_rageval.run.record import Dependencies, Runs, TestRecord
 from pytest_rageval.run.registry import Registry, resolve
-from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores import known_dependencies
 from pytest_rageval.scores.definition import ScoreDef
+from pytest_rageval.stats.intervals import UNIT
 
-if TYPE_CHECKING:
-    from pytest_rageval.run.session import Session
-
-MESSAGE_LINES: Final = 22
-"""Number of lines of the message of a failed test, as in a run without -v."""
-
-COMMON: Final = ("file", "evalset", "markers", "shares_alpha", "own_k", "received", "calls")
+COMMON: Final = ("file", "evalset", "definitions", "shares_alpha")
 """The properties of a test that must be equal in all shards."""
+
+COMMON_IN_RECORD: Final = ("thresholds", "calls", "own_k", "received")
+"""Those of its record."""
+
+T = TypeVar("T")
 
 NAMED: Final = 3  # number of tests and shards that an error names
 
@@ -119,8 +114,29 @@ class Shard:
         return {test["nodeid"]: test for test in self.document["tests"]}
 
 
-TestPart = tuple[Shard, Mapping[str, Any]]
-"""A shard, and the outcomes of one test in it: the key `shard` of the test's entry."""
+TestPart = tuple[Shard, ShardTest]
+"""A shard, and one test in it."""
+
+
+@dataclass
+class MergedTest:
+    """A test, joined from the reports of all shards that ran it.
+
+    Attributes:
+        nodeid: node id of the test.
+        entry: the test's entry in the report of the first shard that has its record.
+        outcome: the worst outcome among the shards, with its message.
+        test: the test in the first shard; None if no shard has its record, or one is missing.
+        record: the joined record; None as for `test`.
+        expected: `reason` and `strict` of a test that is expected to fail; empty for other tests.
+    """
+
+    nodeid: str
+    entry: Mapping[str, Any]
+    outcome: Mapping[str, str]
+    test: ShardTest | None = None
+    record: TestRecord | None = None
+    expected: Mapping[str, Any] = field(default_factory=dict)
 
 
 class MergedRun:
@@ -142,6 +158,7 @@ class MergedRun:
         self.first: Shard = self.shards[0]
         self.command = command
         self._partial = partial
+        self._failures = 0
         self.registry: Registry = Registry()
         self._check_same_run()
         self._check_no_duplicates()
@@ -162,7 +179,8 @@ class MergedRun:
     def sharing_alpha(self) -> frozenset[str]:
         """The node ids of the tests that share one error rate."""
         entries = chain.from_iterable(shard.tests.items() for shard in self.shards)
-        return frozenset(nodeid for nodeid, test in entries if test.get("shard", {}).get("shares_alpha"))
+        parts = ((nodeid, test["shard"]["value"]) for nodeid, test in entries if "shard" in test)
+        return frozenset(nodeid for nodeid, part in parts if part.get("shares_alpha"))
 
     @property
     def stopped(self) -> bool:
@@ -277,182 +295,70 @@ class MergedRun:
         missing = [f"{index}/{count}" for index in range(1, count + 1) if index not in present]
         return f"shard {', '.join(missing)} has no scores of this test" if missing else ""
 
-    def _read(self, joined: MergedTest, parts: Sequence[TestPart]) -> MergedTest:
+    def _read(self, joined: MergedTest, parts: Sequence[tuple[Shard, Mapping[str, Any]]]) -> MergedTest:
         """Complete a test from its parts in all shards; return it."""
-        (first, common), *others = parts
-        deserializers = [Deserializer(part["table"]) for _, part in parts]
-        self._check_equal(joined.nodeid, first, common, others)
-        joined.common = common
+        _check_equal(joined.nodeid, parts)
         # If the test failed in a shard, that shard does not know whether its xfail mark is strict.
         expected = [part["xfail"] for _, part in parts if "xfail" in part]
         joined.expected = max(expected, key=lambda xfail: bool(xfail["strict"]), default={})
-        first_deserializer = deserializers[0]
-        joined.calls = [
-            {**call, "keywords": first_deserializer.restore(call["keywords"], dict[str, Any])}
-            for call in common["calls"]
-        ]
-        joined.markers = {
-            name: [
-                Marker(
-                    tuple(first_deserializer.restore(marker["args"], list[Any])),
-                    first_deserializer.restore(marker["kwargs"], dict[str, Any]),
-                )
-                for marker in markers
-            ]
-            for name, markers in common["markers"].items()
-        }
-        places = list(chain.from_iterable(part["places"] for _, part in parts))
-        name, size = common["evalset"]["name"], common["evalset"]["size"]
-        if sorted(places) != list(range(size)):
-            raise InputError(
-                f"{joined.nodeid}: the shards have {len(set(places))} of the {size} questions of {name}, and "
-                f"{len(places) - len(set(places))} twice."
-            )
-        examples = chain.from_iterable(
-            deserializer.restore(part["examples"], list[Example])
-            for deserializer, (_, part) in zip(deserializers, parts, strict=True)
-        )
-        joined.evalset = EvalSet(name, tuple(_sort_by_place(places, examples)))
-        self._read_scores(joined, parts, deserializers, places)
-        for deserializer, (shard, part) in zip(deserializers, parts, strict=True):
-            self._read_calibrations(joined, shard, part, deserializer)
-            for model, names in part["served"].items():
-                joined.served.setdefault(model, set()).update(names)
-        verdicts: dict[str, tuple[str, float]] = {}
-        for deserializer, (_, part) in zip(deserializers, parts, strict=True):
-            part_examples = deserializer.restore(part["examples"], list[Example])
-            for row in part.get("verdicts", ()):
-                key, place, verdict = _check_row(row, tuple[str, Count, float])
-                verdicts[key] = part_examples[place].full_question, verdict
-            for row in part.get("rankings", ()):
-                place, ranking = _check_row(row, tuple[Count, Any])
-                joined.rankings[part_examples[place].id] = deserializer.restore(ranking, Ranking)
-        joined.verdicts = list(verdicts.values())
+        tests: list[TestPart] = [(shard, restore(cast("Plain", part), ShardTest)) for shard, part in parts]
+        joined.test = tests[0][1]
+        for definition in joined.test.definitions:
+            self._define_plugin_score(definition)
+        joined.record = _join_records(joined.nodeid, tests)
+        known = {example.id for example in joined.record.examples}
+        for (request, _), runs in joined.record.runs.items():
+            if not isinstance(runs, RagevalError):
+                scale = resolve(request, self.registry.scores)[1].scale
+                _check_values(known, request, scale, chain.from_iterable(runs))
+        for threshold in (*joined.record.thresholds, *joined.record.calls):
+            self._check_threshold(threshold)
         return joined
 
-    @staticmethod
-    def _check_equal(
-        nodeid: str, first: Shard, first_part: Mapping[str, Any], others: Sequence[TestPart]
-    ) -> None:
-        """Raise InputError if the shards differ in a property of the test or of its scores."""
-        for shard, part in others:
-            for key in COMMON:
-                if key in part and key in first_part and part[key] != first_part[key]:
-                    _refuse_difference(f"{key} of {nodeid}", first, first_part[key], shard, part[key])
-            for score, other in zip(first_part["scores"], part["scores"], strict=True):
-                for key in ("request", "compared", "definition", "comparison", "fingerprint", "prompts"):
-                    # A score that ended as an error may lack the other keys.
-                    if key in score and key in other and score[key] != other[key]:
-                        name = f"{key} of {score['request'][0]} of {nodeid}"
-                        _refuse_difference(name, first, score[key], shard, other[key])
-
-    def _read_scores(
-        self,
-        joined: MergedTest,
-        parts: Sequence[TestPart],
-        deserializers: Sequence[Deserializer],
-        places: Sequence[int],
-    ) -> None:
-        """Read the outcomes of each score from all shards, and what the score depends on."""
-        known = set() if joined.evalset is None else {example.id for example in joined.evalset}
-        for score_parts in zip(*(part["scores"] for _, part in parts), strict=True):
-            request = ScoreRequest(*score_parts[0]["request"])
-            check_fields(ScoreRequest, request._asdict())
-            compared = score_parts[0]["compared"]
-            for score in score_parts:
-                self._define_plugin_score(score.get("definition"))
-                if "fingerprint" in score:
-                    joined.fingerprints[request] = deserializers[0].restore(
-                        score["fingerprint"], dict[str, Any]
-                    )
-                    joined.comparisons[request.comparator] = score["comparison"]
-                    joined.prompts[request] = score["prompts"]
-            errors = [score.get("error") for score in score_parts]
-            if any(errors):
-                messages = [
-                    _prefix_message(shard, error)
-                    for (shard, _), error in zip(parts, errors, strict=True)
-                    if error
-                ]
-                # An error that is the same in all shards is shown once, as in a run without shards.
-                text = errors[0] if len(set(errors)) == 1 else "\n".join(messages)
-                joined.runs[request, compared] = RagevalError(text)
-                continue
-            runs_of_shards = [
-                [deserializer.restore(run, list[Outcome]) for run in score["runs"]]
-                for deserializer, score in zip(deserializers, score_parts, strict=True)
-            ]
-            self._check_values(known, request, chain.from_iterable(chain.from_iterable(runs_of_shards)))
-            joined.runs[request, compared] = [
-                list(_sort_by_place(places, chain.from_iterable(run_parts)))
-                for run_parts in zip(*runs_of_shards, strict=True)
-            ]
-
-    def _check_values(
-        self, known: Collection[str], request: ScoreRequest, outcomes: Iterator[Outcome]
-    ) -> None:
-        """Raise ValueError for a value that is not on the scale of its score, or for an unknown question."""
-        low, high = resolve(request, self.registry.scores)[1].scale or (-inf, inf)
-        for outcome in outcomes:
-            name, value = outcome.example.id, outcome.value
-            if name not in known:
-                raise ValueError(
-                    f"{request.spec} has an outcome of {name}, which is no question of the eval set"
-                )
-            if value is not None and not low - SCALE_TOLERANCE <= value <= high + SCALE_TOLERANCE:
-                raise ValueError(
-                    f"question {name} has the score {value:g} in {request.spec}, which goes from {low:g} to {high:g}"
-                )
-
-    @staticmethod
-    def _read_calibrations(
-        joined: MergedTest, shard: Shard, part: Mapping[str, Any], deserializer: Deserializer
-    ) -> None:
-        for entry in part["calibrations"]:
-            source, comparator = entry["source"], entry["comparator"]
-            joined.comparisons[comparator] = entry["comparison"]
-            if "error" in entry:
-                joined.calibrations[source, comparator] = RagevalError(_prefix_message(shard, entry["error"]))
-                continue
-            labels = joined.labels.setdefault(source, deserializer.restore(entry["labels"], HumanLabels))
-            joined.calibrations[source, comparator] = Calibration(
-                labels, deserializer.restore(entry["outcomes"], list[Outcome]), comparator
-            )
-
-    def _define_plugin_score(self, definition: Mapping[str, Any] | None) -> None:
-        """Register a plugin's score, whose definition is in the reports; None is a built-in score."""
-        if definition is None or definition["name"] in self.registry.scores:
+    def _define_plugin_score(self, definition: PluginDefinition) -> None:
+        """Register a plugin's score, whose definition is in the reports."""
+        if definition.name in self.registry.scores:
             return
         keywords: dict[str, Any] = (
-            {} if not definition["pooled"] else {"notes": Lazy("scores.rel_recall", "pooled_notes")}
+            {"notes": Lazy("scores.rel_recall", "pooled_notes")} if definition.pooled else {}
         )
-        self.registry.scores[definition["name"]] = ScoreDef(
-            definition["name"],
+        low, high = map(float, definition.scale or UNIT)
+        self.registry.scores[definition.name] = ScoreDef(
+            definition.name,
             _refuse_evaluation,
-            known_dependencies() if definition["asks"] is None else frozenset(definition["asks"]),
-            Deserializer(()).restore(definition["scale"], tuple[float, float] | None),
-            asks_all=definition["asks"] is None,
-            corrected_by=definition["corrected_by"],
+            known_dependencies() if definition.asks is None else frozenset(definition.asks),
+            None if definition.scale is None else (low, high),
+            asks_all=definition.asks is None,
+            corrected_by=definition.corrected_by,
             **keywords,
         )
 
-    def evaluate(
-        self,
-        joined: MergedTest,
-        settings: Settings,
-        root: Path,
-        baselines: dict[str, Baseline],
-        *,
-        explain: bool = False,
+    def _check_threshold(self, threshold: Threshold) -> None:
+        """Raise InputError for a threshold that no marker can have."""
+        defaults = {field.name: field.default for field in fields(Threshold)}
+        keywords = {
+            name: value
+            for name in Threshold.keywords()
+            if name != "policy" and (value := getattr(threshold, name)) != defaults[name]
+        }
+        keywords["policy"] = threshold.policy.name
+        policies = policies_of(self.first.entry["settings"].get("policy"))
+        parsed = Threshold.parse((threshold.spec,), keywords, optional=True, policies=policies)
+        if parsed.policy != threshold.policy:
+            raise ValueError(f"the policy {threshold.policy.name} is not that of the settings")
+        definition = resolve(threshold.request, self.registry.scores)[1]
+        threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
+
+    def judge(
+        self, joined: MergedTest, session: BaseSession, root: Path, *, explain: bool = False
     ) -> "MergedTestResult":
-        """Evaluate the thresholds of a test, as in a run without shards.
+        """Judge the record of a test, as a run without shards does.
 
         Args:
             joined: the test, from `tests`.
-            settings: the settings that verdicts depend on.
+            session: what verdicts depend on.
             root: the root directory of the run.
-            baselines: see `MergedSession`.
-            explain: see `TestRun.results`.
+            explain: see `JudgedTest.results`.
         """
         reported = joined.entry
         base = {
@@ -460,50 +366,46 @@ class MergedRun:
             for name in ("function", "system", "parameters", "own", "agreement")
             if name in reported
         }
-        if joined.evalset is None:
+        if joined.test is None or joined.record is None:
             results = {"evalset": None, "scores": [], **base}
             entry = {"nodeid": joined.nodeid, **joined.outcome, **_select_reported(results)}
             return MergedTestResult(entry, {})
-        session = MergedSession(self.registry, settings, joined, baselines)
-        test = TestRun(
-            cast("Session", session),
-            MergedComponents(None, None, None, reported_user_defined=tuple(reported.get("own", ()))),
-            self._marked_test(joined, root),
-            sharing_alpha=self.sharing_alpha,
-            room=partial(Room, MESSAGE_LINES),
+        marked = MarkedTest(
+            nodeid=joined.nodeid,
+            path=root / joined.test.file,
+            root=root,
+            collected=lambda: self._union("ran"),
+            merge=self.command,
         )
-        problems = test.evaluate_markers()
+        test = JudgedTest(
+            session,
+            marked,
+            joined.record,
+            sharing_alpha=self.sharing_alpha,
+            room=lambda: Room.of(0, self._failures),
+        )
+        try:
+            problems = [*test.before(), *test.judge(joined.record.thresholds)]
+        except RagevalError as error:
+            problems = [str(error)]
         failures = test.failures()
         if not problems and not failures:
-            for call in joined.calls:
+            for call in joined.record.calls:
                 # If the call failed the test, the outcome in the shard says so already.
                 with suppress(RagevalError):
-                    test.score(call["spec"], call["keywords"])
+                    test.judge_call(call)
         outcome = joined.outcome
         if problems:
             outcome = {"outcome": "error", "message": "\n\n".join([*dict.fromkeys(problems), *failures])}
         elif failures:
             outcome = {"outcome": "failed", "message": "\n\n".join(failures)}
         outcome = _apply_xfail(outcome, joined.expected)
+        self._failures += outcome["outcome"] in {"failed", "error"}
         if "message" in outcome:
             outcome = {**outcome, "message": printable(outcome["message"]).strip()}
-        results = {**base, **test.results(describe=True, explain=explain)}
-        if results["evalset"] is not None:
-            results["evalset"] = joined.common["evalset"]
+        evalset = joined.test.evalset if test.report else None
+        results = {**base, "evalset": evalset, **test.results(describe=True, explain=explain)}
         return MergedTestResult({"nodeid": joined.nodeid, **outcome, **_select_reported(results)}, results)
-
-    def _marked_test(self, joined: MergedTest, root: Path) -> MarkedTest:
-        markers = {**joined.markers, "rageval_evalset": [Marker((joined.evalset,), {})]}
-        return MarkedTest(
-            nodeid=joined.nodeid,
-            path=root / joined.common["file"],
-            root=root,
-            markers=lambda name: list(markers.get(name, ())),
-            collected=lambda: self._union("ran"),
-            record_property=lambda _name, _value: None,
-            merge=self.command,
-            reference=object,
-        )
 
 
 class MergedTestResult(NamedTuple):
@@ -528,15 +430,101 @@ def _apply_xfail(outcome: Mapping[str, str], expected: Mapping[str, Any]) -> Map
     return outcome
 
 
-def _sort_by_place(places: Sequence[int], values: Any) -> Iterator[Any]:
+def _check_equal(nodeid: str, parts: Sequence[tuple[Shard, Mapping[str, Any]]]) -> None:
+    """Raise InputError if the shards differ in a property of the test."""
+    (first, first_part), *others = ((shard, part["value"]) for shard, part in parts)
+    for shard, part in others:
+        for key in COMMON:
+            if part.get(key) != first_part.get(key):
+                _refuse_difference(f"{key} of {nodeid}", first, first_part.get(key), shard, part.get(key))
+        record, other = first_part["record"], part["record"]
+        for key in COMMON_IN_RECORD:
+            # A shard whose scores are errors may lack what it has in others.
+            if (key in record and key in other) or key in {"thresholds", "calls"}:
+                value, other_value = record.get(key), other.get(key)
+                if value != other_value:
+                    _refuse_difference(f"{key} of {nodeid}", first, value, shard, other_value)
+
+
+def _join_records(nodeid: str, parts: Sequence[TestPart]) -> TestRecord:
+    """Return the record of a test, joined from those of its parts.
+
+    Raises:
+        InputError: the parts are not of one run, or not of all questions.
+        ValueError: they differ in their scores.
+    """
+    first_shard, first = parts[0]
+    places = list(chain.from_iterable(part.places for _, part in parts))
+    name, size = first.evalset["name"], first.evalset["size"]
+    if sorted(places) != list(range(size)):
+        raise InputError(
+            f"{nodeid}: the shards have {len(set(places))} of the {size} questions of {name}, and "
+            f"{len(places) - len(set(places))} twice."
+        )
+    examples = chain.from_iterable(part.record.examples for _, part in parts)
+    joined = replace(first.record, examples=tuple(_sort_by_place(places, examples)))
+    served: dict[str, set[str]] = {}
+    verdicts: dict[str, tuple[str, float]] = {}
+    for shard, part in parts:
+        record = part.record
+        if record.runs.keys() != joined.runs.keys():
+            raise ValueError(f"the scores of {nodeid} differ between {first_shard.name} and {shard.name}")
+        for request, depends in record.dependencies.items():
+            known = joined.dependencies.setdefault(request, depends)
+            for key in Dependencies.__slots__:
+                if getattr(known, key) != getattr(depends, key):
+                    what = f"{key} of {request.spec} of {nodeid}"
+                    _refuse_difference(what, first_shard, getattr(known, key), shard, getattr(depends, key))
+        joined.rankings |= record.rankings
+        joined.added = record.added | joined.added
+        for model, names in record.served.items():
+            served.setdefault(model, set()).update(names)
+        for verdict in part.verdicts:
+            question = record.examples[verdict.place].full_question
+            verdicts[verdict.texts] = question, verdict.value
+    joined.served = {model: sorted(names) for model, names in served.items()}
+    joined.verdicts = list(verdicts.values())
+    joined.runs = {
+        key: _join_runs(places, [(shard, part.record.runs[key]) for shard, part in parts])
+        for key in joined.runs
+    }
+    return joined
+
+
+def _join_runs(places: Sequence[int], parts: Sequence[tuple[Shard, Runs]]) -> Runs:
+    errors = [_prefix_message(shard, str(runs)) for shard, runs in parts if isinstance(runs, RagevalError)]
+    if errors:
+        # An error that is the same in all shards is shown once, as in a run without shards.
+        texts = {str(runs) if isinstance(runs, RagevalError) else "" for _, runs in parts}
+        return RagevalError(texts.pop() if len(texts) == 1 else "\n".join(errors))
+    runs_of_shards = [runs for _, runs in parts if not isinstance(runs, RagevalError)]
+    return [
+        list(_sort_by_place(places, chain.from_iterable(run_parts)))
+        for run_parts in zip(*runs_of_shards, strict=True)
+    ]
+
+
+def _check_values(
+    known: Collection[str],
+    request: ScoreRequest,
+    scale: tuple[float, float] | None,
+    outcomes: Iterator[Outcome],
+) -> None:
+    """Raise ValueError for a value that is not on the scale of its score, or for an unknown question."""
+    low, high = scale or (-inf, inf)
+    for outcome in outcomes:
+        name, value = outcome.example.id, outcome.value
+        if name not in known:
+            raise ValueError(f"{request.spec} has an outcome of {name}, which is no question of the eval set")
+        if value is not None and not low - SCALE_TOLERANCE <= value <= high + SCALE_TOLERANCE:
+            raise ValueError(
+                f"question {name} has the score {value:g} in {request.spec}, which goes from {low:g} to {high:g}"
+            )
+
+
+def _sort_by_place(places: Sequence[int], values: Iterable[T]) -> Iterator[T]:
     """Return the values in the order of their places in the eval set."""
     return (value for _, value in sorted(zip(places, values, strict=True), key=lambda item: item[0]))
-
-
-def _check_row(row: Any, kind: Any) -> Any:
-    """Return a list of the file as a tuple of this type; raise ValueError if it is none."""
-    check_shape(tuple(row), kind)
-    return tuple(row)
 
 
 def _prefix_message(shard: Shard, text: str) -> str:

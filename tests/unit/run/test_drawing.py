@@ -48,7 +48,7 @@ def score(llm: LLMServer, tmp_path: Path) -> Iterator[Run]:
         result = session.score(parts, EVALSET, [request])[request]
         if isinstance(result, InputError):
             raise result
-        run.fingerprint = session.fingerprint(parts, request)
+        run.fingerprint = session.dependencies(parts, request).fingerprint
         asked = [each for each in llm.requests if "to check" not in each["messages"][0]["content"]]
         return result, sorted(each["temperature"] for each in asked)
 

@@ -17,7 +17,7 @@ def scored(tmp_path: Path, spec: str, **settings: Any) -> tuple[float, dict[str,
     session = Session(Settings(cache_dir=tmp_path, **settings))
     request = ScoreRequest(spec)
     score = session.score(components(), EVALSET, [request])[request]
-    fingerprint = session.fingerprint(components(), request)
+    fingerprint = session.dependencies(components(), request).fingerprint
     session.close()
     return float(score), fingerprint
 
@@ -42,5 +42,5 @@ def test_a_measure_of_another_plugin_may_depend_on_options(tmp_path: Path) -> No
     session = Session(Settings(cache_dir=tmp_path, match_share=0.75), registry=registry)
     request = ScoreRequest("answer.share@1")
     assert float(session.score(components(), EVALSET, [request])[request]) == 0.75
-    assert session.fingerprint(components(), request)["share"] == "0.75"
+    assert session.dependencies(components(), request).fingerprint["share"] == "0.75"
     session.close()

@@ -11,8 +11,9 @@ from pytest_rageval.core.errors import InputError, StaleBaselineError
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.reports.failures import Room
+from pytest_rageval.run.judged import OutOfBoundsError
 from pytest_rageval.run.session import Session
-from pytest_rageval.run.test import OutOfBoundsError, TestRun
+from pytest_rageval.run.test import TestRun
 from tests.unit.run.marked import (
     EVALS,
     NODEID,

@@ -40,7 +40,7 @@ def found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]:
     session = Session(settings)
     parts = Components(lambda _query, _k: [], DefaultGenerator(session.models), DefaultJudge(session.models))
     try:
-        return session.fingerprint(parts, ScoreRequest(spec, **words))
+        return session.dependencies(parts, ScoreRequest(spec, **words)).fingerprint
     finally:
         session.close()
 
@@ -244,7 +244,8 @@ def test_the_users_own_functions_are_known_by_name_or_by_their_fingerprint() -> 
 
     def found(spec: str) -> dict[str, Any]:
         session = Session(BASE.replace(model=None))
-        return session.fingerprint(Components(lambda _query, _k: [], generate, Judge()), ScoreRequest(spec))
+        parts = Components(lambda _query, _k: [], generate, Judge())
+        return session.dependencies(parts, ScoreRequest(spec)).fingerprint
 
     first = found("llm_reteval@5")
     assert first["generator"].endswith("<locals>.generate")

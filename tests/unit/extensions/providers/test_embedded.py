@@ -119,7 +119,7 @@ def test_answers_are_compared_in_canonical_form() -> None:
     session = Session(Settings(model="embedded", api_key=Secret("sk-secret")))
     parts = Components(lambda _query, _k: [], DefaultGenerator(session.models), DefaultJudge(session.models))
     try:
-        fingerprint = session.fingerprint(parts, ScoreRequest("answer.correct@5"))
+        fingerprint = session.dependencies(parts, ScoreRequest("answer.correct@5")).fingerprint
     finally:
         session.close()
     assert fingerprint["judge"] == f"canonical comparison, rules {CANONICAL_RULES}"

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, 
 from pytest_rageval.extensions.shards.record import shard_entry
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.models.usage import Usage
+from pytest_rageval.reports.failures import Room
 from pytest_rageval.run import FinishedRun
+from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
@@ -32,7 +35,8 @@ def evaluated_in(
     """Evaluate a test in a new session; return its problems, its failures and its results."""
     session = Session(settings, **words)
     sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
-    test = TestRun(session, parts, marked(root, marks), sharing_alpha=sharing)
+    room = partial(Room.of, 0, 0)
+    test = TestRun(session, parts, marked(root, marks), sharing_alpha=sharing, room=room)
     problems = test.evaluate_markers()
     evaluation = problems, test.failures(), test.results(describe=True, explain=explain)
     session.close()
@@ -105,7 +109,7 @@ def evaluate_merged(
     """Merge the shards; return the result of the single test."""
     run = MergedRun(shards)
     (test,) = run.tests
-    return run.evaluate(test, settings, root, {}, explain=explain)
+    return run.judge(test, BaseSession(settings, run.registry), root, explain=explain)
 
 
 def write_baseline(

@@ -106,7 +106,7 @@ def test_a_drop_below_a_bound_needs_new_reports(
     for name in names:
         text = Path(name).read_text(encoding="utf-8")
         Path(name).write_text(
-            text.replace('"max_drop": 0.02}', '"max_drop": 0.02, "min": 0.9}'), encoding="utf-8"
+            text.replace('"max_drop": 0.02,', '"max_drop": 0.02, "min": 0.9,'), encoding="utf-8"
         )
     assert merge(*names) == 1
     assert "change min or max in the test, run the shards again, then\n  " in capsys.readouterr().out

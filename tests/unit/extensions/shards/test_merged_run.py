@@ -60,7 +60,7 @@ def test_a_regression_that_no_shard_can_show_fails_after_the_merge(
     lost = (0, 1, 2, 3, 4, 5)
     shards = four(*lost)
     for shard in shards:
-        places = shard.tests[NODEID]["shard"]["places"]
+        places = shard.tests[NODEID]["shard"]["value"]["places"]
         few = evalset_of(20)
         own = replace(few, examples=tuple(few.examples[place] for place in places))
         marks = [Mark("rageval_evalset", (own,)), DROP]
@@ -93,7 +93,7 @@ def test_a_shard_may_have_no_question(settings: Settings, tmp_path: Path) -> Non
     evalset = evalset_of(2)
     marks = (Mark("rageval_evalset", (evalset,)), threshold(min=0.5), threshold("latency.p50", max=5))
     shards = shards_of(settings, tmp_path, marks, 8, components)
-    sizes = [len(shard.tests[NODEID]["shard"]["places"]) for shard in shards]
+    sizes = [len(shard.tests[NODEID]["shard"]["value"]["places"]) for shard in shards]
     assert sum(sizes) == 2
     assert min(sizes) == 0
     assert {shard.tests[NODEID]["outcome"] for shard in shards} == {"passed"}
@@ -163,7 +163,7 @@ def test_another_version_in_one_shard_is_an_error(
             (Mark("rageval_evalset", (evalset_of(21),)), DROP),
             "evalset of test_it.py::test_gate: size: 20 and 21",
         ),
-        ((EVALS, threshold(max_drop=0.1)), "markers of test_it.py::test_gate"),
+        ((EVALS, threshold(max_drop=0.1)), "thresholds of test_it.py::test_gate"),
     ],
     ids=["eval set", "thresholds"],
 )
@@ -234,11 +234,17 @@ def test_what_no_shard_wrote_is_refused(
     """A report with foreign objects raises InputError; only data classes of the package are created from it."""
     shards = four()
     part = shards[1].tests[NODEID]["shard"]
-    part["examples"] = [{"~": "Path", "of": ["/etc/passwd"]}]
-    with pytest.raises(InputError, match=r"2-4.json.*cannot be read \(KeyError"):
+    record = part["value"]["record"]
+    examples, record["examples"] = record["examples"], [{"~": "Path", "of": ["/etc/passwd"]}]
+    with pytest.raises(InputError, match=r"2-4.json.*cannot be read \(TypeError"):
         evaluate_merged(shards, settings, tmp_path)
-    part["table"] = [{"~": "Example", "id": {"~": "at", "place": 0}, "question": "q"}]
-    part["examples"] = [{"~": "at", "place": 0}] * len(part["places"])
+    record["examples"] = examples
+    record["added"] = {"calibration": {"~": "Path", "of": "/etc/passwd"}}
+    with pytest.raises(InputError, match=r"2-4.json.*cannot be read \(KeyError: 'Path'"):
+        evaluate_merged(shards, settings, tmp_path)
+    record["added"] = {}
+    part["tables"]["Ranking"] = [{"query": "q", "documents": [], "steps": [0]}]
+    record["rankings"] = {"q0": 0}
     with pytest.raises(InputError, match=r"2-4.json.*cannot be read \(RecursionError"):
         evaluate_merged(shards, settings, tmp_path)
 

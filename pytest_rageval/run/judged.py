@@ -1,0 +1,371 @@
+"""`JudgedTest`: the verdicts on the record of a test, and its entry for the report, in a run and in a merge of shards.
+
+Extensions take part by the hooks of `pytest_rageval.hookspecs`.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pytest_rageval.core.errors import RagevalError, StaleBaselineError
+from pytest_rageval.core.outcome import Score, compute_intervals
+from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.gate.baseline import baseline_entry
+from pytest_rageval.gate.judge import (
+    BaselineLookup,
+    EarlyStopResult,
+    ThresholdInput,
+    ThresholdResult,
+    evaluate_thresholds,
+    violated_bounds,
+)
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.reports.anomalies import all_zero_hint
+from pytest_rageval.reports.build import error_entry, score_entry, threshold_result_entry
+from pytest_rageval.reports.terminal import accept_entry, accept_lines
+from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.run.record import TestRecord, score_key
+from pytest_rageval.run.report_entry import Evidence, ReportEntryBuilder
+from pytest_rageval.scores.definition import GOLD, ScoreDef
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.baseline import BaselineEntry
+    from pytest_rageval.reports.failures import Room
+
+T = TypeVar("T")
+
+# Few tests use these, and few fail.
+any_room: Final = Lazy("reports.failures", "Room")
+failure_lines: Final = Lazy("reports.failures", "failure_lines")
+suite_contribution: Final = Lazy("gate.suite", "contribution")  # many projects have one gated test
+
+
+class OutOfBoundsError(RagevalError):
+    """A score of a `rageval.score` call is out of its bounds.
+
+    Attributes:
+        summary: the message in one line.
+    """
+
+    def __init__(self, text: str, summary: str) -> None:
+        super().__init__(text)
+        self.summary = summary
+
+
+EarlyScore = tuple[Score, EarlyStopResult] | RagevalError
+"""A score of the examples that are known, and how far its evaluation went; or the error that prevented it."""
+
+
+class JudgedTest:
+    """A recorded test: its verdicts and its entry for the report.
+
+    Args:
+        session: what verdicts depend on besides the record.
+        marked: the test and its markers.
+        record: what the evaluation of the test found.
+        sharing_alpha: node ids of the selected tests that share one error rate: their markers test a drop.
+        room: how much a failure shows; a function, since it depends on the failures so far.
+
+    Attributes:
+        state: what extensions remember of this test, by the name of the extension.
+        judged: the results of its thresholds so far.
+    """
+
+    def __init__(
+        self,
+        session: BaseSession,
+        marked: MarkedTest,
+        record: TestRecord,
+        *,
+        sharing_alpha: Collection[str] = (),
+        room: "Callable[[], Room]" = any_room,
+    ) -> None:
+        self.session = session
+        self.marked: MarkedTest = marked
+        self.record: TestRecord = record
+        self.sharing_alpha: Collection[str] = sharing_alpha
+        self.room: Callable[[], Room] = room
+        self.state: dict[str, Any] = {}
+        self.report: ReportEntryBuilder = ReportEntryBuilder(session, record, marked)
+        self.judged: list[ThresholdResult] = []
+        self._suite: Mapping[str, Any] | None = None
+        # By the name of a score: the score, and the fingerprint under which the baseline stores it.
+        self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
+        self._averaged_scores: set[str] = set()
+        # Whether a score of an update is no baseline. Then the test keeps its old entry.
+        self._has_no_baseline = False
+
+    def before(self) -> list[str]:
+        """Do what extensions do before the scores of a test; return the errors."""
+        return joined(self.session.hook.pytest_rageval_before_test(test=self))
+
+    def tests_sharing_alpha(self, thresholds: Iterable[Threshold]) -> int:
+        """Return the number of tests that share the level of these thresholds; 1 if none has a baseline."""
+        return self.session.tests_sharing_alpha if any(item.uses_baseline for item in thresholds) else 1
+
+    def judge(
+        self,
+        thresholds: Sequence[Threshold],
+        early: "Mapping[ScoreRequest, EarlyScore] | None" = None,
+        *,
+        extra_alpha_shares: int = 0,
+    ) -> list[str]:
+        """Compare the recorded scores of thresholds with their bounds; return the errors.
+
+        Args:
+            thresholds: the thresholds.
+            early: the scores that are known in part, and not recorded.
+            extra_alpha_shares: number of shares of the test's level that these need.
+        """
+        tests = self.tests_sharing_alpha(thresholds)
+        scores = {
+            key: self.session.score_or_error(key[0], self.record.runs[key])
+            for key in dict.fromkeys(map(score_key, thresholds))
+            if key in self.record.runs
+        }
+        inputs = []
+        for threshold in thresholds:
+            score = (early or {}).get(threshold.request) or scores[score_key(threshold)]
+            score, stop = score if isinstance(score, tuple) else (score, None)
+            inputs.append(self._threshold_input(score, threshold, stop))
+        results = evaluate_thresholds(inputs, family_size=tests, extra_alpha_shares=extra_alpha_shares)
+        judged = [result for result in results if isinstance(result, ThresholdResult)]
+        if tests > 1:
+            self._suite = suite_contribution(judged, gated=tests)
+        parts = chain.from_iterable((result, *result.slices) for result in judged)
+        compute_intervals(part.score for part in parts if part.score is not None)
+        problems = []
+        for threshold, threshold_input, result in zip(thresholds, inputs, results, strict=True):
+            if isinstance(threshold_input, ThresholdInput) and isinstance(result, ThresholdResult):
+                self._add_result(threshold_input, result)
+                problems += [result.verdict.reason] if result.verdict.status == "error" else []
+            else:
+                problems.append(str(result))
+                notes = self.definition(threshold).notes
+                self.report.add_entry(error_entry(threshold.spec, threshold, str(result), notes))
+        return problems
+
+    def judge_call(self, threshold: Threshold) -> Score:
+        """Return the recorded score of a call of `rageval.score`; with `where`, of that slice.
+
+        Raises:
+            OutOfBoundsError: the score is out of a bound.
+            RagevalError: there is no score, or the threshold has no verdict.
+        """
+        whole = self.session.score_or_error(threshold.request, self.record.runs[score_key(threshold)])
+        if not threshold.has_bound:
+            score = score_of_slice(whole, threshold)
+            self.report.add_score(score, threshold)
+            entry = score_entry(
+                score, threshold, None, self.definition(threshold).notes, spool=self.session.spool
+            )
+            self.report.add_entry(
+                {**entry, **self._added_to_entry(threshold, score, None)},
+                Evidence(score, None, threshold.request),
+            )
+            return score
+        threshold_input = self._threshold_input(whole, threshold)
+        [result] = evaluate_thresholds([threshold_input])
+        if isinstance(threshold_input, RagevalError):
+            raise threshold_input
+        if isinstance(result, RagevalError):
+            raise result
+        self._add_result(threshold_input, result)
+        if result.verdict.status == "error":
+            raise StaleBaselineError(result.verdict.reason)
+        if result.verdict.status == "fail":
+            raise OutOfBoundsError(self._failure_text([result], self.room()), _summary(result))
+        return score_of_slice(whole, threshold)
+
+    def failures(self) -> list[str]:
+        """Return the failed thresholds of markers and of `score` calls as text, with how to accept a drop."""
+        failed = self._failed_results
+        if not failed and not self._other_failures(0):
+            return []
+        room = self.room()
+        others = self._other_failures(None if room.lines is None else room.lines // 3)
+        return [*others, *([self._failure_text(failed, room)] if failed else [])]
+
+    @property
+    def summary(self) -> str:
+        """The failures in one line, such as "recall@3 0.593 < 0.85; drop 0.346 > 0.02"."""
+        first_lines = (text.partition("\n")[0] for text in self._other_failures(0))
+        return "; ".join([*first_lines, *map(_summary, self._failed_results)])
+
+    def _other_failures(self, limit: int | None) -> list[str]:
+        return joined(self.session.hook.pytest_rageval_failures(test=self, limit=limit))
+
+    def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
+        """Return the test's entry for the report, without its outcome; in an update, with its new baseline.
+
+        The key `suite` is the test's contribution to the test of the whole suite, and no part of the report.
+
+        Args:
+            describe: add the key `retrieval`: time, tokens, calls and cost of the retrievals.
+            explain: add the key `questions`, and the evidence of each score for every question.
+        """
+        served = self.report.served(self.judged)
+        warnings = list(self.report.warnings(self.judged, served))
+        results: dict[str, Any] = {}
+        for entry in self.session.hook.pytest_rageval_test_entry(test=self):
+            warnings += entry.get("warnings", ())
+            results |= entry
+        optional = {"own": self.record.own, "served": served, "warnings": warnings}
+        results |= {name: value for name, value in optional.items() if value}
+        results |= self.report.build(describe=describe, explain=explain)
+        results |= self._accept_entry(self._failed_results)
+        if self._suite is not None:
+            results["suite"] = self._suite
+        if self._baseline_scores and not self._has_no_baseline:
+            results["baseline"] = self._baseline_entry(served)
+            results["out_of_bounds"] = sorted({result.threshold.name for result in self._failed_results})
+        return results
+
+    def _baseline_entry(self, served: Mapping[str, list[str]]) -> "BaselineEntry":
+        record, context = self.record, {*self.record.received, "history"}
+        entry = baseline_entry(
+            record.examples,
+            self._baseline_scores,
+            context=context,
+            averaged=self._averaged_scores,
+            spool=self.session.spool,
+        )
+        if self.marked.nodeid not in self.sharing_alpha:
+            entry["shares_alpha"] = False
+        if record.own_k is not None:
+            entry["own_k"] = record.own_k
+        if renamed := {model: names for model, names in served.items() if names != [model]}:
+            entry["served"] = renamed
+        return entry
+
+    def _threshold_input(
+        self, score: Score | RagevalError, threshold: Threshold, early: EarlyStopResult | None = None
+    ) -> ThresholdInput | RagevalError:
+        """Return a threshold with its score and baseline; or the error."""
+        if isinstance(score, RagevalError):
+            return score
+        try:
+            given = ThresholdInput(score, threshold, self.look_up_baseline(threshold), early)
+            if text := self._why_no_baseline(given):
+                return given._replace(baseline=replace(given.baseline, missing=text))
+            changed: ThresholdInput | None = self.session.hook.pytest_rageval_before_judge(
+                test=self, threshold_input=given
+            )
+        except RagevalError as error:
+            return error
+        return changed or given
+
+    def _why_no_baseline(self, threshold_input: ThresholdInput) -> str:
+        """Return why a score that is not compared yet cannot be compared with later; empty if it can.
+
+        This is a score of rankings without any gold passage: a baseline of it would let every change pass.
+        """
+        score, threshold, baseline, _ = threshold_input
+        definition = self.definition(threshold)
+        if baseline.before is not None or baseline.missing or not threshold.uses_baseline:
+            return ""
+        if definition.scale is None or GOLD not in definition.needs:
+            return ""
+        values = [outcome.value for outcome in score.outcomes if outcome.value is not None]
+        low = definition.scale[0]
+        if not values or max(values) > low + SCORE_TOLERANCE:
+            return ""
+        hint = all_zero_hint(score)
+        return (
+            f"every question scores {low:g}, so that nothing could be a drop, and this is no baseline."
+            f"{f'{chr(10)}{hint[0].upper()}{hint[1:]}.' if hint else ''}"
+        )
+
+    def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
+        """Add the result of a threshold to the report and the failures, with warnings about the bounds."""
+        score, threshold = threshold_input.score, threshold_input.threshold
+        request, definition = threshold.request, self.definition(threshold)
+        verdict = result.verdict
+        verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.warnings(definition.scale)))
+        result = replace(result, verdict=verdict)
+        self.report.add_score(score, threshold)
+        self.report.add_entry(
+            {
+                **threshold_result_entry(result, definition.notes, spool=self.session.spool),
+                **self._added_to_entry(threshold, result.score, result),
+            },
+            None if result.score is None else Evidence(result.score, result.comparison, request),
+        )
+        self.judged.append(result)
+        if threshold.uses_baseline and self.session.settings.update_baseline:
+            if threshold_input.baseline.missing:
+                self._has_no_baseline = True
+            fingerprint = self.record.dependencies_of(request).fingerprint
+            self._baseline_scores[threshold.name] = score, fingerprint
+            if definition.asks:
+                self._averaged_scores.add(threshold.name)
+
+    def _added_to_entry(
+        self, threshold: Threshold, score: Score | None, result: ThresholdResult | None
+    ) -> dict[str, Any]:
+        added: dict[str, Any] = {}
+        for entry in self.session.hook.pytest_rageval_score_entry(
+            test=self, threshold=threshold, score=score, result=result
+        ):
+            added |= entry
+        return added
+
+    def look_up_baseline(self, threshold: Threshold) -> BaselineLookup:
+        """Return the baseline and the anchor of a threshold's score."""
+        return self.session.look_up(self.marked, self.record, threshold)
+
+    def definition(self, threshold: Threshold) -> ScoreDef:
+        """Return the definition of a threshold's score; raise InputError if the score is unknown."""
+        return self.session.definition(threshold.request)
+
+    @property
+    def _failed_results(self) -> list[ThresholdResult]:
+        return [*filter(None, map(_failed_part, self.judged))]
+
+    def _next_steps(self, failed: Sequence[ThresholdResult]) -> list[str]:
+        """Return the instructions to accept a drop below the baseline; empty if there is no drop."""
+        accept = self._accept_entry(failed).get("accept")
+        return accept_lines(accept, self.marked.argument or self.marked.nodeid, self.marked.merge)
+
+    def _accept_entry(self, failed: Iterable[ThresholdResult]) -> dict[str, str]:
+        if self.session.settings.baseline_ref is not None:
+            # An update changes the file of this checkout, which is not compared with.
+            return {}
+        return accept_entry([(result.threshold.name, violated_bounds(result)) for result in failed])
+
+    def _failure_text(self, failed: Sequence[ThresholdResult], room: "Room") -> str:
+        steps = [line for text in self._next_steps(failed) for line in text.splitlines()]
+        files = [path for path in self.session.settings.report if isinstance(path, Path)]
+        report = os.path.relpath(files[0]) if files else ""
+        return "\n".join(failure_lines(failed, room, report=report, after=steps))
+
+
+def joined(results: Iterable[Iterable[T]]) -> list[T]:
+    """Return the items that the implementations of a hook returned, in one list."""
+    return list(chain.from_iterable(results))
+
+
+def score_of_slice(score: Score | RagevalError, threshold: Threshold) -> Score:
+    """Return the score of the threshold's slice; if `score` is an error, raise it."""
+    if isinstance(score, RagevalError):
+        raise score
+    return score.where(**threshold.where) if threshold.where else score
+
+
+def _summary(result: ThresholdResult) -> str:
+    name = result.threshold.name if result.score is None else result.score.name
+    return f"{name} {result.verdict.brief or result.verdict.reason}"
+
+
+def _failed_part(result: ThresholdResult) -> ThresholdResult | None:
+    """Return the first failed result among this one and its slices; None if none failed.
+
+    A slice can fail while the result itself is an error.
+    """
+    return next((part for part in (result, *result.slices) if part.verdict.status == "fail"), None)
