@@ -11,6 +11,7 @@
 - `embeddings`: a sentence encoder, the store of its vectors, and what is computed from them.
 - `executor`: runs a retriever in other processes.
 - `history`: scores over many runs. `report_diff`: compares two reports. `otlp`: OpenTelemetry events.
+- `view`: a report on a local page, where people label its answers.
 - `evalset_tools`: checks eval sets, and makes them. `traces`: exports of tracing tools.
 - `first_test`: `rageval init` and `rageval demo`.
 """

@@ -21,6 +21,9 @@ FORM_REMEDY: Final = (
     'or one passage: {"question": "…", "passage": "…", "human": true}'
 )
 
+UNCLEAR: Final = "unclear"
+"""The label of an item that someone looked at and could not decide; such a line is no item."""
+
 MAX_UNUSABLE_SHARE: Final = 0.1  # share of the items that may be unusable; a file with more is refused
 
 PREFERENCES: Final[Mapping[float, float]] = {1: 1.0, 2: -1.0, 0: 0.0}
@@ -124,8 +127,9 @@ def load_labels(path: Path) -> HumanLabels:
     """Read human labels from a JSONL file in UTF-8; blank lines and unknown keys are ignored.
 
     The key `human` is one label, or a list with one label for each annotator, always in the same order, with null for a
-    missing label. A label of an answer is true, false or a number from 0 to 1. A label of a pair is 1 (the first answer
-    is better), 2 (the second) or 0 (neither). A label of a passage is true or false. The default id of an item is
+    missing label. A line with the label "unclear" is left out. A label of an answer is true, false or a number from 0
+    to 1. A label of a pair is 1 (the first answer is better), 2 (the second) or 0 (neither). A label of a passage is
+    true or false. The default id of an item is
     its line.
 
     An item that cannot be used, or that repeats the id or the texts of an earlier item, is left out and listed in
@@ -142,6 +146,8 @@ def load_labels(path: Path) -> HumanLabels:
     unusable: list[InputError] = []
     for place, record in json_records(path):
         check = Check(place)
+        if isinstance(record, Mapping) and record.get("human") == UNCLEAR:
+            continue
         try:
             collector.add(_parse_item(record, check, default_id=place.removeprefix(f"{path.name} ")), check)
         except InputError as error:

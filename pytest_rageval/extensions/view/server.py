@@ -1,0 +1,242 @@
+"""The server of `rageval view`, on 127.0.0.1. Other web pages, and other users of the machine, cannot use it.
+
+A request needs the token that is a part of the page's address, and the host that the server listens on, so that a page
+whose name is made to resolve to 127.0.0.1 has no access. A request that writes also needs the page as its origin.
+"""
+
+import argparse
+import json
+import secrets
+import socket
+import webbrowser
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_rageval.core.errors import InputError, require
+from pytest_rageval.extensions.view import live_file
+from pytest_rageval.extensions.view.labels import VERDICTS, Answer, LabelFile, answers
+from pytest_rageval.reports.html.page import html_report
+from pytest_rageval.reports.reading import read_report
+from pytest_rageval.run.console import echo
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+LOOPBACK: Final = "127.0.0.1"
+PURPOSE: Final = "rageval view"
+TOKEN_BYTES: Final = 16
+MAX_BODY: Final = 100_000  # bytes of a verdict
+SHOWN_RUNS: Final = 8
+
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def view_command(options: argparse.Namespace) -> int:
+    """Serve the report until Ctrl-C."""
+    uvicorn = require("uvicorn", extra="gateway", purpose=PURPOSE)
+    viewer = Viewer(options.file, labels=options.labels, history=options.history)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, options.port))
+            listener.listen()
+        except OSError as error:
+            raise InputError(
+                f"Port {options.port} cannot be used: {error.strerror or error}.\n"
+                "Name another: --port N; 0 is a free one."
+            ) from None
+        viewer.port = listener.getsockname()[1]
+        echo(f"{options.file}: {viewer.url}\nlabels: {options.labels}\nstop with Ctrl-C")
+        if options.open:
+            webbrowser.open(viewer.url)
+        config = uvicorn.Config(
+            viewer.application(),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+        )
+        live = live_file(options.file)
+        try:
+            live.touch()
+            with suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run([listener])
+        finally:
+            live.unlink(missing_ok=True)
+    return 0
+
+
+class Viewer:
+    """The pages of a report, and the labels of its answers.
+
+    Raises:
+        InputError: the report, the history or the labels cannot be read.
+    """
+
+    def __init__(self, report: Path, *, labels: Path, history: Path | None) -> None:
+        self.port = 0
+        self.token: str = secrets.token_urlsafe(TOKEN_BYTES)
+        self._report = report
+        self._labels = LabelFile(labels)
+        self._history = history
+        self._version = ""
+        self._page = ""
+        self._answers: dict[str, Answer] = {}
+        self._load()
+        self._runs()
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://{LOOPBACK}:{self.port}/{self.token}/"
+
+    def application(self) -> Any:
+        """Return the ASGI application."""
+        require("starlette", extra="gateway", purpose=PURPOSE)
+        from starlette.applications import Starlette  # noqa: PLC0415 - of an extra
+        from starlette.routing import Route  # noqa: PLC0415
+
+        prefix = f"/{self.token}"
+        return Starlette(
+            routes=[
+                Route(f"{prefix}/", self._guarded(self._show)),
+                Route(f"{prefix}/history", self._guarded(self._show_history)),
+                Route(f"{prefix}/state", self._guarded(self._state)),
+                Route(f"{prefix}/labels", self._guarded(self._label), methods=["POST"]),
+            ]
+        )
+
+    def _guarded(self, handler: Any) -> Any:
+        from starlette.responses import JSONResponse  # noqa: PLC0415 - of an extra
+
+        async def guarded(request: "Request") -> "Response":
+            own = {f"{name}:{self.port}" for name in (LOOPBACK, "localhost")}
+            refusal = ""
+            if request.headers.get("host") not in own:
+                refusal = "another host"
+            elif request.method == "POST" and request.headers.get("origin") not in {
+                f"http://{each}" for each in own
+            }:
+                refusal = "another origin"
+            elif request.method == "POST" and request.headers.get("content-type") != "application/json":
+                refusal = "another content type than application/json"
+            if refusal:
+                return JSONResponse({"error": f"This request comes from {refusal}."}, 403, HEADERS)
+            try:
+                response: Response = await handler(request)
+            except (InputError, OSError) as error:
+                return JSONResponse({"error": str(error)}, 400, HEADERS)
+            response.headers.update(HEADERS)
+            return response
+
+        return guarded
+
+    def _load(self) -> None:
+        """Read the report if it has changed. A report that is gone, or half written, leaves the last one."""
+        remedy = f"Write one with: pytest --rageval-report {self._report.name}"
+        try:
+            version = str(self._report.stat().st_mtime_ns)
+        except OSError as error:
+            if self._page:
+                return
+            raise InputError(
+                f"The report {self._report} cannot be read: {error.strerror}.\n{remedy}"
+            ) from None
+        if version == self._version:
+            return
+        document = read_report(self._report)
+        script = files(__package__).joinpath("view.js").read_text(encoding="utf-8")
+        self._page = html_report(document, server_script=script)
+        self._answers = {answer.key: answer for answer in answers(document)}
+        self._version = version
+        live = live_file(self._report)
+        if live.exists():
+            live.write_bytes(b"")
+
+    async def _show(self, _: "Request") -> "Response":
+        from starlette.responses import HTMLResponse  # noqa: PLC0415 - of an extra
+
+        self._load()
+        return HTMLResponse(self._page)
+
+    async def _show_history(self, _: "Request") -> "Response":
+        from starlette.responses import HTMLResponse  # noqa: PLC0415 - of an extra
+
+        from pytest_rageval.extensions.history.page import trend_page  # noqa: PLC0415 - imports Jinja2
+
+        return HTMLResponse(trend_page(self._runs()))
+
+    def _runs(self) -> list[Any]:
+        if self._history is None:
+            return []
+        from pytest_rageval.extensions.history.history import read_history  # noqa: PLC0415 - few have one
+
+        return read_history(self._history)
+
+    async def _state(self, _: "Request") -> "Response":
+        """Return what changes while the page is open: the report, the tests of a run that goes on, runs and labels."""
+        from starlette.responses import JSONResponse  # noqa: PLC0415 - of an extra
+
+        with suppress(InputError):
+            self._load()
+        runs = self._runs()
+        return JSONResponse(
+            {
+                "version": self._version,
+                "running": _lines(live_file(self._report)),
+                "runs": [_run_entry(run) for run in reversed(runs[-SHOWN_RUNS:])],
+                "all_runs": len(runs),
+                "answers": [
+                    {"key": key, "id": answer.question_id, "answer": answer.record["prediction"]}
+                    for key, answer in self._answers.items()
+                ],
+                "verdicts": self._labels.verdicts,
+            }
+        )
+
+    async def _label(self, request: "Request") -> "Response":
+        from starlette.responses import JSONResponse  # noqa: PLC0415 - of an extra
+
+        body = await request.body()
+        try:
+            asked = json.loads(body[:MAX_BODY])
+            answer, verdict = self._answers[asked["key"]], asked["verdict"]
+        except (ValueError, KeyError, TypeError):
+            raise InputError("The report has no such answer. Load the page again.") from None
+        if verdict not in VERDICTS:
+            raise InputError(f"The verdict is {verdict!r:.40}; it is one of {', '.join(VERDICTS)}.")
+        self._labels.write(answer, verdict)
+        return JSONResponse({"verdicts": self._labels.verdicts})
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    """Return the tests of a run that goes on; the last line may be half written."""
+    with suppress(OSError):
+        *whole, _ = path.read_text(encoding="utf-8").split("\n")
+        return [json.loads(line) for line in whole]
+    return []
+
+
+def _run_entry(run: Any) -> dict[str, Any]:
+    scores: dict[str, float] = {}
+    for key, point in run.points.items():
+        if point.mean is not None:
+            scores.setdefault(key.score, point.mean)
+    failed = sum(outcome in {"failed", "error"} for outcome in run.outcomes.values())
+    return {
+        "name": run.name,
+        "title": run.title or "",
+        "time": f"{run.time:%Y-%m-%d %H:%M}",
+        "failed": failed,
+        "scores": scores,
+    }
