@@ -58,8 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        parser = _parser()
-        options, rest = parser.parse_known_args(arguments)
+        listed = _declared()
+        parser = _parser(listed)
+        options, rest = parser.parse_known_args(
+            _with_default(sys.argv[1:] if arguments is None else arguments, listed)
+        )
         if rest and "arguments" not in options:
             parser.error(f"unrecognized arguments: {' '.join(rest)}")
         if "arguments" in options:
@@ -214,7 +217,17 @@ def _complete_files(parser: argparse.ArgumentParser, completer: Any) -> None:
                 _complete_files(command_parser, completer)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _with_default(arguments: Sequence[str], listed: Sequence[Command]) -> list[str]:
+    """Insert the default command of a group, such as `rageval judge measure FILE` for `rageval judge FILE`."""
+    members = [command for command in listed if command.group and [command.group.name] == [*arguments[:1]]]
+    known = {command.name for command in members} | {"-h", "--help"}
+    defaults = [command.group.default for command in members if command.group]
+    if not any(defaults) or {*arguments[1:2]} & known:
+        return [*arguments]
+    return [arguments[0], defaults[0], *arguments[1:]]
+
+
+def _parser(listed: Sequence[Command]) -> argparse.ArgumentParser:
     """Return the parser of the command line. It sets `run` to the function that runs the command."""
     main = argparse.ArgumentParser(
         prog="rageval",
@@ -230,13 +243,12 @@ def _parser() -> argparse.ArgumentParser:
         help=f"print a script that completes arguments in {', '.join(SHELLS[:-1])} or {SHELLS[-1]}, and exit",
     )
     commands = {"": main.add_subparsers(title="commands", metavar="COMMAND", required=True)}
-    listed = _declared()
     for group in sorted({command.group.name: command.group for command in listed if command.group}.values()):
         group_parser = commands[""].add_parser(
             group.name,
             help=group.summary,
             description=group.description,
-            epilog=f"Exit status: 0; 1 if {group.status_1}; 2 if something cannot be used.",
+            epilog=f"Exit status: 0; {f'1 if {group.status_1}; ' * bool(group.status_1)}2 if something cannot be used.",
         )
         for names, kwargs in group.arguments:
             group_parser.add_argument(*names, **kwargs)

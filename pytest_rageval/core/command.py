@@ -24,8 +24,9 @@ class Group(NamedTuple):
         name: the name.
         summary: the help in the list of commands.
         description: the first text of its own help.
-        status_1: the meaning of the exit status 1.
+        status_1: the meaning of the exit status 1; "" if there is none.
         arguments: arguments between the name of the group and that of the command.
+        default: the command that is meant if none is named; "" for none.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Group(NamedTuple):
     description: str
     status_1: str
     arguments: tuple[Argument, ...] = ()
+    default: str = ""
 
 
 class Command(NamedTuple):

@@ -359,6 +359,8 @@ def _corrected_text(entry: ScoreEntry) -> str:
     corrected = entry["corrected"]
     incomplete, labels = corrected.get("incomplete"), corrected["labels"]
     more = f"; {counted(incomplete, 'more question')} with unlabelled passages" if incomplete else ""
+    if refused := corrected.get("refused"):
+        return f"not corrected for the judge's errors: {refused}"
     if corrected["mean"] is None:
         return f"not corrected for the judge's errors: {counted(labels, 'question')} with labels of all passages{more}"
     low, high = corrected["ci95"]
@@ -366,6 +368,10 @@ def _corrected_text(entry: ScoreEntry) -> str:
     if incomplete is not None:
         sample = f"labelled questions are a random sample of the set's{more}"
     mean = f"{corrected['mean']:.3f} [{low:.3f}, {high:.3f}]"
+    if corrected.get("sampled"):
+        return (
+            f"corrected for the judge's errors: {mean}, by {counted(labels, 'label')} drawn at random{more}"
+        )
     return f"corrected for the judge's errors: {mean}, if the {labels} {sample}"
 
 

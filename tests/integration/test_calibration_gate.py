@@ -28,8 +28,11 @@ def mild(prompt: str) -> str:
     return clerk(prompt)
 
 
-def labels(project: Project, *, people: int = 1) -> None:
-    """Write 20 labelled answers of which 10 are right; the mild judge finds two wrong answers right as well."""
+def labels(project: Project, *, people: int = 1, sampled: bool = False) -> None:
+    """Write 20 labelled answers of which 10 are right; the mild judge finds two wrong answers right as well.
+
+    `sampled` records that they were drawn at random.
+    """
     lines = []
     for n in range(20):
         right = n < 10
@@ -40,6 +43,8 @@ def labels(project: Project, *, people: int = 1) -> None:
             "prediction": "tiny" if right else "large",
             "human": [right] * people if people > 1 else right,
         }
+        if sampled:
+            record["sample"] = {"seed": 0, "of": 100, "n": 20, "place": n + 1}
         lines.append(json.dumps(record))
     (project.path / "labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
@@ -146,6 +151,7 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
 
     The judge finds all 20 answers right; of the 12 labelled answers that the judge finds right, people find 10 right.
     """
+    labels(judged, sampled=True)
     judged.evalset(20)
     judged.test(SCORED)
     result = judged.run("--rageval-report=report.json")
@@ -153,8 +159,8 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             (
-                "    answer.correct@1: corrected for the judge's errors: 0.667 [[]0.*, *[]], if the 20 labels are a "
-                "random sample of such answers"
+                "    answer.correct@1: corrected for the judge's errors: 0.667 [[]0.*, *[]], by 20 labels drawn at "
+                "random"
             ),
         ]
     )
@@ -167,6 +173,7 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
         "mean": expected.value,
         "ci95": [expected.low, expected.high],
         "labels": 20,
+        "sampled": True,
     }
     assert "corrected" not in em
 

@@ -209,6 +209,55 @@ def test_a_pull_request_from_a_fork_asks_nothing(runner):
     assert "head.repo.full_name == github.repository" in STEPS["Comment on the pull request"]["if"]
 
 
+def test_a_push_to_the_default_branch_writes_the_baseline(tmp_path):
+    """The script commits and pushes what the run wrote; without a change, or behind a newer main, it does nothing."""
+    update = STEPS["Run pytest"]["env"]["UPDATE"]
+    assert "github.event_name == 'push'" in update
+    assert "github.event.repository.default_branch && '--rageval-update-baseline=force'" in update
+    assert "$UPDATE" in STEPS["Run pytest"]["run"]
+    assert 'baseline.sh" "$BASELINE"' in STEPS["Commit the baseline"]["run"]
+
+    def git(folder, *arguments):
+        done = subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", *arguments],  # noqa: S607
+            cwd=folder, capture_output=True, check=True, text=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    def script(folder):
+        return subprocess.run(
+            ["bash", ACTION / "baseline.sh", "rageval_baseline.json", "main"],  # noqa: S607
+            cwd=folder, capture_output=True, check=False, text=True,
+        )  # fmt: skip
+
+    origin, one, other = (tmp_path / name for name in ("origin.git", "one", "other"))
+    git(tmp_path, "init", "--quiet", "--bare", "-b", "main", str(origin))
+    git(tmp_path, "clone", "--quiet", str(origin), str(one))
+    (one / "a.txt").write_text("a")
+    git(one, "add", ".")
+    git(one, "commit", "--quiet", "-m", "first")
+    git(one, "push", "--quiet", "origin", "HEAD:main")
+    git(tmp_path, "clone", "--quiet", str(origin), str(other))
+
+    assert "as before" in script(one).stdout
+    for folder, text in ((one, "1"), (other, "2")):
+        (folder / "rageval_baseline.json").write_text(text)
+    done = script(one)
+    assert done.returncode == 0, done.stderr
+    assert git(origin, "show", "main:rageval_baseline.json") == "1"
+    assert git(origin, "log", "-1", "--format=%s", "main").endswith("[skip ci]")
+    done = script(other)
+    assert (done.returncode, "newer commits" in done.stdout) == (0, True)
+    assert git(origin, "show", "main:rageval_baseline.json") == "1"
+
+    hook = origin / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    (one / "rageval_baseline.json").write_text("3")
+    done = script(one)
+    assert (done.returncode, "cannot be pushed" in done.stdout) == (1, True)
+
+
 def test_every_expression_names_what_there_is():
     """The action uses only declared inputs, and its shell code has no expressions."""
     text = (ACTION / "action.yml").read_text(encoding="utf-8")

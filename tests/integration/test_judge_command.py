@@ -289,4 +289,4 @@ def test_the_judge_is_asked_as_in_a_run(judge: Callable[..., Done], llm: LLMServ
     assert not Path(".rageval_cache").exists()
     again = judge('--judge-parameters={"top_p": 0.25}', "--rageval=max_calls=3")
     assert again.status == 2
-    assert "max-calls" in again.err
+    assert "max_calls=3 is reached" in again.err

@@ -3,7 +3,7 @@
 - `calibration`: judges the items that people labelled, and computes the agreement. `human_labels`: reads the labels.
 - `gate`: evaluates the bounds of a test on its judge.
 - `prediction_powered`: means from few human labels.
-- `report`: the lines of the reports. `command`: `rageval judge`.
+- `report`: the lines of the reports. `command`: `rageval judge`. `sample`: `rageval judge sample`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
-from pytest_rageval.core.command import JSON, Command, switch, value, value_parser
+from pytest_rageval.core.command import JSON, Command, Group, switch, value, value_parser
 from pytest_rageval.core.options import Option
 
 if TYPE_CHECKING:
@@ -47,9 +47,18 @@ _parse_url: Final = value_parser(
     str, lambda url: url.startswith(("http://", "https://")), "a URL that begins with http:// or https://"
 )
 
+JUDGE: Final = Group(
+    "judge",
+    "measure how often a model as judge agrees with people, and draw what they label",
+    "Measures a model as judge on answers that people labelled: `rageval judge LABELS` is `rageval judge measure "
+    "LABELS`. Draws the answers to label.",
+    "",
+    default="measure",
+)
+
 # fmt: off
 COMMANDS: Final = (
-    Command("judge", "pytest_rageval.extensions.calibration.command:judge_command",
+    Command("measure", "pytest_rageval.extensions.calibration.command:judge_command",
             "measure how often a model as judge agrees with people, and with itself",
             "The model judges answers that people labelled. The report gives its agreement with the labels, and the "
             "share of verdicts that change between votes, with the order of the texts, with the wording of the "
@@ -69,7 +78,20 @@ COMMANDS: Final = (
              *JUDGE_OPTIONS,
              JSON),
             "Replies are cached, for runs of pytest too. The key is read from OPENAI_API_KEY. "
-            "Exit status: 0; 2 if something cannot be used.", place=8),
+            "Exit status: 0; 2 if something cannot be used.", JUDGE, place=8),
+    Command("sample", "pytest_rageval.extensions.calibration.sample:sample_command",
+            "draw the answers that people are to label",
+            "Writes a labels file of random answers of a report. Each line says how it was drawn, so that scores "
+            "corrected by the labels are known to be valid. Labels that were chosen in another way, such as failures "
+            "first, correct a score to a wrong number.",
+            (value("report", "REPORT", "report of a run, JSON (pytest --rageval-report report.json)"),
+             value("--count -n", "N", "number of answers (default: 100)",
+                   value_parser(int, lambda count: count >= 1, "a whole number, at least 1"), default=100),
+             value("--seed", "N", "seed of the draw (default: 0)", int, default=0),
+             value("--test", "NODEID", "test (default: the first with such a score)", str, default=None),
+             value("--score", "NAME", "score (default: the first with answers)", str, default=None),
+             value("--output -o", "FILE", "file to write (default: labels.jsonl)", default=Path("labels.jsonl"))),
+            "Exit status: 0; 2 if something cannot be used.", JUDGE, place=8),
 )
 # fmt: on
 

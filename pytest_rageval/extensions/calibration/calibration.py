@@ -48,6 +48,11 @@ from pytest_rageval.stats.intervals import Estimate
 USAGE: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
 
 
+REFUSED_ALPHA: Final = 0.01  # the probability that labels that are a random sample are refused
+
+SAMPLE_REMEDY: Final = "`rageval judge sample report.json` draws the answers to label"
+
+
 class LabelJudge:
     """Lets the judge of a session judge labelled items; each file of labels is read once.
 
@@ -199,11 +204,13 @@ class Correction(NamedTuple):
         labels: the number of labelled answers, or of questions with completely labelled passages, in the estimate.
         incomplete: for labels of passages, the number of questions that have labels, but not for each retrieved
             passage; otherwise None.
+        refused: why there is no estimate although there are labels; "" otherwise.
     """
 
     estimate: Estimate | None
     labels: int
     incomplete: int | None = None
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -294,6 +301,9 @@ class Calibration:
         judge's; any other question has only the judge's. The estimate assumes that the labelled questions are a random
         sample of the scored ones.
 
+        If the labels are not known to be a random sample (`HumanLabels.sampled`), and the judge's mean on the labelled
+        ones differs from that on the others by more than chance (`REFUSED_ALPHA`), there is no estimate.
+
         Return None for labels of pairs, and for a slice.
 
         Source: for passages, Divekar and Majumder (2026), "PRECISE: Reducing the Bias of LLM Evaluations Using
@@ -301,12 +311,9 @@ class Calibration:
         """
         if self.labels.pairs or score.slice:
             return None
-        # The module imports numpy, which has_parameter 0.2 s. A calibration without corrections does not need it.
-        from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean  # noqa: PLC0415
-
         if self.labels.passages:
             human, judge, unlabelled, incomplete = self._by_question(score)
-            return Correction(prediction_powered_mean(human, judge, unlabelled), len(human), incomplete)
+            return self._correction(human, judge, unlabelled, incomplete)
         labelled = {(item.example.full_question, item.prediction) for item in self.labels.answers}
         unlabelled = [
             outcome.value
@@ -316,7 +323,30 @@ class Calibration:
         ]
         human = [verdict.human for verdict in self.labelled_verdicts]
         judge = [verdict.raw for verdict in self.labelled_verdicts]
-        return Correction(prediction_powered_mean(human, judge, unlabelled), len(human))
+        return self._correction(human, judge, unlabelled)
+
+    def _correction(
+        self,
+        human: Sequence[float],
+        judge: Sequence[float],
+        unlabelled: Sequence[float],
+        incomplete: int | None = None,
+    ) -> Correction:
+        # The module imports numpy, which takes 0.2 s. A calibration without corrections does not need it.
+        from pytest_rageval.extensions.calibration.prediction_powered import (  # noqa: PLC0415
+            difference_p_value,
+            prediction_powered_mean,
+        )
+
+        if not self.labels.sampled and judge and unlabelled:
+            p_value = difference_p_value(judge, unlabelled)
+            if p_value <= REFUSED_ALPHA:
+                refused = (
+                    f"the judge's mean is {fmean(judge):.3f} on the labelled ones and {fmean(unlabelled):.3f} on the "
+                    f"others, so that the labels are no random sample (p = {p_value:.2g}); {SAMPLE_REMEDY}"
+                )
+                return Correction(None, len(human), incomplete, refused)
+        return Correction(prediction_powered_mean(human, judge, unlabelled), len(human), incomplete)
 
     def _by_question(self, score: Score) -> tuple[list[float], list[float], list[float], int]:
         """Return the values of a ranking measure by question, for labels of passages.

@@ -10,6 +10,7 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.plain import restore, to_plain
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.calibration.calibration import (
+    SAMPLE_REMEDY,
     Bounds,
     Calibration,
     CalibrationResult,
@@ -64,6 +65,7 @@ class CalibrationGate:
         recorded = test.record.added.get(NAME)
         self._known: Measured = Measured() if recorded is None else restore(recorded, Measured)
         self._results: list[CalibrationResult] = []
+        self._warnings: dict[str, None] = {}
 
     def evaluate(self) -> list[str]:
         """Measure the agreement for each marker, and compare it with the marker's bounds; return the errors."""
@@ -107,7 +109,8 @@ class CalibrationGate:
 
     def results(self) -> dict[str, Any]:
         """Return the calibrations for the test's entry in the report; empty without markers."""
-        return {"calibration": list(map(calibration_entry, self._results))} if self._results else {}
+        results = {"calibration": list(map(calibration_entry, self._results))} if self._results else {}
+        return results | ({"warnings": [*self._warnings]} if self._warnings else {})
 
     def corrected_mean(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
         """Return the mean corrected for the judge's errors, for the score's entry in the report.
@@ -123,9 +126,20 @@ class CalibrationGate:
         for calibration in (result.calibration for result in self._results):
             comparison = self._comparison(calibration.comparator)
             if calibration.labels.kind == kind and (kind == "passages" or comparison == score_comparison):
-                return corrected_entry(calibration.corrected(score))
+                return self._corrected_entry(calibration, score)
         calibration_by_option = self.by_option(threshold)
-        return corrected_entry(calibration_by_option.corrected(score)) if calibration_by_option else {}
+        return self._corrected_entry(calibration_by_option, score) if calibration_by_option else {}
+
+    def _corrected_entry(self, calibration: Calibration, score: Score) -> dict[str, Any]:
+        labels = calibration.labels
+        entry = corrected_entry(calibration.corrected(score), sampled=labels.sampled)
+        if entry and not labels.sampled:
+            text = (
+                f"{labels.name} does not say how its labels were chosen, and only a random sample corrects a score: "
+                f"{SAMPLE_REMEDY}"
+            )
+            self._warnings[text] = None
+        return entry
 
     def by_option(self, threshold: Threshold) -> Calibration | None:
         """Return the judge's calibration on the labels of the option.

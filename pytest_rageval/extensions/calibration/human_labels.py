@@ -100,6 +100,8 @@ class HumanLabels:
         pairs: the labelled pairs of answers.
         unusable: for each item that was left out, its place and the reason.
         passages: the labelled passages.
+        sampled: whether the labels are a random sample: the lines are the first ones of a file of
+            `rageval judge sample`, without a gap.
     """
 
     name: str
@@ -108,6 +110,7 @@ class HumanLabels:
     pairs: tuple[LabelledPair, ...] = ()
     unusable: tuple[str, ...] = ()
     passages: tuple[LabelledPassage, ...] = ()
+    sampled: bool = False
 
     @property
     def items(self) -> Sequence[LabelledItem]:
@@ -145,6 +148,8 @@ def load_labels(path: Path) -> HumanLabels:
     collector = _LabelCollector()
     unusable: list[InputError] = []
     for place, record in json_records(path):
+        if _is_not_labelled_yet(record):
+            continue
         check = Check(place)
         if isinstance(record, Mapping) and record.get("human") == UNCLEAR:
             continue
@@ -174,7 +179,24 @@ def load_labels(path: Path) -> HumanLabels:
     labels = {label for item in items for label in item.human if label is not None}
     scale: Scale = "pairwise" if pairs else "yes/no" if labels <= {0.0, 1.0} else "graded"
     left_out = tuple(str(error).partition("\n")[0] for error in unusable)
-    return HumanLabels(path.name, scale, answers, pairs, left_out, passages)
+    return HumanLabels(path.name, scale, answers, pairs, left_out, passages, _are_sampled(items))
+
+
+def _are_sampled(items: Sequence[LabelledItem]) -> bool:
+    """Whether these items are the first of one draw; some of it may have no label yet."""
+    samples = [item.example.extra.get("sample") for item in items]
+    draws = [
+        (sample.get("seed"), sample.get("of"), sample.get("n"))
+        for sample in samples
+        if isinstance(sample, Mapping)
+    ]
+    places = {sample.get("place") for sample in samples if isinstance(sample, Mapping)}
+    return len(draws) == len(items) and len(set(draws)) == 1 and places == {*range(1, len(items) + 1)}
+
+
+def _is_not_labelled_yet(record: object) -> bool:
+    """Whether this is a line of `rageval judge sample` that nobody has labelled."""
+    return isinstance(record, Mapping) and "sample" in record and record.get("human", ...) is None
 
 
 class _LabelCollector:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import sqrt
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -87,6 +88,13 @@ def prediction_powered_mean(
         margin *= float(stdtrit(n, 0.975)) / Z95 * sqrt((n + 1) / n)
     bounds = min(value, centre - margin), max(value, centre + margin)
     return Estimate(*(float(np.clip(x, low, high)) for x in (value, *bounds)))
+
+
+def difference_p_value(some: Sequence[float], others: Sequence[float]) -> float:
+    """Two-sided p-value that two samples have the same mean, by the normal approximation with a common variance."""
+    x, y = np.asarray(some, dtype=float), np.asarray(others, dtype=float)
+    spread = float(np.concatenate([x, y]).std()) * sqrt(1 / len(x) + 1 / len(y))
+    return 2 * NormalDist().cdf(-abs(float(x.mean() - y.mean())) / spread) if spread else 1.0
 
 
 def _corrected_mean(y: Array, f: Array, rest: Array) -> tuple[float, float]:

@@ -89,9 +89,14 @@ def calibration_failure_lines(result: CalibrationResult, *, limit: int | None) -
     return lines
 
 
-def corrected_entry(correction: Correction | None) -> dict[str, Any]:
-    """Return the key `corrected` of a score: its mean corrected for the judge's errors; empty if it is unknown."""
-    if correction is None or (correction.estimate is None and correction.incomplete is None):
+def corrected_entry(correction: Correction | None, *, sampled: bool) -> dict[str, Any]:
+    """Return the key `corrected` of a score: its mean corrected for the judge's errors; empty if it is unknown.
+
+    `sampled` says whether the labels are known to be a random sample.
+    """
+    if correction is None or not (
+        correction.estimate or correction.incomplete is not None or correction.refused
+    ):
         return {}
     estimate = correction.estimate
     return {
@@ -100,6 +105,8 @@ def corrected_entry(correction: Correction | None) -> dict[str, Any]:
             "ci95": estimate and [estimate.low, estimate.high],
             "labels": correction.labels,
             **({} if correction.incomplete is None else {"incomplete": correction.incomplete}),
+            **({"refused": correction.refused} if correction.refused else {}),
+            **({"sampled": True} if sampled else {}),
         }
     }
 

@@ -24,7 +24,7 @@ permissions:
 
 concurrency:
   group: rageval-${{ github.ref }}
-  cancel-in-progress: true
+  cancel-in-progress: ${{ github.event_name == 'pull_request' }}
 
 jobs:
 """
@@ -32,7 +32,7 @@ WORKFLOW_JOB: Final = """\
   @JOB@:@NAME@
     runs-on: ubuntu-latest
     permissions:
-      contents: read
+      contents: write # to commit the baseline at every merge
       pull-requests: write # for the comment
     steps:
       - uses: actions/checkout@v7

@@ -141,7 +141,7 @@ def test_a_mean_is_corrected_by_the_labels() -> None:
     human, judge = [YES, NO, NO, NO] * 5, [0.9, 0.6, NO, NO] * 5
     result = calibration("yes/no", human, judge)
     expected = prediction_powered_mean(human, judge, [1, 0.5, 1, 0])
-    assert result.corrected(scored(1, 0.5, None, 1, 0)) == (expected, 20, None)
+    assert result.corrected(scored(1, 0.5, None, 1, 0)) == (expected, 20, None, "")
     assert expected is not None
     assert expected.value < 0.5
 
@@ -150,7 +150,7 @@ def test_an_answer_that_is_labelled_counts_once() -> None:
     """A scored answer that is labelled counts as labelled and not as unlabelled."""
     result = calibration("yes/no", [YES, NO] * 5, [YES, NO] * 5)
     score = scored(1, 0, 1, answers=["answer to q0", "answer to q0"])
-    assert result.corrected(score) == (prediction_powered_mean([1, 0] * 5, [1, 0] * 5, [0, 1]), 10, None)
+    assert result.corrected(score) == (prediction_powered_mean([1, 0] * 5, [1, 0] * 5, [0, 1]), 10, None, "")
 
 
 def test_a_slice_is_not_corrected() -> None:
@@ -241,7 +241,7 @@ def test_a_question_without_a_label_of_each_passage_is_not_a_labelled_one() -> N
 def test_no_question_with_a_label_of_each_passage() -> None:
     """If no question is completely labelled, the corrected mean is None and incomplete questions are counted."""
     correction = labelled_passages({"q0": [(1,)]}).corrected(ranked("relevance.hit@2", max))
-    assert correction == (None, 0, 1)
+    assert correction == (None, 0, 1, "")
     assert corrected_entry(correction) == {
         "corrected": {"mean": None, "ci95": None, "labels": 0, "incomplete": 1}
     }
