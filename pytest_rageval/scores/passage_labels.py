@@ -9,8 +9,9 @@ from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.scores.definition import ScoreDef, score_with_progress
+from pytest_rageval.scores.ground_truth import NO_REFERENCES, expected_of
 from pytest_rageval.scores.measures.ranking import BINARY_ONLY_MEASURES, usefulness
-from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of, references_of
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
 WORKED: Final = {
     "p": (2 / 3, "2 / 3"),
@@ -64,11 +65,6 @@ def label_scores(common: ScoreDef, definitions: Mapping[str, str]) -> tuple[Scor
         replace(common, name=f"{common.name}.{part}", definition=definition, worked=WORKED[part])
         for part, definition in definitions.items()
     )
-
-
-def has_references(example: Example) -> bool:
-    """Return True if an example has reference answers of any kind."""
-    return bool(references_of(example) or example.answer_set)
 
 
 def label_each_passage(

@@ -25,11 +25,11 @@ from pytest_rageval.answers.comparators import (
 )
 from pytest_rageval.answers.judge import protocol as judges
 from pytest_rageval.core.data import Document, Example, Ranking
-from pytest_rageval.core.errors import InputError, NoGroundTruth, UnusableRanking
-from pytest_rageval.core.gathering import gather_all
+from pytest_rageval.core.errors import InputError, UnusableRanking
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.scores.ground_truth import gold_passages, references_of
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE
 from pytest_rageval.scores.measures.ranking import Labelled
 from pytest_rageval.scores.single_flight import SingleFlight, digest_key
@@ -45,12 +45,6 @@ U = TypeVar("U")
 
 Query = Example | str
 """An example, whose history, filters and metadata count too; or the text of a question."""
-
-NO_REFERENCES: Final = "no reference answers"
-"""The reason why an example without reference answers is unscored."""
-
-NO_GOLD: Final = "no gold passages"
-"""The reason why an example without gold passages is unscored."""
 
 SEMI_GOLD_SAMPLES: Final = 3
 """The number of answers that are generated from the gold passages (LLM-retEval, section 3.2)."""
@@ -596,35 +590,3 @@ class _SharedRankings:
     @property
     def max_concurrency(self) -> int:
         return self._pipeline.retriever.max_concurrency
-
-
-def references_of(example: Example) -> tuple[str, ...]:
-    """Return the alternative reference answers; empty if there are none, or if the example has an answer set.
-
-    An `answer_set` takes precedence over `answers`, and `answers` over the long-form `reference`.
-    """
-    if example.answer_set:
-        return ()
-    return example.answers or ((example.reference,) if example.reference is not None else ())
-
-
-def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
-    """Return `expected` and `expected_as` of `Evidence`: the references, or one alias of each wanted answer."""
-    if references := references_of(example):
-        return references, "reference"
-    return tuple(aliases[0] for aliases in example.answer_set), "wanted"
-
-
-def gold_passages(example: Example) -> list[Document]:
-    """Return the relevant gold passages as documents for the generator.
-
-    Raises:
-        NoGroundTruth: the example has no relevant gold passages, or one of them has no text.
-    """
-    relevant = example.relevant
-    if not relevant:
-        raise NoGroundTruth(NO_GOLD)
-    passages = [Document(gold.text, gold.id) for gold in relevant if gold.text is not None]
-    if len(passages) < len(relevant):
-        raise NoGroundTruth('a gold passage has no "text" for the generator to read')
-    return passages

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.files import write_atomically
-from pytest_rageval.lib.plural import counted
+from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.run.console import echo
 

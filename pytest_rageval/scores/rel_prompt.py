@@ -1,0 +1,206 @@
+"""Which passages of a prompt are relevant, and which wanted answers are in it: Rel and Rel' of one question."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, compress, count
+from typing import Final, NamedTuple
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.citations import parse_citations
+from pytest_rageval.answers.overlap import containment
+from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.errors import NoGroundTruth, Planned, Undefined, UnusableRanking
+from pytest_rageval.core.gathering import gather_all
+from pytest_rageval.scores.contains import contains_answer
+from pytest_rageval.scores.ground_truth import NO_GOLD, NO_REFERENCES
+from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.measures.rel_prime import RelPrime, rel_prime
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.ranking import incomparable_reason
+from pytest_rageval.scores.relevance import judge_finds_relevant
+
+NO_RELEVANT = "no relevant passage was in the prompt"
+"""The reason why recall over Rel' is undefined."""
+
+POOL_DEPTH: Final = {"contains": 100, "judge": 20}
+"""The default number of retrieved passages that are labelled for scores over Rel. The judge is called for each."""
+
+OVER_REL: Final = frozenset({"rel.citation", "rel.coverage"})
+"""The scores in which relevant passages beyond the prompt count."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelPrompt:
+    """The prompt of one example.
+
+    Attributes:
+        ranking: the passages, in the order of the prompt.
+        relevant: the names of the relevant passages; empty if they are not known.
+        unknown_reason: the reason why the relevant passages are not known; None if they are known.
+        passage_names: for each passage of the prompt, the names of the relevant passages that it is or is a part of; if
+            there are none, a name of its own.
+        wanted: the right answers, each as its aliases.
+        available_answers: the positions of the wanted answers in a relevant passage of the prompt or, if the relevant
+            passages are not known, in any passage of the prompt.
+        answers_in_prompt: the positions of the wanted answers in any passage of the prompt.
+        counts: the numbers of relevant passages that were found by an overlap, by its kind.
+        rel_is_known: whether `relevant` includes relevant passages beyond the prompt.
+    """
+
+    ranking: Ranking
+    relevant: frozenset[Hashable]
+    unknown_reason: str | None
+    passage_names: tuple[tuple[Hashable, ...], ...]
+    wanted: Sequence[Sequence[str]]
+    available_answers: frozenset[int]
+    answers_in_prompt: frozenset[int]
+    counts: Mapping[str, int]
+    rel_is_known: bool
+
+    def check_has_relevant(self, resolved: ResolvedScore) -> None:
+        """Raise Undefined if none of the labelled passages is relevant."""
+        if not self.relevant:
+            raise Undefined(f"none of the first {_pool_depth(resolved)} retrieved passages is relevant")
+
+    @property
+    def available_passages(self) -> int:
+        """The number of relevant passages in the prompt."""
+        return len(self.relevant.intersection(chain.from_iterable(self.passage_names)))
+
+    @property
+    def no_answer_reason(self) -> str:
+        """The reason why `available_answers` is empty."""
+        if self.unknown_reason is not None:
+            return "no wanted answer occurs in a passage of the prompt"
+        if not self.available_passages:
+            return NO_RELEVANT
+        return "no wanted answer occurs in a relevant passage of the prompt"
+
+    def compare(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
+        """Compare the generator's answer, and the positions of the wanted answers that it lists, with the prompt."""
+        citations = parse_citations(answer, len(self.passage_names))
+        # A passage with several names counts as several passages, one after the other. `ends` has the number of names
+        # of the first n passages, for n from 0.
+        ends = list(accumulate(map(len, self.passage_names), initial=0))
+        valid = [
+            name_position
+            for position in citations.positions
+            for name_position in range(ends[position - 1] + 1, ends[position] + 1)
+        ]
+        hallucinated = [
+            position if position < 1 else position - len(self.passage_names) + ends[-1]
+            for position in citations.hallucinated
+        ]
+        # An abstention such as "The passages [1] and [2] do not say" mentions passages, but does not cite them.
+        abstained = not listed_answers and abstains(answer)
+        return rel_prime(
+            relevant=self.relevant,
+            prompt=list(chain.from_iterable(self.passage_names)),
+            cited=() if abstained else valid + hallucinated,
+            wanted=range(len(self.wanted)),
+            available=self.available_answers,
+            listed=listed_answers,
+            in_prompt=self.answers_in_prompt,
+        )
+
+
+class _Relevant(NamedTuple):
+    """The relevant passages of an example.
+
+    Attributes:
+        names: their names.
+        in_prompt: for each passage of the prompt, the names of the relevant passages that it is or is a part of.
+        unknown_reason: see `RelPrompt`.
+        counts: see `RelPrompt`.
+        rel_is_known: see `RelPrompt`.
+    """
+
+    names: frozenset[Hashable]
+    in_prompt: Sequence[tuple[Hashable, ...]]
+    unknown_reason: str | None = None
+    counts: Mapping[str, int] = {}
+    rel_is_known: bool = True
+
+
+async def rel_prompt(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> RelPrompt:
+    """Return the prompt of an example."""
+    ranking = await pipeline.prompt_ranking(example, resolved.k, resolved.order)
+    if resolved.relevance.by == "gold":
+        relevant = _relevant_by_gold(pipeline, example.with_lowest_grade(resolved.relevance.grade), ranking)
+    else:
+        relevant = await _relevant_by_labels(pipeline, example, resolved, ranking)
+    texts = [passage.text for passage in ranking]
+    pairs = list(zip(ranking, relevant.in_prompt, strict=True))
+    relevant_texts = [passage.text for passage, names in pairs if names or relevant.unknown_reason]
+    return RelPrompt(
+        ranking,
+        frozenset(("relevant", name) for name in relevant.names),
+        relevant.unknown_reason,
+        tuple(
+            tuple(("relevant", name) for name in names) or (("other", passage.identity),)
+            for passage, names in pairs
+        ),
+        example.wanted,
+        _occurring_answers(example.wanted, relevant_texts),
+        _occurring_answers(example.wanted, texts),
+        relevant.counts,
+        relevant.rel_is_known,
+    )
+
+
+def _relevant_by_gold(pipeline: Pipeline, example: Example, ranking: Ranking) -> _Relevant:
+    match = GoldMatch(ranking, example.relevant, pipeline.match_share)
+    unknown_reason = incomparable_reason(match) if example.relevant else NO_GOLD
+    if unknown_reason is not None:
+        return _Relevant(frozenset(), [()] * len(ranking), unknown_reason)
+    return _Relevant(frozenset(range(len(example.relevant))), match.positions, counts=match.counts)
+
+
+async def _relevant_by_labels(
+    pipeline: Pipeline, example: Example, resolved: ResolvedScore, ranking: Ranking
+) -> _Relevant:
+    """Label the passages of the prompt and, for a score over Rel, the passages of the pool."""
+    passages = {passage.identity: passage for passage in ranking}
+    rel_is_known = resolved.spec.measure in OVER_REL
+    if rel_is_known:
+        pool = await pipeline.ranking_with_texts(example, _pool_depth(resolved))
+        passages = {passage.identity: passage for passage in pool} | passages
+
+    async def is_relevant(passage: Document) -> bool:
+        if resolved.relevance.by == "contains":
+            return contains_answer(example, passage)
+        try:
+            return await judge_finds_relevant(pipeline, example, passage)
+        except Planned:
+            # A plan has no verdicts yet. It counts all requests that may follow if the passage is relevant.
+            return True
+
+    labels = await gather_all(map(is_relevant, passages.values()))
+    names = frozenset(compress(passages, labels))
+    in_prompt = [(passage.identity,) if passage.identity in names else () for passage in ranking]
+    return _Relevant(names, in_prompt, rel_is_known=rel_is_known)
+
+
+def _pool_depth(resolved: ResolvedScore) -> int:
+    """Return the number of retrieved passages that are labelled; at least the number of passages in the prompt."""
+    relevance = resolved.relevance
+    return max(resolved.k, relevance.depth or POOL_DEPTH[relevance.by])
+
+
+async def prompt_with_relevant(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> RelPrompt:
+    """Return the prompt of an example; raise Unscored if the relevant passages are not known."""
+    # Checked before the first request, so that an example that cannot be scored costs nothing.
+    if resolved.relevance.by == "gold" and not example.with_lowest_grade(resolved.relevance.grade).relevant:
+        raise NoGroundTruth(NO_GOLD)
+    if resolved.relevance.by == "contains" and not example.wanted:
+        raise NoGroundTruth(NO_REFERENCES)
+    prompt = await rel_prompt(pipeline, example, resolved)
+    if prompt.unknown_reason is not None:
+        raise UnusableRanking(prompt.unknown_reason)
+    return prompt
+
+
+def _occurring_answers(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozenset[int]:
+    """Return the positions of the wanted answers that occur in at least one of the texts."""
+    occurs = (any(containment(text, aliases) for text in texts) for aliases in wanted)
+    return frozenset(compress(count(), occurs))
