@@ -26,6 +26,7 @@ from pytest_rageval.answers.comparators import (
 from pytest_rageval.answers.judge import protocol as judges
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import InputError, UnusableRanking
+from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.spool import Spool
