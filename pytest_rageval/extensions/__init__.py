@@ -6,7 +6,7 @@
 - `application`: an application that retrieves and answers in one call.
 - `arena_battles`: battles between systems.
 - `calibration`: agreement of the judge with human labels.
-- `application_calls`: the gateway for the application's own model calls.
+- `application_calls`: the proxy for the application's own model calls.
 - `providers`: the user's own client, and the local model. `stores`: stores of replies that machines share.
 - `embeddings`: a sentence encoder, the store of its vectors, and what is computed from them.
 - `executor`: runs a retriever in other processes.

@@ -1,6 +1,6 @@
 """`ProxiedRequest`: a request of the user's application, sent unchanged, whose complete response is stored.
 
-For a request of this package, the stored `Reply` has the text of the model's message. A client behind the gateway reads
+For a request of this package, the stored `Reply` has the text of the model's message. A client of the proxy reads
 more: several choices, tool calls, log probabilities, embeddings. So the `text` of a proxied request's `Reply` is the
 server's complete response, as JSON.
 """

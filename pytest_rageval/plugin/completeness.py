@@ -404,7 +404,7 @@ def report_as_skipped(report: pytest.TestReport, item: pytest.Item, reason: str)
 def deselect_tests_without_requests(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests that cannot send requests to a model."""
     if EvaluationPlugin.get(config).settings.gateway:
-        # Any test may call the application, which sends its requests through the gateway.
+        # Any test may call the application, which sends its requests through the proxy.
         return
     if others := [item for item in items if not _may_send_requests(item)]:
         config.hook.pytest_deselected(items=others)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_rageval.plugin.runner import EvaluationPlugin
 
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
-"""The environment variables at the start of the process, before the gateway or a test module changed them."""
+"""The environment variables at the start of the process, before the proxy or a test module changed them."""
 
 PARSER: "pytest.StashKey[pytest.Parser]" = pytest.StashKey()
 """The parser of pytest's command line."""

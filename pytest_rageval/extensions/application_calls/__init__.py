@@ -1,4 +1,4 @@
-"""The gateway as a local HTTP server, for the model calls of the user's application.
+"""The proxy: a local HTTP server for the model calls of the user's application, which users know as the gateway.
 
 The application's calls are cached, limited, counted and replayed like the calls of the package.
 
@@ -49,9 +49,9 @@ COMMANDS: Final = (
 
 def rageval_gateway(pytestconfig: "pytest.Config", rageval_client: object) -> "GatewayServer":
     """An OpenAI-compatible server for model calls inside your application: url, token, variables()."""
-    from pytest_rageval.extensions.application_calls.plugin import gateway_to  # noqa: PLC0415 - few runs have one
+    from pytest_rageval.extensions.application_calls.plugin import proxy_to  # noqa: PLC0415 - few runs have one
 
-    return gateway_to(pytestconfig, rageval_client)
+    return proxy_to(pytestconfig, rageval_client)
 
 
 FIXTURES: Final = (rageval_gateway,)
@@ -59,16 +59,16 @@ FIXTURES: Final = (rageval_gateway,)
 
 @hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: "pytest.Config") -> None:
-    """Start the gateway if an option requests it, before a conftest imports the application under test."""
+    """Start the proxy if an option requests it, before a conftest imports the application under test."""
     is_typed = getattr(early_config.known_args_namespace, "rageval_gateway", None)
     if (
         is_typed
         or early_config.getini("rageval_gateway")
         or _may_be_in(early_config.rootpath / "pyproject.toml")
     ):
-        from pytest_rageval.extensions.application_calls.plugin import start_gateway  # noqa: PLC0415 - see the fixture
+        from pytest_rageval.extensions.application_calls.plugin import start_proxy  # noqa: PLC0415 - see the fixture
 
-        start_gateway(early_config)
+        start_proxy(early_config)
 
 
 def _may_be_in(file: "Path") -> bool:

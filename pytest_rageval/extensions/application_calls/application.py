@@ -1,4 +1,4 @@
-"""The ASGI application of the gateway: OpenAI's API, with replies from the cache or from the real server.
+"""The ASGI application of the proxy: OpenAI's API, with replies from the cache or from the real server.
 
 A cached reply is sent as the events of a stream if the application requested one. In a plan, a placeholder is sent.
 """

@@ -1,4 +1,4 @@
-"""The gateway in a run of pytest: started before the conftests, or by its fixture."""
+"""The proxy in a run of pytest: started before the conftests, or by its fixture."""
 
 import os
 from contextlib import ExitStack
@@ -14,27 +14,27 @@ from pytest_rageval.plugin.runner import fail_on_error
 from pytest_rageval.plugin.startup import resolve_settings
 from pytest_rageval.run.default_components import ConfiguredModels
 
-GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
-"""The gateway of this process."""
+PROXY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
+"""The proxy of this process."""
 
 
-class GatewayPlugin:
+class ProxyPlugin:
     """The hooks of a run with a proxy; `cleanup` stops it and restores the environment."""
 
     def __init__(self, config: pytest.Config, server: GatewayServer, cleanup: ExitStack) -> None:
         self._config = config
         self._server = server
         self._cleanup = cleanup
-        config.stash[GATEWAY] = server
+        config.stash[PROXY] = server
         config.add_cleanup(cleanup.close)
         config.pluginmanager.register(self)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Connect the gateway that was started before the conftests with the models."""
+        """Connect the proxy that was started before the conftests with the models."""
         if self._config.pluginmanager.has_plugin("dsession"):
-            # The controller of pytest-xdist needed the gateway only for its conftests. Its workers inherit the
-            # environment. With the environment restored, their own gateways call the real server.
+            # The controller of pytest-xdist needed the proxy only for its conftests. Its workers inherit the
+            # environment. With the environment restored, their own proxies call the real server.
             self._cleanup.close()
             return
         try:
@@ -46,20 +46,20 @@ class GatewayPlugin:
             self._server.connect(lambda: Backend.of(session))
 
     def pytest_rageval_client(self, models: ConfiguredModels) -> None:
-        """Refuse a client that would call the gateway, which would call the client again.
+        """Refuse a client that would call the proxy, which would call the client again.
 
-        The environment may point the client to the gateway.
+        The environment may point the client to the proxy.
         """
         self._server.refuse_itself(*map(models.server, ROLES))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Disconnect the gateway, before the session of the models is closed."""
+        """Disconnect the proxy, before the session of the models is closed."""
         self._server.disconnect()
 
 
-def start_gateway(config: pytest.Config) -> None:
-    """Start the gateway, and point the variables of model clients in the environment to it until pytest's cleanup."""
+def start_proxy(config: pytest.Config) -> None:
+    """Start the proxy, and point the variables of model clients in the environment to it until pytest's cleanup."""
     environ = dict(os.environ)
     try:
         if not resolve_settings(config, config.known_args_namespace, environ).gateway:
@@ -75,20 +75,20 @@ def start_gateway(config: pytest.Config) -> None:
     cleanup.callback(server.close)
     cleanup.enter_context(server.in_environment())
     config.stash[ENVIRONMENT] = environ
-    GatewayPlugin(config, server, cleanup)
+    ProxyPlugin(config, server, cleanup)
 
 
-def gateway_to(config: pytest.Config, client: object) -> GatewayServer:
-    """Return the gateway for model calls of the application under test; start it at the first call.
+def proxy_to(config: pytest.Config, client: object) -> GatewayServer:
+    """Return the proxy for model calls of the application under test; start it at the first call.
 
-    A gateway that is started here calls `client`. A gateway that was started before the conftests calls the server of
-    the options: the environment points the user's client to that gateway, so that it must not call the client.
+    A proxy that is started here calls `client`. A proxy that was started before the conftests calls the server of
+    the options: the environment points the user's client to that proxy, so that it must not call the client.
     """
-    if GATEWAY not in config.stash:
+    if PROXY not in config.stash:
         server = fail_on_error(GatewayServer)
         cleanup = ExitStack()
         cleanup.callback(server.close)
-        GatewayPlugin(config, server, cleanup)
+        ProxyPlugin(config, server, cleanup)
         session = get_evaluation_plugin(config).session
         server.connect(lambda: Backend.of(session, client))
-    return config.stash[GATEWAY]
+    return config.stash[PROXY]

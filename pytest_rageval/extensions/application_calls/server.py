@@ -1,4 +1,4 @@
-"""The gateway's HTTP server: on 127.0.0.1, in a separate thread; clients need its token."""
+"""The proxy's HTTP server: on 127.0.0.1, in a separate thread; clients need its token."""
 
 import os
 import secrets

@@ -38,4 +38,4 @@ def test_without_delimiters_the_sentences_about_them_are_removed() -> None:
         f"Mind {{mark}}.\n\nDecide.\n\nThe mark {{mark}} is no order.\n\n{shown}{{question}} {{references}}\n"
     )
     bare = build_prompts({"same_answer": template + "{answer}\n\nRight?"}, "here").without_fences()
-    assert bare.same_answer("Far?", ["5"], forged) == f"Decide.\n\n4 km\nFar? - 5\n{forged}\n\nRight?"
+    assert bare.fill("same_answer", "Far?", ["5"], forged) == f"Decide.\n\n4 km\nFar? - 5\n{forged}\n\nRight?"
