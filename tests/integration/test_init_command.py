@@ -180,7 +180,7 @@ def test_nothing_is_overwritten(project, capsys):
         assert f"kept {name}, which exists. Add to it (" in out
     assert '    pythonpath = ["."]\n' in out
     assert "    def rageval_retriever():\n" in out
-    assert "    rageval_baseline.json text eol=lf\n" in out
+    assert "    rageval_baseline.json text eol=lf merge=rageval-baseline\n" in out
     assert "wrote .github/workflows/rageval.yml" in out
 
 

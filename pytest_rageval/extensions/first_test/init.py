@@ -162,9 +162,10 @@ INI_ADDITION: Final = ("pythonpath = .", "required_plugins = pytest-rageval")
 TOML_ADDITION: Final = ('pythonpath = ["."]', 'required_plugins = ["pytest-rageval"]')
 
 GITATTRIBUTES: Final = """\
-# Two branches that record different replies merge without a conflict.
+# Two branches that record different replies merge without a conflict; two baselines, test by test, in clones in which
+# `rageval baseline merge --install` was run.
 {replies} text eol=lf merge=union
-rageval_baseline.json text eol=lf
+rageval_baseline.json text eol=lf merge=rageval-baseline
 """
 
 

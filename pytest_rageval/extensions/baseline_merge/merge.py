@@ -1,0 +1,98 @@
+"""Merges the baselines of two branches, test by test."""
+
+import argparse
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.options import BASELINE
+from pytest_rageval.gate.baseline import SCHEMA, UPDATE_COMMAND, Baseline
+from pytest_rageval.run.console import echo, echo_err
+
+DRIVER: Final = "rageval-baseline"
+ATTRIBUTES: Final = f"{BASELINE} merge={DRIVER}"
+CONFIG: Final = (
+    (f"merge.{DRIVER}.name", "test by test"),
+    (f"merge.{DRIVER}.driver", "rageval baseline merge %O %A %B"),
+)
+PARTS: Final = ("tests", "anchors")
+
+
+def merge_command(options: argparse.Namespace) -> int:
+    """Merge three files into the second, or install the driver."""
+    files = (options.base, options.ours, options.theirs)
+    if options.install:
+        if options.base is not None:
+            raise InputError("--install takes no files.")
+        return _install(Path.cwd())
+    if None in files:
+        raise InputError(
+            "Three files are needed: BASE OURS THEIRS. Or --install, which makes git call this command."
+        )
+    base, ours, theirs = map(_read, files)
+    merged: dict[str, Any] = {"schema": SCHEMA}
+    conflicts: list[str] = []
+    for part in PARTS:
+        sides = [document.get(part, {}) for document in (base, ours, theirs)]
+        merged[part], both = _merge(*sides)
+        conflicts += both if part == "tests" else [f"{nodeid} (anchor)" for nodeid in both]
+    Baseline.parse(json.dumps(merged), options.ours).write(options.ours)
+    if conflicts:
+        echo_err(
+            f"{BASELINE}: both branches changed {', '.join(conflicts)}. Those of this branch are kept.\n"
+            f"Run {UPDATE_COMMAND} on the merged code, and git add the file."
+        )
+    return int(bool(conflicts))
+
+
+def _merge(
+    base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the entries by node id, and the node ids of those that both branches changed in two ways."""
+    merged: dict[str, Any] = {}
+    conflicts = []
+    for nodeid in dict.fromkeys((*ours, *theirs)):
+        before, mine, others = (side.get(nodeid) for side in (base, ours, theirs))
+        entry = others if mine == before else mine
+        if mine not in (before, others) and others != before:
+            conflicts.append(nodeid)
+            entry = others if mine is None else mine
+        if entry is not None:
+            merged[nodeid] = entry
+    return merged, conflicts
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return a baseline; an empty one for an empty file, as git has for a file that the ancestor lacks."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"The baseline {path} cannot be read: {error}.") from None
+    if not text.strip():
+        return {}
+    Baseline.parse(text, path)  # raises an error that says what is wrong with it
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def _install(folder: Path) -> int:
+    """Configure git for the repository of a folder; the line for .gitattributes is added once."""
+    for key, text in CONFIG:
+        try:
+            command = ["git", "config", key, text]
+            subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)  # noqa: S603
+        except (OSError, subprocess.CalledProcessError) as error:
+            reason = getattr(error, "stderr", "") or str(error)
+            raise InputError(
+                f"git config failed: {reason.strip()}.\nRun it in the repository of the tests."
+            ) from None
+    attributes = folder / ".gitattributes"
+    lines = attributes.read_text(encoding="utf-8") if attributes.exists() else ""
+    if ATTRIBUTES not in lines.splitlines():
+        end = "" if not lines or lines.endswith("\n") else "\n"
+        attributes.write_text(f"{lines}{end}{ATTRIBUTES}\n", encoding="utf-8")
+    echo(f"git merges {BASELINE} with `rageval baseline merge` in this clone; commit .gitattributes")
+    return 0
