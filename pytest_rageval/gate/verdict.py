@@ -25,7 +25,6 @@ from pytest_rageval.gate.sentences import (
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.text import counted
 from pytest_rageval.stats.intervals import MEAN, SCORE_TOLERANCE
-from pytest_rageval.stats.repeats import MIN_RUNS, Counts, surely_worse
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.ratio import RatioTestResult
@@ -36,6 +35,8 @@ WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass
 
 COIN_TOSS: Final = 0.2
 """From this probability of the other verdict on, a bound on a mean is a coin toss."""
+
+MIN_REPEATS: Final = 3  # with fewer, on either side, no single question is significant
 
 MIN_COIN_TOSS: Final = 10  # with fewer questions the spread of their scores is unknown
 
@@ -276,14 +277,19 @@ def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) 
 
     Only scores of 0 and 1 have counts of repeats that were right.
     """
-    runs = len(score.repeats) + 1
-    if runs < MIN_RUNS or threshold.policy.strict or drop.comparison.before.pin is not None:
+    runs, before = len(score.repeats) + 1, drop.comparison.before
+    if runs < MIN_REPEATS or threshold.policy.strict or before.pin is not None:
         return
+    if any(outcome.value not in {0.0, 1.0, None} for run in score.repeats for outcome in run):
+        return
+    from pytest_rageval.stats.repeats import Counts, surely_worse  # noqa: PLC0415 - few runs have repeats
+
     counts: dict[str, Counts] = {}
     for pair in drop.comparison.pairs:
-        now, then = pair.outcome.value or 0.0, drop.comparison.before.runs * pair.before.get("runs", 1)
+        now, then = pair.outcome.value or 0.0, before.runs * pair.before.get("runs", 1)
         right = [(now + pair.drop) * then, now * runs]
         whole = [round(number) for number in right]
+        # A mean over other numbers of repeats, as where some have no score, is no count.
         if all(abs(number - nearest) < SCORE_TOLERANCE for number, nearest in zip(right, whole, strict=True)):
             counts[pair.outcome.example.id] = Counts(whole[0], then, whole[1], runs)
     worse = surely_worse(counts, drop.alpha)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from pytest_rageval.cli import main
+
 pytestmark = pytest.mark.slow
 
 UPDATE = "--rageval-update-baseline"
@@ -72,6 +74,7 @@ def rageval_retriever():
 def worse(project):
     """A project whose retriever is worse than its baseline by 7 of 12 questions."""
     project.evalset(12)
+    project.policies(pr="small_set_drop = false")
     _more(project, ORDERLY)
     project.test(TESTS)
     project.run(UPDATE).assert_outcomes(passed=6)
@@ -203,3 +206,50 @@ def test_the_last_failed_are_judged_as_before(worse):
     result.stdout.fnmatch_lines(
         ["baseline: * (2 tests written; 3 others kept, since this was not a full run (*--lf*))"]
     )
+
+
+VERDICTS = """
+@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)
+def test_default(): pass
+
+@pytest.mark.rageval_threshold("precision@2", max_drop=0.02, policy="snapshot")
+@pytest.mark.rageval_threshold("mrr@2", max_drop=0.4, policy="release")
+def test_policies(): pass
+
+@pytest.mark.rageval_threshold("ndcg@3", max_drop=0.3, by="topic")
+@pytest.mark.rageval_threshold("hit@1", max_drop=0.02, policy="tested")
+def test_tested(): pass
+"""
+
+
+def test_a_verdict_is_the_same_alone_with_workers_in_shards_and_in_the_suite(project):
+    """Each score of each test has the same verdict and reason, whatever else runs, and however it is divided."""
+    project.evalset(24)
+    project.policies(tested="small_set_drop = false")
+    project.test(VERDICTS)
+    project.run(UPDATE).assert_outcomes(passed=3)
+    project.lose(3, 8, 14)
+
+    def told(name):
+        tests = json.loads((project.path / name).read_text(encoding="utf-8"))["tests"]
+        return {
+            (test["nodeid"], score["spec"]): (score["verdict"], score["reason"])
+            for test in tests
+            for score in test["scores"]
+        }
+
+    project.run("--rageval-report=suite.json")
+    suite = told("suite.json")
+    assert {verdict for verdict, _ in suite.values()} >= {"pass", "fail", "inconclusive"}
+    alone = {}
+    for name in ("default", "policies", "tested"):
+        project.run("--rageval-report=alone.json", f"test_it.py::test_{name}")
+        alone |= told("alone.json")
+    assert alone == suite
+    project.run_process("--rageval-report=workers.json", "-n2")
+    assert told("workers.json") == suite
+    names = [f"{n}.json" for n in (1, 2)]
+    for n, name in enumerate(names, 1):
+        project.run(f"--rageval-shard={n}/2", f"--rageval-report={name}")
+    assert main(["merge", *names, "--report=merged.json"]) == 1
+    assert told("merged.json") == suite

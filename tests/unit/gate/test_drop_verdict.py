@@ -1,6 +1,7 @@
 """The verdict on a drop: whether it is significant, and its message."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -545,3 +546,33 @@ def test_what_the_retriever_failed_at_is_a_drop() -> None:
         "Chance alone: about 1 in 200 comparisons",
         brief="drop 0.060 > 0.02",
     )
+
+
+def _repeats(values: Values, flips: Mapping[int, Values], *, runs: int = 5, before_runs: int = 5) -> Verdict:
+    """The verdict on repeats of these values, some of which differ, against a baseline of all right answers."""
+    outcomes = [score_of({**values, **flips.get(run, {})}).outcomes for run in range(runs)]
+    score = Score("recall@5", outcomes[0], repeats=outcomes[1:])
+    before = replace(before_of(numbered(60, 0)), runs=before_runs)
+    comparison = compare(score, {}, before)
+    threshold = threshold_of("recall@5", max_drop=0.02)
+    [drop] = run_drop_tests([DropTestInput(threshold, comparison)])
+    return verdict_on(score, threshold, comparison, drop)
+
+
+def test_a_question_that_all_repeats_lose_is_red_alone() -> None:
+    """One of 60 questions is a drop within max_drop, and no noise if five of five repeats got it right before."""
+    lost: Values = numbered(60, 0) | {"q17": 0.0}
+    verdict = _repeats(lost, {})
+    assert verdict.status == "fail"
+    assert verdict.reason == "q17 went from 5 of 5 to 0 of 5: more than chance does to any of 60 questions"
+    assert verdict.brief == "1 question surely worse"
+    # 1 of 5, p = 6 / 252
+    assert _repeats(lost, {3: {"q17": 1.0}}).reason.startswith("q17 went from 5 of 5 to 1 of 5:")
+    assert _repeats(lost, {3: {"q17": 1.0}, 4: {"q17": 1.0}}).status == "pass"
+    assert _repeats(lost, {}, runs=3, before_runs=3).status == "fail"
+    assert _repeats(lost, {}, runs=2, before_runs=9).status == "pass"
+    assert _repeats(lost, {}, runs=9, before_runs=2).status == "pass"
+
+
+def test_graded_repeats_are_no_counts() -> None:
+    assert _repeats(numbered(60, 0) | {"q17": 0.0}, {1: {"q3": 0.4}, 2: {"q3": 0.6}}).status == "pass"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import InputError, TooManyUnscoredError
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.baseline import baseline_entry
@@ -452,3 +452,105 @@ def test_the_digest_of_a_question_is_made_once(monkeypatch: pytest.MonkeyPatch) 
         if isinstance(threshold, ThresholdResult)
     ] == ["pass"] * 4
     assert set(digest_counts.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("n", "lost", "words", "deterministic", "status"),
+    [
+        (30, 3, {}, True, "fail"),
+        (30, 2, {}, True, "inconclusive"),
+        (30, 3, {}, False, "inconclusive"),
+        (30, 3, {"small_set_drop": 0.11}, True, "inconclusive"),
+        (30, 2, {"small_set_drop": 0.05}, True, "fail"),
+        (30, 3, {"burden": "beyond"}, True, "inconclusive"),
+        (30, 3, {"max_drop": 0.1}, True, "pass"),
+        (99, 10, {"alpha": 1e-6}, True, "fail"),
+        (100, 10, {"alpha": 1e-6}, True, "inconclusive"),
+    ],
+)
+def test_a_small_set_without_a_model_in_the_score_is_red_though_unsure(
+    n: int,
+    lost: int,
+    words: dict[str, Any],
+    deterministic: bool,  # noqa: FBT001
+    status: str,
+) -> None:
+    """With fewer than 100 questions a drop of 0.1 is red; that is the size that docs and verdict state."""
+    memory = BaselineLookup({}, before_of(numbered(n, 0)), deterministic=deterministic)
+    threshold = threshold_of("recall@5", **({"max_drop": 0.02, "alpha": 0.01} | words))
+    alpha = threshold.policy.alpha
+    verdict = rule_on(score_of(numbered(n - lost, lost)), threshold, memory, alpha=alpha).verdict
+    assert verdict.status == status
+    assert ("Red although unsure" in verdict.reason) == (status == "fail")
+
+
+def test_the_small_set_drop_is_a_share_of_the_scale() -> None:
+    grades = dict.fromkeys(numbered(30, 0), 5.0)
+    memory = BaselineLookup({}, before_of(grades), deterministic=True)
+    threshold = threshold_of("recall@5", max_drop=0.02, alpha=1e-6)
+    for lost, status in ((3.9, "inconclusive"), (4.0, "fail")):
+        now = score_of(grades | dict.fromkeys(["q0", "q1", "q2"], 5.0 - lost), scale=(1.0, 5.0))
+        assert rule_on(now, threshold, memory, alpha=1e-6).verdict.status == status
+
+
+@pytest.mark.parametrize(("minimum", "status"), [(0.9, "pass"), (0.91, "inconclusive"), (0.98, "fail")])
+def test_a_minimum_may_be_compared_with_the_interval(minimum: float, status: str) -> None:
+    """Wilson's interval of 90 of 100 is 0.826 to 0.945."""
+    threshold = threshold_of("recall@5", min=minimum, bounds="interval")
+    verdict = rule_on(score_of(numbered(90, 10)), threshold, NOTHING).verdict
+    assert verdict.status == status
+    if status == "inconclusive":
+        assert verdict.reason == (
+            "0.900 is below the minimum 0.91, and its 95% interval, 0.826 to 0.945, is not wholly"
+        )
+    maximum = threshold_of("recall@5", max=1 - minimum, bounds="interval")
+    assert rule_on(score_of(numbered(10, 90)), maximum, NOTHING).verdict.status == status
+
+
+def _sourced(sources: int, n: int = 60) -> tuple[Score, BaselineLookup]:
+    """Sixty questions about some files; those about the first three lose their passage."""
+    examples = [
+        Example(f"q{i}", f"q{i}", gold=(Gold(f"d{i}", source=f"{i % sources}.md"),)) for i in range(n)
+    ]
+    now = Score("recall@5", [Outcome(one, float(i % sources > 2)) for i, one in enumerate(examples)])
+    was = Score("recall@5", [Outcome(one, 1.0) for one in examples])
+    entry = baseline_entry(tuple(examples), {"recall@5": (was, {})}, spool=Spool())
+    stored = entry["scores"]["recall@5"]
+    return now, BaselineLookup({}, BaselineScore(entry["questions"], {}, stored["examples"]))
+
+
+@pytest.mark.parametrize(
+    ("sources", "cluster", "expected"),
+    [
+        (20, "auto", ("gold.source", 20)),
+        (20, "none", (None, None)),
+        # A test of fewer clusters is not reliable.
+        (19, "auto", (None, None)),
+        (19, "gold.source", ("gold.source", 19)),
+        (60, "auto", (None, None)),
+    ],
+)
+def test_questions_about_one_file_are_one_cluster_where_that_matters(
+    sources: int, cluster: str, expected: tuple[str | None, int | None]
+) -> None:
+    score, memory = _sourced(sources)
+    drop = rule_on(score, threshold_of("recall@5", max_drop=0.02, cluster=cluster), memory).drop
+    assert drop is not None
+    assert (drop.cluster, drop.n_clusters) == expected
+    assert drop.all_wrong is not None
+    assert drop.all_wrong.cluster == drop.cluster
+
+
+def test_a_few_changed_questions_do_not_decide_about_clusters() -> None:
+    """With fewer than five changed questions the design effect is unknown."""
+    score, memory = _sourced(20, n=40)
+    few = Score(
+        "recall@5",
+        [
+            replace(one, value=float(one.example.id not in {"q0", "q20", "q1", "q21"}))
+            for one in score.outcomes
+        ],
+    )
+    drop = rule_on(few, threshold_of("recall@5", max_drop=0.02), memory).drop
+    assert drop is not None
+    assert drop.cluster is None
