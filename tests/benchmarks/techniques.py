@@ -21,7 +21,7 @@ from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
-from pytest_rageval.extensions.embeddings.shared_embeddings import session_encoder
+from pytest_rageval.extensions.embeddings.encoder import session_encoder
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines

@@ -1,7 +1,6 @@
 """Embeddings of texts, and what is computed from them.
 
-- `encoder` computes embeddings; `store` stores them in an SQLite file, `shared_embeddings` in the reply store that
-  machines share.
+- `encoder` computes embeddings; `store` stores them in an SQLite file, or in the reply store that machines share.
 - `measures`: similarity of answers (BERTScore, cosine). `dense`: dense retrievers.
 """
 
@@ -58,7 +57,7 @@ def answer_measures() -> "Mapping[str, Measure]":
 
 def rageval_encoder(_rageval_session: "Session") -> "CachedEncoder":
     """The packaged sentence encoder, for DenseRetriever. Each text is encoded once; the cache stores its embedding."""
-    from pytest_rageval.extensions.embeddings.shared_embeddings import session_encoder  # noqa: PLC0415 - imports numpy
+    from pytest_rageval.extensions.embeddings.encoder import session_encoder  # noqa: PLC0415 - imports numpy
 
     return _rageval_session.resource(session_encoder)
 

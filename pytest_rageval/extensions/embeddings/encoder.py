@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.extensions.embeddings.store import EmbeddingStore
+from pytest_rageval.extensions.embeddings.store import EmbeddingStore, SharedEmbeddings
 from pytest_rageval.lib.digests import digest, file_digest
+from pytest_rageval.models.stores import open_store
+from pytest_rageval.run.session import Session
 
 STORED_AS: Final = "pytest_rageval.embeddings.encoder"  # see core.user_code
 PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"  # 384 dimensions, English, reads 256 tokens
@@ -374,3 +376,13 @@ def _read_tokens(row: dict[str, Any], added_ids: list[int]) -> Tokens:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     ids = row["input_ids"].cpu().numpy()[mask]
     return Tokens(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), ~np.isin(ids, added_ids))
+
+
+def session_encoder(session: Session) -> CachedEncoder:
+    """Return the packaged encoder for the package's retrievers; the cache of the session stores its embeddings."""
+    place = session.settings.cache_location
+    if isinstance(place, Path):
+        return CachedEncoder(shared_encoder(), place)
+    stores = session.registry.stores
+    shared = SharedEmbeddings(partial(open_store, place, stores, namespace="embeddings"))
+    return CachedEncoder(shared_encoder(), shared)

@@ -1,9 +1,11 @@
-"""The store of embeddings: one SQLite file in a cache folder, which processes share, and its maintenance.
+"""The stores of embeddings: an SQLite file in a cache folder, with its maintenance; or the reply store of a team.
 
 Losing embeddings costs only time, so no fault of the file stops a run: an unreadable entry counts as missing, a failed
 write is ignored, and a damaged file is replaced by an empty one.
 """
 
+import base64
+import binascii
 import contextlib
 import json
 import sqlite3
@@ -11,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytest_rageval.core.command import Survey
@@ -24,6 +26,8 @@ from pytest_rageval.lib.files import (
     make_private_file,
     refuse_special,
 )
+from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.stores.interface import Entry, ReplyStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,6 +161,60 @@ class EmbeddingStore:
                 raise
             self._connection = connection
         return self._connection
+
+
+class SharedEmbeddings:
+    """The interface of `EmbeddingStore` over a reply store. Each vector is the text of a reply, in base64.
+
+    `open_store` is called at the first use. A vector that cannot be read counts as missing, and one that cannot be
+    written is not stored.
+    """
+
+    def __init__(self, open_store: Callable[[], ReplyStore]) -> None:
+        self._open_store = open_store
+        self._store: ReplyStore | None = None
+        self._unusable = False
+        self._lock = Lock()
+
+    def get_many(self, keys: Iterable[str]) -> "dict[str, NDArray[np.float32]]":
+        """Return the vectors stored under these keys, without missing and damaged ones."""
+        import numpy as np  # noqa: PLC0415 - not needed for maintenance
+
+        keys = list(keys)
+        vectors = {}
+        for key, reply in (self._attempt(lambda store: store.get_many(keys)) or {}).items():
+            with contextlib.suppress(binascii.Error, ValueError):
+                vector = np.frombuffer(base64.b64decode(reply.text, validate=True), FILE_DTYPE)
+                vectors[key] = vector.astype(np.float32, copy=False)
+        return vectors
+
+    def put_many(self, vectors: "Mapping[str, NDArray[np.float32]]") -> None:
+        """Store vectors, all or none."""
+        entries = [
+            Entry(key, Reply(base64.b64encode(vector.astype(FILE_DTYPE, copy=False).tobytes()).decode()))
+            for key, vector in vectors.items()
+        ]
+        self._attempt(lambda store: store.keep(entries))
+
+    def close(self) -> None:
+        """Close the store; the next use opens it again."""
+        with self._lock:
+            store, self._store = self._store, None
+            if store is not None:
+                with contextlib.suppress(StoreError):
+                    store.close()
+
+    def _attempt(self, operation: Callable[[ReplyStore], T]) -> T | None:
+        """Return the result of an operation on the store; None after the first error, for all further operations."""
+        with self._lock:
+            if self._unusable:
+                return None
+            try:
+                self._store = self._store or self._open_store()
+                return operation(self._store)
+            except StoreError:
+                self._unusable = True
+                return None
 
 
 def survey(directory: Path) -> Survey | None:

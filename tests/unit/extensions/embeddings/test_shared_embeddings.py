@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
-from pytest_rageval.extensions.embeddings.shared_embeddings import SharedEmbeddings
+from pytest_rageval.extensions.embeddings.store import SharedEmbeddings
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry, ReplyStore
 from pytest_rageval.models.stores.sqlite import SqliteStore
