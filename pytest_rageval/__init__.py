@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from pytest_rageval.extensions.application.capture import capture
     from pytest_rageval.extensions.application.http_endpoint import HTTPApplication
     from pytest_rageval.extensions.application_calls.server import GatewayServer
+    from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
+        FeedbackRetriever,
+        FusionRetriever,
+        HyDERetriever,
+        RewriteRetriever,
+        reciprocal_rank_fusion,
+    )
+    from pytest_rageval.extensions.baseline_retrievers.trec_run import TrecRun
     from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
     from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder
     from pytest_rageval.extensions.traces.trace_run import TraceRun
@@ -22,14 +30,6 @@ if TYPE_CHECKING:
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.retrievers.adapters import RetrieverFactory
     from pytest_rageval.retrievers.bm25 import BM25Retriever
-    from pytest_rageval.retrievers.llm_baselines import (
-        FeedbackRetriever,
-        FusionRetriever,
-        HyDERetriever,
-        RewriteRetriever,
-        reciprocal_rank_fusion,
-    )
-    from pytest_rageval.retrievers.trec_run import TrecRun
     from pytest_rageval.run.registry import Registry
 
 __all__ = [
@@ -82,11 +82,11 @@ _MODULE_OF = {
         ("extensions.embeddings.dense", "DenseRetriever PooledRetriever"),
         ("retrievers.adapters", "RetrieverFactory"),
         (
-            "retrievers.llm_baselines",
+            "extensions.baseline_retrievers.llm_baselines",
             "FeedbackRetriever FusionRetriever HyDERetriever RewriteRetriever reciprocal_rank_fusion",
         ),
         ("extensions.traces.trace_run", "TraceRun"),
-        ("retrievers.trec_run", "TrecRun"),
+        ("extensions.baseline_retrievers.trec_run", "TrecRun"),
         ("core.outcome", "Evidence Outcome Score"),
         ("extensions.application_calls.server", "GatewayServer"),
         ("extensions.application.capture", "capture"),

@@ -1,11 +1,10 @@
-"""Retrievers: calls of the user's own retriever, and baseline retrievers to compare it with.
+"""Retrievers: calls of the user's own retriever, and BM25 to compare it with.
 
 - `Retriever` (here): calls the retriever under test and converts its results.
 - `adapters`: create a `Search` from each supported kind of retriever.
 - `result_shapes`: finds the documents in a result. `documents`: converts them. `fields`: their fields by path.
 - `query_batcher`: groups questions into batches, for retrievers that accept several questions in one call.
-- `bm25`, `llm_baselines`: baseline retrievers.
-- `trec_run`: replays a recorded ranking.
+- `bm25`: a baseline retriever.
 """
 
 from collections import Counter

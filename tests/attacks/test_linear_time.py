@@ -29,6 +29,7 @@ from pytest_rageval.core.data import Document, Gold, Ranking, excerpt
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
+from pytest_rageval.extensions.baseline_retrievers import llm_baselines as fusion
 from pytest_rageval.extensions.embeddings.encoder import shared_encoder
 from pytest_rageval.extensions.embeddings.measures import cosine
 from pytest_rageval.extensions.evalset_tools import generate as candidates
@@ -48,7 +49,6 @@ from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.reports.html import question_rows
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.retrievers import bm25 as search_words
-from pytest_rageval.retrievers import llm_baselines as fusion
 from pytest_rageval.run import console as show
 from pytest_rageval.scores.measures import gold_matching as gold_overlap
 from pytest_rageval.scores.measures import gold_matching as labels

@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.corpus import read_corpus
+from pytest_rageval.extensions.baseline_retrievers.trec_run import read_run
 from pytest_rageval.extensions.calibration.human_labels import load_labels
 from pytest_rageval.extensions.traces.reading import read_traces
-from pytest_rageval.retrievers.trec_run import read_run
 from tests.evalset_files import FILES, Files, jsonl, zstd_compress
 from tests.trace_files import EXPORTS
 

@@ -20,13 +20,17 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
+    FeedbackRetriever,
+    FusionRetriever,
+    HyDERetriever,
+)
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
 from pytest_rageval.extensions.embeddings.encoder import session_encoder
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRetriever, HyDERetriever
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session

@@ -17,7 +17,7 @@ RUN = """
 import pytest
 from pathlib import Path
 from pytest_rageval.evalsets import LoadOptions, load
-from pytest_rageval.retrievers.trec_run import TrecRun
+from pytest_rageval.extensions.baseline_retrievers.trec_run import TrecRun
 
 @pytest.fixture(scope="session")
 def rageval_retriever():

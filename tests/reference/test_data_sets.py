@@ -9,7 +9,7 @@ import pytest
 
 from pytest_rageval.evalsets import LoadOptions, load, write_jsonl
 from pytest_rageval.evalsets.formats.open_qa import articles
-from pytest_rageval.retrievers.trec_run import TrecRun
+from pytest_rageval.extensions.baseline_retrievers.trec_run import TrecRun
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.retrievers.llm_baselines import RRF_K, reciprocal_rank_fusion
+from pytest_rageval.extensions.baseline_retrievers.llm_baselines import RRF_K, reciprocal_rank_fusion
 
 
 def _ranking(names: str) -> list[Document]:

@@ -10,8 +10,15 @@ import pytest
 from pytest_rageval.core.data import Document, Example
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.retrievers import adapt_retriever, trec_run
-from pytest_rageval.retrievers.trec_run import RunDocuments, RunFile, TrecRun, _parse_decimals, read_run
+from pytest_rageval.extensions.baseline_retrievers import trec_run
+from pytest_rageval.extensions.baseline_retrievers.trec_run import (
+    RunDocuments,
+    RunFile,
+    TrecRun,
+    _parse_decimals,
+    read_run,
+)
+from pytest_rageval.retrievers import adapt_retriever
 
 EXAMPLES = [Example("301", "crime?"), Example("302", "polio?"), Example("303", "hubble?")]
 
