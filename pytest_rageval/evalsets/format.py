@@ -198,15 +198,12 @@ def _refuse_foreign(shape: Shape) -> None:
                 "Pass it to the marker: rageval_evalset(datasets.load_from_disk(…))."
             )
         return
-    suffix = path.suffix.lower()
+    if shape.is_parquet:
+        return
     with open_file(path) as file:
-        start = file.stream.read(16)
-    found = (
-        None
-        if shape.is_parquet
-        else next((found for magic, found in FOREIGN_BYTES.items() if start.startswith(magic)), None)
-    )
-    found = FOREIGN_SUFFIXES.get(suffix, found) if suffix in FOREIGN_SUFFIXES else found
+        start = file.stream.read(max(map(len, FOREIGN_BYTES)))
+    by_content = next((what for magic, what in FOREIGN_BYTES.items() if start.startswith(magic)), None)
+    found = FOREIGN_SUFFIXES.get(path.suffix.lower(), by_content)
     if found is not None:
         raise InputError(f"{path.name} is {found[0]}, which is not read.\n{found[1]}")
 

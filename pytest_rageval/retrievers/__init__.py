@@ -98,6 +98,11 @@ class Retriever:
         return self._replays
 
     @property
+    def settings(self) -> Mapping[str, str]:
+        """Options of the run that change what it returns, for the fingerprint of the baseline; none by default."""
+        return {}
+
+    @property
     def description(self) -> str:
         """The class of the retriever, and by what it was recognised; empty for a function."""
         return self._search.description

@@ -41,7 +41,10 @@ LONG_REFERENCE: Final = "a long-form reference"
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[Example], object]]]] = {
     GOLD: ("gold", lambda example: example.relevant),
-    GOLD_TEXTS: ("gold, each with its text", lambda example: any(gold.text for gold in example.relevant)),
+    GOLD_TEXTS: (
+        'gold, each with its text (corpus="…" of the marker takes it from a corpus),',
+        lambda example: any(gold.text for gold in example.relevant),
+    ),
     REFERENCES: ("answers", lambda example: example.wanted or example.reference),
     NUGGETS: ("nuggets", lambda example: example.nuggets),
     LONG_REFERENCE: ("reference", lambda example: example.reference),
@@ -228,6 +231,7 @@ class ScoreDef:
             "scoring": SCORING_VERSION,
             "match_share": pipeline.match_share,
             **({"document_id": pipeline.document_id} if pipeline.document_id else {}),
+            **pipeline.retriever.settings,
         }
         for method in self._generator_methods:
             fingerprint |= _prefixed("generator", pipeline.generator.identity(method))

@@ -585,6 +585,10 @@ class _SharedRankings:
         return self._pipeline.retriever.replays
 
     @property
+    def settings(self) -> Mapping[str, str]:
+        return self._pipeline.retriever.settings
+
+    @property
     def context_names(self) -> frozenset[str]:
         return self._pipeline.retriever.context_names
 

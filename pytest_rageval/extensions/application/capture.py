@@ -119,18 +119,27 @@ def _patched(owner: Any, method: str) -> Iterator[None]:
         raise InputError(
             f"capture: {type(owner).__name__} has no method {method!r}.{did_you_mean(method, dir(owner))}"
         )
-    is_own = method in getattr(owner, "__dict__", {})
-    # Some objects, such as those of pydantic, refuse a new attribute, though not this way.
-    object.__setattr__(owner, method, _recorded(original)) if not isinstance(owner, type) else setattr(
-        owner, method, _recorded(original)
-    )
+    of = type if isinstance(owner, type) else object
+    own_names = getattr(owner, "__dict__", {})
+    is_own, own = method in own_names, own_names.get(method)
+    replacement: Any = _recorded(original)
+    if isinstance(own, staticmethod | classmethod):
+        replacement = staticmethod(replacement)  # the original is bound already
+    try:
+        # Some objects, such as models of pydantic, refuse a new attribute in any other way.
+        of.__setattr__(owner, method, replacement)
+    except (AttributeError, TypeError):
+        raise InputError(
+            f"capture: {type(owner).__name__}.{method} cannot be replaced.\n"
+            f"Give the class: capture({type(owner).__name__}, {method!r}); or a method of your own that calls it."
+        ) from None
     try:
         yield
     finally:
         if is_own:
-            (setattr if isinstance(owner, type) else object.__setattr__)(owner, method, original)
+            of.__setattr__(owner, method, own)
         else:
-            (delattr if isinstance(owner, type) else object.__delattr__)(owner, method)
+            of.__delattr__(owner, method)
 
 
 def _recorded(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """Calls a retriever without k, so that it returns as many documents as it is configured to."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -68,6 +68,11 @@ class OwnKRetriever(Retriever):
     def own_k(self) -> int | None:
         """The number of documents that it is configured to return; None if it has no such number."""
         return self._own_k
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The option: scores of a retriever that was asked for k are no baseline."""
+        return {"k": "own"}
 
     async def retrieve(self, query: Example | str, k: int, *, alone: bool = False) -> Ranking:
         """Return the first k documents of those that it returns when it ships; raise the errors of `Retriever`."""

@@ -181,6 +181,34 @@ def test_what_cannot_be_captured_is_an_error() -> None:
         pass
 
 
+class _Slotted:
+    """A store whose objects take no attributes."""
+
+    __slots__ = ()
+
+    def search(self, query: str) -> list[dict[str, str]]:
+        return [{"id": query, "text": query}]
+
+    @staticmethod
+    def static(query: str) -> list[dict[str, str]]:
+        return [{"id": query, "text": query}]
+
+
+@pytest.mark.parametrize("method", ["search", "static"])
+def test_a_class_is_captured_where_its_objects_cannot_be(method: str) -> None:
+    store, before = _Slotted(), vars(_Slotted)[method]
+    if method == "search":
+        with (
+            pytest.raises(InputError, match=r"Give the class: capture\(_Slotted, 'search'\)"),
+            capture(store, method),
+        ):
+            pass
+    with capture(_Slotted, method), recording() as recorder:
+        assert getattr(store, method)("q") == [{"id": "q", "text": "q"}]
+    assert [step.query for step in recorder.searches()] == ["q"]
+    assert vars(_Slotted)[method] is before
+
+
 def test_langchain(loop: BackgroundEventLoop) -> None:
     retrievers = pytest.importorskip("langchain_core.retrievers")
     documents = pytest.importorskip("langchain_core.documents")
