@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats.table import find_delimiter, parse_list_cell, read_rows
+from pytest_rageval.evalsets.formats.table import parse_list_cell, rows_or_records
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
 UPPER_CASE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -28,9 +26,7 @@ def read(path: Path, *, separator: str = "|") -> Records:
         path: path of the file.
         separator: the text between two passages in one text, which DeepEval writes to CSV and JSON lines.
     """
-    is_table = Shape(path).is_table
-    records = read_rows(path, find_delimiter(path))[1] if is_table else json_records(path)
-    for number, (check, record) in enumerate(check_records(records, "input"), 1):
+    for number, (check, record) in enumerate(check_records(rows_or_records(path), "input"), 1):
         yield check.place, {"id": number, **read_golden(record, check, separator)}
 
 

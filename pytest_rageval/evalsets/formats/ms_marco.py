@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats.table import find_delimiter, parse_list_cell, read_rows
+from pytest_rageval.evalsets.formats.table import rows_or_records
 from pytest_rageval.evalsets.formats.trec import read_questions
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
@@ -48,6 +47,7 @@ def real_answers(check: Check, value: Any) -> list[str]:
     return [answer for answer in dict.fromkeys(answers) if answer != NO_ANSWER]
 
 
+LISTS: Final = ("passages", "answers")  # columns of a table
 PASSAGES_KEY: Final = "passages"  # the key under `extra` for the passages that come with a question
 
 
@@ -56,7 +56,7 @@ def read_ms_marco(path: Path) -> Records:
 
     The id of a passage is the id of its query and its position, from 0: "9652-0". The query's type is a tag.
     """
-    for check, record in check_records(_records(path), "query_id", "query", "passages"):
+    for check, record in check_records(rows_or_records(path, LISTS), "query_id", "query", "passages"):
         identifier = check.name(record.pop("query_id"), "query_id")
         passages, gold = [], []
         for i, passage in enumerate(check.objects(record.pop("passages"), "passages")):
@@ -75,13 +75,3 @@ def read_ms_marco(path: Path) -> Records:
             PASSAGES_KEY: passages,
         }
         yield check.place, record
-
-
-def _records(path: Path) -> Records:
-    if not Shape(path).is_table:
-        yield from json_records(path)
-        return
-    _, table_rows = read_rows(path, find_delimiter(path))
-    for place, row in table_rows:
-        lists = {name: parse_list_cell(row[name], place) for name in ("passages", "answers") if row.get(name)}
-        yield place, {name: cell for name, cell in row.items() if cell} | lists

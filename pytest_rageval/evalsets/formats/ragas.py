@@ -4,15 +4,19 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats.table import find_delimiter, is_list_cell, parse_list_cell, read_rows
+from pytest_rageval.evalsets.formats.table import rows_or_records
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
 HOP: Final = re.compile(r"\s*<\d+-hop>\s*")
 """What the synthesizers of multi-hop questions write before the text of a passage."""
 
 TAGS: Final = ("synthesizer_name", "persona_name", "query_style", "query_length", "evolution_type")
+LISTS: Final = (
+    *("user_input", "contexts", "reference_contexts", "retrieved_contexts"),
+    *("reference_context_ids", "retrieved_context_ids", "ground_truths"),
+)
+"""The columns of lists in a table."""
+
 ROLES: Final = {"human": "user", "ai": "assistant"}
 
 
@@ -24,7 +28,7 @@ def read(path: Path) -> Records:
     made (`synthesizer_name`, …) are tags. The messages of a conversation before its last question are the history. The
     id is the record's number, from 1.
     """
-    for number, (check, record) in enumerate(check_records(_records(path)), 1):
+    for number, (check, record) in enumerate(check_records(rows_or_records(path, LISTS)), 1):
         given = {name: value for name, value in record.items() if value not in (None, "", [], {})}
         question, history = _question(given, check)
         passages = given.pop("contexts", None)
@@ -50,20 +54,6 @@ def read(path: Path) -> Records:
         yield (
             check.place,
             {**given, **{name: value for name, value in fields.items() if value not in (None, [], {})}},
-        )
-
-
-def _records(path: Path) -> Records:
-    if not Shape(path).is_table:
-        yield from json_records(path)
-        return
-    for place, row in read_rows(path, find_delimiter(path))[1]:
-        yield (
-            place,
-            {
-                name: parse_list_cell(cell, place) if is_list_cell(cell) else cell
-                for name, cell in row.items()
-            },
         )
 
 

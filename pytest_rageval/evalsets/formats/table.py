@@ -279,6 +279,25 @@ def _to_json_token(token: re.Match[str]) -> str:
         return token[0]
 
 
+def rows_or_records(path: Path, lists: Collection[str] = ()) -> Records:
+    """Yield the rows of a table without empty cells, or the records of a file of JSON or Parquet.
+
+    Cells of the columns `lists` are parsed as lists if they begin as one.
+    """
+    if not Shape(path).is_table:
+        yield from json_records(path)
+        return
+    for place, row in read_rows(path, find_delimiter(path))[1]:
+        yield (
+            place,
+            {
+                name: parse_list_cell(cell, place) if name in lists and is_list_cell(cell) else cell
+                for name, cell in row.items()
+                if cell
+            },
+        )
+
+
 def read_rows(
     path: Path, delimiter: str, quote: str = '"'
 ) -> tuple[list[str], Iterator[tuple[str, dict[str, str]]]]:
