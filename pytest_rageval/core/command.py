@@ -157,3 +157,11 @@ EVALSET: Final = Group(
     "errors were found or examples are missing",
 )
 """The group of commands about eval sets, which several extensions have."""
+
+BASELINE_GROUP: Final = Group(
+    "baseline",
+    "merge the baselines of two branches, or pin the scores of a release",
+    "Maintains the baseline.",
+    "both branches changed a test",
+)
+"""The group of commands about the baseline, which several extensions have."""

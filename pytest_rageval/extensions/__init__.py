@@ -3,7 +3,7 @@
 - `early_stop`, `canary`, `plan`: modes of a run. `plan` has stubs for results that are not computed.
 - `shards`: a run that is split over several machines. `batches`: requests that a server answers within a day.
 - `baseline_retrievers`: retrievers to compare with: recorded runs, and searches for which a model writes.
-- `baseline_merge`: a merge driver of git for the baseline.
+- `baseline_merge`: a merge driver of git for the baseline. `pin`: makes the baseline the anchor.
 - `own_k`: calls retrievers without k, as they ship.
 - `application`: an application that retrieves and answers in one call.
 - `arena_battles`: battles between systems.

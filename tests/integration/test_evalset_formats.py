@@ -122,7 +122,7 @@ def test_a_folder_with_topics_and_a_recorded_run(project):
     project.pytester.makeconftest(RUN)
     result = _run(project, '"trec"')
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["  recall@2 *0.667 *"])
+    result.stdout.fnmatch_lines(["  fail *recall@2 *0.667 *"])
 
 
 @pytest.mark.slow

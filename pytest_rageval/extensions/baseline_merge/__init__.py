@@ -5,14 +5,7 @@
 
 from typing import Final
 
-from pytest_rageval.core.command import Command, Group, switch, value
-
-GROUP: Final = Group(
-    "baseline",
-    "merge baselines of two branches",
-    "Maintains baseline files.",
-    "both branches changed a test",
-)
+from pytest_rageval.core.command import BASELINE_GROUP, Command, switch, value
 
 # fmt: off
 COMMANDS: Final = (
@@ -25,6 +18,6 @@ COMMANDS: Final = (
              value("ours", "OURS", "the baseline of this branch, which is overwritten: %%A in git", nargs="?"),
              value("theirs", "THEIRS", "the baseline of the other branch: %%B in git", nargs="?"),
              switch("--install", "configure git, and add a line to .gitattributes")),
-            "Exit status: 0; 1 if both branches changed a test; 2 if something cannot be used.", group=GROUP),
+            "Exit status: 0; 1 if both branches changed a test; 2 if something cannot be used.", group=BASELINE_GROUP),
 )
 # fmt: on

@@ -4,10 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.core.command import Command, Group, value, with_plugin_names
+from pytest_rageval.core.command import BASELINE_GROUP, Command, value, with_plugin_names
 from pytest_rageval.core.options import BASELINE
-
-GROUP: Final = Group("baseline", "pin the scores in the baseline", "Maintains the baseline.", "not used")
 
 # fmt: off
 COMMANDS: Final = (
@@ -17,7 +15,7 @@ COMMANDS: Final = (
             "release, after its last update of the baseline, and commit the file.",
             (*with_plugin_names(value("--baseline", "FILE", f"the baseline (default: {BASELINE})", default=BASELINE)),
              value("tests", "NODEID", "only these tests (default: all)", str, nargs="*")),
-            "Exit status: 0; 2 if the file cannot be used, or has no such test.", group=GROUP, place=8),
+            "Exit status: 0; 2 if the file cannot be used, or has no such test.", group=BASELINE_GROUP, place=8),
 )
 # fmt: on
 
