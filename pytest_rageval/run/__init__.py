@@ -2,10 +2,10 @@
 
 - `session`: the shared resources; computes the scores of eval sets. `base`: the part that a merge of shards has too:
   baseline, definitions of scores, significance level.
+- `test`: evaluates the scores of one test into its record. `record`: the record, plain data. `judged`: judges a record.
+  `report_entry`: builds the entry for the report. `stubs`: what a test receives in place of results, in a plan.
 - `registry`: the scores by name, and what plugins register.
 - `inputs`: reads eval sets, and shares pipelines among tests. `default_components`: the default generator and judge.
-- `test`: evaluates the thresholds of one test. `report_entry`: builds its entry for the report. `stubs`: what a test
-  receives in place of results, in a plan.
 - `gate_check`: whether each test of the baseline was compared with it. `baseline_change`: another commit's baseline.
 - `file_updates`: updates the baseline and the cassette.
 - `FinishedRun`: what the hook at the end of a run receives.

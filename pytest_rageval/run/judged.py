@@ -166,7 +166,7 @@ class JudgedTest:
                 score, threshold, None, self.definition(threshold).notes, spool=self.session.spool
             )
             self.report.add_entry(
-                {**entry, **self._added_to_entry(threshold, score, None)},
+                {**entry, **_added_to_entry(self, threshold, score, None)},
                 Evidence(score, None, threshold.request),
             )
             return score
@@ -252,7 +252,7 @@ class JudgedTest:
             return score
         try:
             given = ThresholdInput(score, threshold, self.look_up_baseline(threshold), early)
-            if text := self._why_no_baseline(given):
+            if text := _why_no_baseline(given, self.definition(threshold)):
                 return given._replace(baseline=replace(given.baseline, missing=text))
             changed: ThresholdInput | None = self.session.hook.pytest_rageval_before_judge(
                 test=self, threshold_input=given
@@ -260,27 +260,6 @@ class JudgedTest:
         except RagevalError as error:
             return error
         return changed or given
-
-    def _why_no_baseline(self, threshold_input: ThresholdInput) -> str:
-        """Return why a score that is not compared yet cannot be compared with later; empty if it can.
-
-        This is a score of rankings without any gold passage: a baseline of it would let every change pass.
-        """
-        score, threshold, baseline, _ = threshold_input
-        definition = self.definition(threshold)
-        if baseline.before is not None or baseline.missing or not threshold.uses_baseline:
-            return ""
-        if definition.scale is None or GOLD not in definition.needs:
-            return ""
-        values = [outcome.value for outcome in score.outcomes if outcome.value is not None]
-        low = definition.scale[0]
-        if not values or max(values) > low + SCORE_TOLERANCE:
-            return ""
-        hint = all_zero_hint(score)
-        return (
-            f"every question scores {low:g}, so that nothing could be a drop, and this is no baseline."
-            f"{f'{chr(10)}{hint[0].upper()}{hint[1:]}.' if hint else ''}"
-        )
 
     def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
         """Add the result of a threshold to the report and the failures, with warnings about the bounds."""
@@ -293,7 +272,7 @@ class JudgedTest:
         self.report.add_entry(
             {
                 **threshold_result_entry(result, definition.notes, spool=self.session.spool),
-                **self._added_to_entry(threshold, result.score, result),
+                **_added_to_entry(self, threshold, result.score, result),
             },
             None if result.score is None else Evidence(result.score, result.comparison, request),
         )
@@ -305,16 +284,6 @@ class JudgedTest:
             self._baseline_scores[threshold.name] = score, fingerprint
             if definition.asks:
                 self._averaged_scores.add(threshold.name)
-
-    def _added_to_entry(
-        self, threshold: Threshold, score: Score | None, result: ThresholdResult | None
-    ) -> dict[str, Any]:
-        added: dict[str, Any] = {}
-        for entry in self.session.hook.pytest_rageval_score_entry(
-            test=self, threshold=threshold, score=score, result=result
-        ):
-            added |= entry
-        return added
 
     def look_up_baseline(self, threshold: Threshold) -> BaselineLookup:
         """Return the baseline and the anchor of a threshold's score."""
@@ -328,11 +297,6 @@ class JudgedTest:
     def _failed_results(self) -> list[ThresholdResult]:
         return [*filter(None, map(_failed_part, self.judged))]
 
-    def _next_steps(self, failed: Sequence[ThresholdResult]) -> list[str]:
-        """Return the instructions to accept a drop below the baseline; empty if there is no drop."""
-        accept = self._accept_entry(failed).get("accept")
-        return accept_lines(accept, self.marked.argument or self.marked.nodeid, self.marked.merge)
-
     def _accept_entry(self, failed: Iterable[ThresholdResult]) -> dict[str, str]:
         if self.session.settings.baseline_ref is not None:
             # An update changes the file of this checkout, which is not compared with.
@@ -340,10 +304,44 @@ class JudgedTest:
         return accept_entry([(result.threshold.name, violated_bounds(result)) for result in failed])
 
     def _failure_text(self, failed: Sequence[ThresholdResult], room: "Room") -> str:
-        steps = [line for text in self._next_steps(failed) for line in text.splitlines()]
+        accept = self._accept_entry(failed).get("accept")
+        texts = accept_lines(accept, self.marked.argument or self.marked.nodeid, self.marked.merge)
+        steps = [line for text in texts for line in text.splitlines()]
         files = [path for path in self.session.settings.report if isinstance(path, Path)]
         report = os.path.relpath(files[0]) if files else ""
         return "\n".join(failure_lines(failed, room, report=report, after=steps))
+
+
+def _added_to_entry(
+    test: JudgedTest, threshold: Threshold, score: Score | None, result: ThresholdResult | None
+) -> dict[str, Any]:
+    added: dict[str, Any] = {}
+    for entry in test.session.hook.pytest_rageval_score_entry(
+        test=test, threshold=threshold, score=score, result=result
+    ):
+        added |= entry
+    return added
+
+
+def _why_no_baseline(threshold_input: ThresholdInput, definition: ScoreDef) -> str:
+    """Return why a score that is not compared yet cannot be compared with later; empty if it can.
+
+    This is a score of rankings without any gold passage: a baseline of it would let every change pass.
+    """
+    score, threshold, baseline, _ = threshold_input
+    if baseline.before is not None or baseline.missing or not threshold.uses_baseline:
+        return ""
+    if definition.scale is None or GOLD not in definition.needs:
+        return ""
+    values = [outcome.value for outcome in score.outcomes if outcome.value is not None]
+    low = definition.scale[0]
+    if not values or max(values) > low + SCORE_TOLERANCE:
+        return ""
+    hint = all_zero_hint(score)
+    return (
+        f"every question scores {low:g}, so that nothing could be a drop, and this is no baseline."
+        f"{f'{chr(10)}{hint[0].upper()}{hint[1:]}.' if hint else ''}"
+    )
 
 
 def joined(results: Iterable[Iterable[T]]) -> list[T]:

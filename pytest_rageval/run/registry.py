@@ -45,7 +45,6 @@ from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import SCHEME
 from pytest_rageval.lib.text import counted
-from pytest_rageval.models.stores import StoreFactory
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter

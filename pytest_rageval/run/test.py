@@ -363,27 +363,26 @@ class TestRun(JudgedTest):
             entry = evalset_entry(self.evalset)
         except InputError:
             return None
-        if warning := self.evalset_warning():
+        if warning := evalset_warning(self.marked):
             entry = {**entry, "warnings": [*entry.get("warnings", ()), warning]}
         return entry
 
-    def evalset_warning(self) -> str:
-        """Return a warning if the eval set's path exists both in the root directory and beside the test; else empty."""
-        marker = next(iter(self.marked.markers(EVALSET)), None)
-        source = next(iter(marker.args), None) if marker else None
-        if not isinstance(source, str | Path):
-            return ""
-        paths = list(
-            dict.fromkeys(path.resolve() for base in self.marked.bases if (path := base / source).exists())
-        )
-        if len(paths) < 2:  # noqa: PLR2004 - the file that is read, and another one
-            return ""
-        root = self.marked.root.resolve()
-        read, other = (path.relative_to(root) if path.is_relative_to(root) else path for path in paths)
-        return (
-            f"{read.as_posix()} is read, from the root directory, and {other.as_posix()}, beside the test, is not. "
-            f'To read that one, write rageval_evalset("{other.as_posix()}")'
-        )
+
+def evalset_warning(marked: MarkedTest) -> str:
+    """Return a warning if the eval set's path exists both in the root directory and beside the test; else empty."""
+    marker = next(iter(marked.markers(EVALSET)), None)
+    source = next(iter(marker.args), None) if marker else None
+    if not isinstance(source, str | Path):
+        return ""
+    paths = list(dict.fromkeys(path.resolve() for base in marked.bases if (path := base / source).exists()))
+    if len(paths) < 2:  # noqa: PLR2004 - the file that is read, and another one
+        return ""
+    root = marked.root.resolve()
+    read, other = (path.relative_to(root) if path.is_relative_to(root) else path for path in paths)
+    return (
+        f"{read.as_posix()} is read, from the root directory, and {other.as_posix()}, beside the test, is not. "
+        f'To read that one, write rageval_evalset("{other.as_posix()}")'
+    )
 
 
 def _repeated_bounds(thresholds: Iterable[Threshold]) -> Iterator[str]:

@@ -5,7 +5,7 @@ somebody changes something else, by mistake or to get past the gate. On a build 
 output shows what was done. Each row names the line, so that no run is red for another reason.
 
 What no test can see is left out: a command line that ignores the exit status, code that ends the process with status
-0, and a retriever that reads the answers from the eval set. Merges are in `tests/unit/session/shards`, models and
+0, and a retriever that reads the answers from the eval set. Merges are in `tests/unit/extensions/shards`, models and
 cached replies in the other modules of this folder.
 """
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.resolution import is_ci
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.extensions.shards.document import ShardSettings
-from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult, Shard
+from pytest_rageval.extensions.shards.document import Shard, ShardSettings
+from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.text import counted

@@ -1,9 +1,16 @@
-"""The types of those parts of a shard's report that only a merge reads, besides the records of its tests."""
+"""`Shard`: the report of a shard, and the types of those parts that only a merge reads, besides the records."""
 
-from typing import Annotated, Any, NotRequired, Required, TypedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Final, NotRequired, Required, TypedDict, cast
 
 from pytest_rageval.core.document import RevisionEntry, TestEntry
-from pytest_rageval.core.shape import Between, Count, Share
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.shape import Between, Count, Share, check_shape
+
+FORMAT: Final = 2
+"""The version of those parts of a shard's report that only a merge reads."""
 
 AtLeastOne = Annotated[int, Between(1)]
 
@@ -99,3 +106,70 @@ class ShardDocument(TypedDict):
     settings: dict[str, Any]
     tests: list[ShardTestEntry]
     shard: ShardEntry
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The report of a shard.
+
+    Attributes:
+        path: path of the report's file, for messages.
+        document: the JSON report (`ShardDocument`).
+    """
+
+    path: str
+    document: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Check the whole report.
+
+        Raises:
+            InputError: the file is not the report of a shard, is incomplete, or has another format.
+        """
+        entry = self.document.get("shard")
+        if not isinstance(entry, Mapping):
+            raise InputError(
+                f"{self.path} is not the report of a shard.\nWrite one with: pytest --rageval-shard I/N "
+                "--rageval-report FILE.json; for a job with all questions of its tests, --rageval-shard 1/1."
+            )
+        format_ = entry.get("format")
+        if format_ != FORMAT:
+            raise InputError(
+                f"{self.path} has the format {format_!r} of shards, and this version reads {FORMAT}. Merge "
+                "with the version of the package that wrote it."
+            )
+        try:
+            check_shape(self.document, ShardDocument)
+        except ValueError as error:
+            raise InputError(
+                f"{self.path} is not a complete report of a shard: {error}.\nWrite it again, and change nothing in it."
+            ) from None
+        if self.index > self.count:
+            raise InputError(
+                f"{self.path} is not a complete report of a shard: its index is {self.index}, of {self.count} shards."
+            )
+
+    @property
+    def entry(self) -> Mapping[str, Any]:
+        """The key `shard` of the report, which describes the shard."""
+        return cast("Mapping[str, Any]", self.document["shard"])
+
+    @property
+    def index(self) -> int:
+        """The number of the shard, from 1 to `count`."""
+        return cast("int", self.entry["index"])
+
+    @property
+    def count(self) -> int:
+        """The number of shards that the questions were split into."""
+        return cast("int", self.entry["of"])
+
+    @property
+    def name(self) -> str:
+        """The name of the shard in messages, such as "shard 2/8 (b.json)"."""
+        return f"shard {self.index}/{self.count} ({self.path})"
+
+    @cached_property
+    def tests(self) -> dict[str, Mapping[str, Any]]:
+        """The entries of the shard's tests by node id."""
+        return {test["nodeid"]: test for test in self.document["tests"]}

@@ -1,7 +1,7 @@
 """`MergedRun`: joins the reports of all shards of a run, and judges each test by its records from all shards."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -13,11 +13,10 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar, cast
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.plain import Plain, restore
-from pytest_rageval.core.policy import policies_of
-from pytest_rageval.core.shape import check_shape
+from pytest_rageval.core.policy import Policy, policies_of
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.extensions.shards.document import ShardDocument
-from pytest_rageval.extensions.shards.record import FORMAT, PluginDefinition, ShardTest
+from pytest_rageval.extensions.shards.document import Shard
+from pytest_rageval.extensions.shards.record import PluginDefinition, ShardTest
 from pytest_rageval.gate.baseline import SCALE_TOLERANCE
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
@@ -45,73 +44,6 @@ NAMED: Final = 3  # number of tests and shards that an error names
 
 WORST_FIRST: Final = ("error", "failed", "xfailed", "skipped", "passed")
 """Outcomes of tests, the worst first."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """The report of a shard.
-
-    Attributes:
-        path: path of the report's file, for messages.
-        document: the JSON report (`ShardDocument`).
-    """
-
-    path: str
-    document: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        """Check the whole report.
-
-        Raises:
-            InputError: the file is not the report of a shard, is incomplete, or has another format.
-        """
-        entry = self.document.get("shard")
-        if not isinstance(entry, Mapping):
-            raise InputError(
-                f"{self.path} is not the report of a shard.\nWrite one with: pytest --rageval-shard I/N "
-                "--rageval-report FILE.json; for a job with all questions of its tests, --rageval-shard 1/1."
-            )
-        format_ = entry.get("format")
-        if format_ != FORMAT:
-            raise InputError(
-                f"{self.path} has the format {format_!r} of shards, and this version reads {FORMAT}. Merge "
-                "with the version of the package that wrote it."
-            )
-        try:
-            check_shape(self.document, ShardDocument)
-        except ValueError as error:
-            raise InputError(
-                f"{self.path} is not a complete report of a shard: {error}.\nWrite it again, and change nothing in it."
-            ) from None
-        if self.index > self.count:
-            raise InputError(
-                f"{self.path} is not a complete report of a shard: its index is {self.index}, of {self.count} shards."
-            )
-
-    @property
-    def entry(self) -> Mapping[str, Any]:
-        """The key `shard` of the report, which describes the shard."""
-        return cast("Mapping[str, Any]", self.document["shard"])
-
-    @property
-    def index(self) -> int:
-        """The number of the shard, from 1 to `count`."""
-        return cast("int", self.entry["index"])
-
-    @property
-    def count(self) -> int:
-        """The number of shards that the questions were split into."""
-        return cast("int", self.entry["of"])
-
-    @property
-    def name(self) -> str:
-        """The name of the shard in messages, such as "shard 2/8 (b.json)"."""
-        return f"shard {self.index}/{self.count} ({self.path})"
-
-    @cached_property
-    def tests(self) -> dict[str, Mapping[str, Any]]:
-        """The entries of the shard's tests by node id."""
-        return {test["nodeid"]: test for test in self.document["tests"]}
 
 
 TestPart = tuple[Shard, ShardTest]
@@ -302,52 +234,19 @@ class MergedRun:
         expected = [part["xfail"] for _, part in parts if "xfail" in part]
         joined.expected = max(expected, key=lambda xfail: bool(xfail["strict"]), default={})
         tests: list[TestPart] = [(shard, restore(cast("Plain", part), ShardTest)) for shard, part in parts]
-        joined.test = tests[0][1]
+        joined.test, scores = tests[0][1], self.registry.scores
         for definition in joined.test.definitions:
-            self._define_plugin_score(definition)
+            _define_plugin_score(scores, definition)
         joined.record = _join_records(joined.nodeid, tests)
         known = {example.id for example in joined.record.examples}
         for (request, _), runs in joined.record.runs.items():
             if not isinstance(runs, RagevalError):
-                scale = resolve(request, self.registry.scores)[1].scale
+                scale = resolve(request, scores)[1].scale
                 _check_values(known, request, scale, chain.from_iterable(runs))
-        for threshold in (*joined.record.thresholds, *joined.record.calls):
-            self._check_threshold(threshold)
-        return joined
-
-    def _define_plugin_score(self, definition: PluginDefinition) -> None:
-        """Register a plugin's score, whose definition is in the reports."""
-        if definition.name in self.registry.scores:
-            return
-        keywords: dict[str, Any] = (
-            {"notes": Lazy("scores.rel_recall", "pooled_notes")} if definition.pooled else {}
-        )
-        low, high = map(float, definition.scale or UNIT)
-        self.registry.scores[definition.name] = ScoreDef(
-            definition.name,
-            _refuse_evaluation,
-            known_dependencies() if definition.asks is None else frozenset(definition.asks),
-            None if definition.scale is None else (low, high),
-            asks_all=definition.asks is None,
-            corrected_by=definition.corrected_by,
-            **keywords,
-        )
-
-    def _check_threshold(self, threshold: Threshold) -> None:
-        """Raise InputError for a threshold that no marker can have."""
-        defaults = {field.name: field.default for field in fields(Threshold)}
-        keywords = {
-            name: value
-            for name in Threshold.keywords()
-            if name != "policy" and (value := getattr(threshold, name)) != defaults[name]
-        }
-        keywords["policy"] = threshold.policy.name
         policies = policies_of(self.first.entry["settings"].get("policy"))
-        parsed = Threshold.parse((threshold.spec,), keywords, optional=True, policies=policies)
-        if parsed.policy != threshold.policy:
-            raise ValueError(f"the policy {threshold.policy.name} is not that of the settings")
-        definition = resolve(threshold.request, self.registry.scores)[1]
-        threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
+        for threshold in (*joined.record.thresholds, *joined.record.calls):
+            _check_threshold(scores, threshold, policies)
+        return joined
 
     def judge(
         self, joined: MergedTest, session: BaseSession, root: Path, *, explain: bool = False
@@ -428,6 +327,43 @@ def _apply_xfail(outcome: Mapping[str, str], expected: Mapping[str, Any]) -> Map
     if expected and outcome["outcome"] == "passed" and expected["strict"]:
         return {"outcome": "failed", "message": f"[XPASS(strict)] {expected['reason']}"}
     return outcome
+
+
+def _define_plugin_score(scores: MutableMapping[str, ScoreDef], definition: PluginDefinition) -> None:
+    """Register a plugin's score, whose definition is in the reports."""
+    if definition.name in scores:
+        return
+    keywords: dict[str, Any] = (
+        {"notes": Lazy("scores.rel_recall", "pooled_notes")} if definition.pooled else {}
+    )
+    low, high = map(float, definition.scale or UNIT)
+    scores[definition.name] = ScoreDef(
+        definition.name,
+        _refuse_evaluation,
+        known_dependencies() if definition.asks is None else frozenset(definition.asks),
+        None if definition.scale is None else (low, high),
+        asks_all=definition.asks is None,
+        corrected_by=definition.corrected_by,
+        **keywords,
+    )
+
+
+def _check_threshold(
+    scores: Mapping[str, ScoreDef], threshold: Threshold, policies: Mapping[str, Policy]
+) -> None:
+    """Raise InputError for a threshold that no marker can have."""
+    defaults = {field.name: field.default for field in fields(Threshold)}
+    keywords = {
+        name: value
+        for name in Threshold.keywords()
+        if name != "policy" and (value := getattr(threshold, name)) != defaults[name]
+    }
+    keywords["policy"] = threshold.policy.name
+    parsed = Threshold.parse((threshold.spec,), keywords, optional=True, policies=policies)
+    if parsed.policy != threshold.policy:
+        raise ValueError(f"the policy {threshold.policy.name} is not that of the settings")
+    definition = resolve(threshold.request, scores)[1]
+    threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
 
 
 def _check_equal(nodeid: str, parts: Sequence[tuple[Shard, Mapping[str, Any]]]) -> None:

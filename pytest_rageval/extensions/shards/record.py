@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.data import EvalSet
@@ -20,7 +20,7 @@ from pytest_rageval.core.shape import Count
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.extensions.calibration import CALIBRATION
-from pytest_rageval.extensions.shards.document import ShardSettings
+from pytest_rageval.extensions.shards.document import FORMAT, ShardSettings
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.usage import Usage
@@ -28,12 +28,9 @@ from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.record import TestRecord, score_key
 from pytest_rageval.run.registry import PluginScore
-from pytest_rageval.run.test import EVALSET, TestRun
+from pytest_rageval.run.test import EVALSET, TestRun, evalset_warning
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.intervals import UNIT
-
-FORMAT: Final = 2
-"""The version of those parts of a shard's report that only a merge reads."""
 
 
 @dataclass
@@ -165,7 +162,7 @@ def stored_test(test: TestRun) -> Plain:
     sampled = select_subset(whole, sample=test.session.settings.sample)
     places = {example.id: place for place, example in enumerate(sampled.examples)}
     evalset: Any = evalset_entry(sampled)
-    if warning := test.evalset_warning():
+    if warning := evalset_warning(test.marked):
         evalset = {**evalset, "warnings": [*evalset.get("warnings", ()), warning]}
     record, path, root = test.record, test.marked.path, test.marked.root
     record.examples = test.session.part_of(whole).examples

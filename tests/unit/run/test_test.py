@@ -95,7 +95,7 @@ def test_a_mistake_in_a_marker_ends_the_test_before_anything_is_asked(
 def test_an_error_of_one_score_leaves_the_others(session: Session, tmp_path: Path) -> None:
     test = evaluated(session, tmp_path, threshold("answer.em@1", min=0.5), threshold(min=0.5))
     (problem,) = test.evaluate_markers()
-    assert problem.startswith("answer.em@1: none of 20 examples has a score")
+    assert problem.startswith("answer.em@1 needs reference answers, and none of 20 examples has them")
     assert [entry["verdict"] for entry in test.results()["scores"]] == ["error", "pass"]
 
 
