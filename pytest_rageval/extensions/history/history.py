@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Annotated, Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
 from pytest_rageval.core.document import ScoreEntry
-from pytest_rageval.core.errors import InputError, did_you_mean, parse_failure
+from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.shape import Count, Length, check_shape, parse_json
 from pytest_rageval.lib.files import append_line, refuse_special
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.gated_tests import failing_gates
@@ -27,10 +28,40 @@ MAX_CHART_RUNS: Final = 20  # number of runs in the chart of a report
 
 SIGNIFICANT_DIGITS: Final = 6  # of a number in the file
 COMMIT_DIGITS: Final = 7  # number of digits of a commit in the name of a run
-MAX_NUMBER: Final = 1e100  # a line with a larger number is damaged
 EVALSET_DIGITS: Final = 12  # number of hex digits of an eval set's digest in the file
 
 CONFLICT_MARKERS: Final = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
+
+
+class HistoryScore(TypedDict, total=False):
+    """A score of a line."""
+
+    mean: Required[float | None]
+    statistic: str | None
+    ci95: Annotated[list[float], Length(2)] | None
+    n: Count
+    unscored: Count
+    verdict: str | None
+    baseline: float | None
+    anchor: float | None
+
+
+class HistoryTest(TypedDict, total=False):
+    """A test of a line."""
+
+    outcome: str | None
+    evalset: str | None
+    scores: Required[dict[str, HistoryScore]]
+
+
+class HistoryLine(TypedDict, total=False):
+    """The keys of a line that are read."""
+
+    commit: str | None
+    branch: str | None
+    title: str | None
+    url: str | None
+    tests: Required[dict[str, HistoryTest]]
 
 
 class ScoreKey(NamedTuple):
@@ -112,25 +143,24 @@ class Run:
         Raises:
             ValueError: a value of the line has the wrong type; the message names it.
         """
-        outcomes, points = {}, {}
-        for nodeid, value in _check_object(line.get("tests"), "tests").items():
-            test = _check_object(value, nodeid)
-            outcome, evalset = _get_text(test, "outcome") or "", _get_text(test, "evalset")
-            outcomes[nodeid] = outcome
-            for name, score in _check_object(test.get("scores"), f"scores of {nodeid}").items():
-                point = _parse_point(_check_object(score, name), evalset)
-                is_expected = outcome == "xfailed" and point.verdict in FAILING_VERDICTS
+        check_shape(line, HistoryLine)
+        tests = cast("HistoryLine", line)["tests"]
+        points = {}
+        for nodeid, test in tests.items():
+            for name, score in test["scores"].items():
+                point = _point(score, test.get("evalset"))
+                is_expected = test.get("outcome") == "xfailed" and point.verdict in FAILING_VERDICTS
                 points[ScoreKey(nodeid, name)] = replace(point, verdict="expected") if is_expected else point
         return cls(
-            time=_parse_time(_get_text(line, "time")) if time is None else time,
-            commit=_get_text(line, "commit") or None,
-            branch=_get_text(line, "branch") or None,
-            title=_get_text(line, "title") or None,
-            url=_get_text(line, "url") or None,
+            time=_parse_time(line.get("time")) if time is None else time,
+            commit=line.get("commit") or None,
+            branch=line.get("branch") or None,
+            title=line.get("title") or None,
+            url=line.get("url") or None,
             dirty=line.get("dirty") is True,
             stopped=line.get("stopped") is True,
             missing=missing if isinstance(missing := line.get("missing"), int) else 0,
-            outcomes=outcomes,
+            outcomes={nodeid: test.get("outcome") or "" for nodeid, test in tests.items()},
             points=points,
             line=line,
         )
@@ -292,9 +322,8 @@ def read_history(path: Path, *, last: int = 0) -> list[Run]:
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if line.strip():
             with _name_line(path, number):
-                parsed = _check_object(_parse_json(line), "it")
-                _check_schema(parsed)
-                lines.append((_parse_time(_get_text(parsed, "time")), number, parsed))
+                parsed = _parse_line(line)
+                lines.append((_parse_time(parsed.get("time")), number, parsed))
     runs = []
     # Runs with equal times are in the order of the file.
     for time, number, parsed in sorted(lines, key=lambda item: item[:2])[-last:]:
@@ -315,79 +344,47 @@ def _name_line(path: Path, number: int) -> Iterator[None]:
         ) from None
 
 
-def _check_schema(line: Mapping[str, Any]) -> None:
-    schema = line.get("schema")
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise ValueError(f"it has schema {schema}, and this version reads up to {SCHEMA}; update the package")
-    if schema != SCHEMA or isinstance(schema, bool):
-        raise ValueError("it has no schema number of pytest-rageval's history")
-
-
-def _parse_json(line: bytes) -> object:
+def _parse_line(line: bytes) -> Mapping[str, Any]:
+    """Return the object of a line; raise ValueError if it is none of this schema."""
     if line.startswith(tuple(mark.encode() for mark in CONFLICT_MARKERS)):
         raise ValueError(
             "it is the mark of a merge conflict; delete the marks and keep all runs. "
             "With the line `history.jsonl merge=union` in .gitattributes git keeps the lines of both sides"
         )
     try:
-        return json.loads(line, parse_constant=_refuse_constant)
+        parsed = parse_json(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error.msg} at character {error.pos + 1}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8: {error.reason}") from None
-    except RecursionError as error:
-        raise ValueError(parse_failure(error)) from None
+    check_shape(parsed, dict)
+    schema = parsed.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise ValueError(f"it has schema {schema}, and this version reads up to {SCHEMA}; update the package")
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise ValueError("it has no schema number of pytest-rageval's history")
+    return cast("Mapping[str, Any]", parsed)
 
 
-def _refuse_constant(constant: str) -> None:
-    """Raise for `NaN` and `Infinity`, which Python's parser accepts."""
-    raise ValueError(f"{constant} is not a number")
-
-
-def _parse_point(score: Mapping[str, Any], evalset: str | None) -> Point:
+def _point(score: HistoryScore, evalset: str | None) -> Point:
     ends = score.get("ci95")
-    if ends is not None and (not isinstance(ends, list) or len(ends) != 2):  # noqa: PLR2004 - two ends
-        raise ValueError("ci95 is not a pair of numbers")
-    low, high = (None, None) if ends is None else (_get_number({"ci95": end}, "ci95") for end in ends)
     return Point(
-        mean=_get_number(score, "mean"),
-        interval=None if low is None or high is None else (low, high),
-        n=int(_get_number(score, "n") or 0),
-        unscored=int(_get_number(score, "unscored") or 0),
-        verdict=_get_text(score, "verdict"),
-        baseline=_get_number(score, "baseline"),
-        anchor=_get_number(score, "anchor"),
-        statistic=_get_text(score, "statistic"),
+        mean=score["mean"],
+        interval=None if ends is None else (ends[0], ends[1]),
+        n=score.get("n", 0),
+        unscored=score.get("unscored", 0),
+        verdict=score.get("verdict"),
+        baseline=score.get("baseline"),
+        anchor=score.get("anchor"),
+        statistic=score.get("statistic"),
         evalset=evalset,
     )
 
 
-def _check_object(value: object, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} is not an object")  # noqa: TRY004 - `_name_line` catches it like other damage
-    return value
-
-
-def _get_text(fields: Mapping[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"{name} is {value!r:.40}, and must be a text")
-    return value
-
-
-def _get_number(fields: Mapping[str, Any], name: str) -> float | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
-        raise ValueError(f"{name} is {value!r:.40}, and must be a number or null")
-    return float(value)
-
-
-def _parse_time(text: str | None) -> datetime:
+def _parse_time(text: object) -> datetime:
     try:
-        time = datetime.fromisoformat(text or "")
-    except ValueError:
+        time = datetime.fromisoformat(cast("str", text))
+    except (TypeError, ValueError):
         raise ValueError(f"time is {text!r:.40}, and must be a date and time in ISO 8601") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 

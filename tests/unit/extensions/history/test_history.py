@@ -166,7 +166,7 @@ GOOD = json.dumps(line(0))
     ("damaged", "message"),
     [
         (GOOD[:70], "is not JSON"),
-        ("[]", "it is not an object"),
+        ("[]", "it is [], and must be an object"),
         ("{}", "no schema number"),
         ("\udcff", "is not UTF-8"),
         ("[" * 100_000, "is nested too deeply"),
@@ -174,14 +174,14 @@ GOOD = json.dumps(line(0))
         (GOOD.replace('"schema": 1', '"schema": 2'), "has schema 2, and this version reads up to 1"),
         (GOOD.replace('"schema": 1', '"schema": true'), "no schema number"),
         (GOOD.replace("2026-11-01T", "yesterday "), "time is 'yesterday"),
-        (GOOD.replace('"mean": 0.9', '"mean": "0.9"'), "mean is '0.9', and must be a number or null"),
+        (GOOD.replace('"mean": 0.9', '"mean": "0.9"'), "mean is '0.9', and must be a finite number, or null"),
         (GOOD.replace('"mean": 0.9', '"mean": NaN'), "NaN is not a number"),
-        (GOOD.replace('"mean": 0.9', f'"mean": 1{"0" * 400}'), "must be a number or null"),
-        (GOOD.replace('"ci95": [', '"ci95": [1, '), "ci95 is not a pair"),
+        (GOOD.replace('"mean": 0.9', f'"mean": 1{"0" * 400}'), "is too large a number"),
+        (GOOD.replace('"ci95": [', '"ci95": [1, '), ".ci95 is [1, "),
         (GOOD.replace('"n": 91', '"n": []'), "n is []"),
         (GOOD.replace('"change 0"', "7"), "title is 7, and must be a text"),
-        (json.dumps(line(0) | {"tests": []}), "tests is not an object"),
-        (json.dumps(line(0) | {"tests": {"t": 3}}), "t is not an object"),
+        (json.dumps(line(0) | {"tests": []}), "tests is [], and must be an object"),
+        (json.dumps(line(0) | {"tests": {"t": 3}}), "tests['t'] is 3, and must be an object"),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, damaged: str, message: str) -> None:
