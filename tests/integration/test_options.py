@@ -147,7 +147,7 @@ def test_a_flag_of_another_plugin_may_begin_with_our_name(project):
     ("table", "message"),
     [
         ("canry = 1", "*[[]tool.rageval] has the key 'canry', which is no option. Did you mean canary[?]"),
-        ("canary = true", "*canary in [[]tool.rageval] is 'true': expected a whole number, at least 0."),
+        ("draws = true", "*draws in [[]tool.rageval] is 'true': expected a whole number, at least 1."),
         (
             "sample = 0.5",
             "*has the key 'sample', an option of the command line alone: --rageval-sample SHARE.",
@@ -235,6 +235,8 @@ def test_markers_are_listed_with_every_word_that_they_take(project):
 def _signature(marker, names):
     """Return the signature of a marker: the first of these fields is positional, the others are keyword-only."""
     defaults = {field.name: None if field.default is MISSING else field.default for field in fields(marker)}
+    # A policy is written by its name.
+    defaults = {name: getattr(default, "name", default) for name, default in defaults.items()}
     first, *keywords = names
     return f"{first}, *, {', '.join(f'{keyword}={defaults[keyword]!r}' for keyword in keywords)}"
 
