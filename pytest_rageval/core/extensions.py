@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from pytest_rageval.core.options import OPTIONS, Option
+from pytest_rageval.core.options import MOVED, OPTIONS, Option
 
 PACKAGE: Final = "pytest_rageval.extensions"
 FOLDER: Final = Path(__file__).parents[1] / "extensions"
@@ -120,5 +120,7 @@ def _similar(name: str) -> str:
     from pytest_rageval.core.errors import similar_names  # noqa: PLC0415 - every run of pytest imports this module
 
     options = {option.name: option for option in all_options()}
+    if name in MOVED:
+        return MOVED[name]
     similar = similar_names(name.replace("-", "_"), options, limit=1)
     return f" Did you mean {options[similar[0]].example()}?" if similar else ""

@@ -455,3 +455,8 @@ class CoreOptions:
 OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
     option for option in vars(CoreOptions).values() if isinstance(option, Option)
 )
+
+MOVED: Final = {
+    "inconclusive": ' It is set by a policy: [tool.rageval.policy.pr] in pyproject.toml, with inconclusive = "fail".'
+}
+"""Hints for names that were options, by name."""

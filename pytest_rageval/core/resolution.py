@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 
 from pytest_rageval.core.errors import InputError, did_you_mean, parse_failure
 from pytest_rageval.core.extensions import all_options, installed
-from pytest_rageval.core.options import Option
+from pytest_rageval.core.options import MOVED, Option
 from pytest_rageval.core.parsers import (
     check_parameters,
     parse_amount,
@@ -137,7 +137,7 @@ def _texts_of(table: Mapping[str, Any]) -> dict[str, Any]:
         where = f"{FILE}: [tool.rageval] has the key {name!r}"
         if name not in options:
             raise InputError(
-                f"{where}, which is no option.{did_you_mean(name, [*options, 'models'])}\n"
+                f"{where}, which is no option.{MOVED.get(name) or did_you_mean(name, [*options, 'models'])}\n"
                 "`rageval settings` lists all options."
             )
         if not options[name].in_ini:

@@ -6,5 +6,5 @@
 - `comparison`: pairs each score with its baseline, question by question.
 - `drop_types`: the input and the result of a test of a drop. `drop_tests`: tests the drops jointly.
 - `ratio`: tests the ratio of two latencies. `suite`: tests all questions of the gated tests together.
-- `verdict`: pass, fail, inconclusive or error, with the reason.
+- `verdict`: pass, fail, inconclusive or error. `sentences`: the reason, as text.
 """

@@ -257,21 +257,8 @@ def _run_drop_tests(
 class _Slice:
     """A threshold on a single slice, with its comparisons and tests, which are filled in step by step.
 
-    Attributes:
-        threshold: the threshold, limited to the slice.
-        baseline: the score's baseline.
-        score: the score of the slice; None if it cannot be computed.
-        error: why the score, or its comparison with the baseline, is missing.
-        comparison_input: the comparison with the baseline, as the input of a test of the drop; in an update the
-            comparison of the score with itself, which the next run begins with.
-        drop: the result of that test.
-        anchor_input: the comparison with the anchor, as the input of a test of the total drop.
-        anchor: the result of that test.
-        anchor_error: why the comparison with the anchor is missing.
-        early: the early stop of the threshold.
-        ratio: the comparison with the reference retriever.
-        changes: the questions of the whole eval set that cannot be compared with the baseline.
-        warnings: warnings about the baseline and the anchor.
+    In an update `comparison_input` compares the score with itself, as the next run will begin. `error` and
+    `anchor_error` say why a comparison is missing; `changes` are those of the whole eval set.
     """
 
     threshold: Threshold
@@ -365,11 +352,6 @@ def _fill_in_comparisons(part: _Slice, whole: Score, changed: _ChangedQuestions)
     """Compare a slice with the baseline, the anchor and the reference, as far as its threshold needs them.
 
     If the run updates the baseline, the slice is compared with the anchor only.
-
-    Args:
-        part: the slice.
-        whole: the score of all examples.
-        changed: the cache of changed questions.
     """
     score, baseline = part.score, part.baseline
     if score is not None and part.threshold.max_ratio is not None:

@@ -22,7 +22,7 @@ import pytest
 
 from pytest_rageval import hookspecs
 from pytest_rageval.core.extensions import SETTER, SetOption, all_options, flag_problem, installed
-from pytest_rageval.core.options import Option
+from pytest_rageval.core.options import MOVED, Option
 from pytest_rageval.plugin.fixtures import (
     _rageval_session,
     rageval,
@@ -159,6 +159,7 @@ def _unknown_key(key: str) -> str:
     names = [option.name for option in all_options() if option.in_ini]
     similar = similar_names(key.removeprefix("rageval_"), names, limit=1)
     hint = f" Did you mean rageval_{similar[0]}?" if similar else ""
+    hint = MOVED.get(key.removeprefix("rageval_"), hint)
     return (
         f"there is no such option.{hint}\n`rageval settings` lists all options, `rageval extensions` the extensions "
         "that have some of them."

@@ -90,7 +90,8 @@ def _more(project, source):
 
 def _told(project, run, *arguments):
     """Return the tests of the JSON report, and the baseline that an update writes; restore the committed baseline."""
-    run("--rageval-report=report.json", *arguments)
+    # Without -v a failure shows less after several failures, of which each worker knows its own.
+    run("-v", "--rageval-report=report.json", *arguments)
     tests = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
     for test in tests:
         # Times differ from run to run, and the first call of a process has none.

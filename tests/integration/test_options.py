@@ -122,6 +122,10 @@ def test_the_table_of_pyproject_is_below_the_ini_file(project, llm):
         (['--rageval-parameters={"key": 1}'], "*no flag, but a setting. Write --rageval parameters=JSON."),
         (["--rageval-mdel=m"], "There is no flag --rageval-mdel. Did you mean --rageval-model NAME?"),
         (["--rageval-canry=1"], "There is no flag --rageval-canry. Did you mean --rageval canary=N?"),
+        (
+            ["--rageval=inconclusive=fail"],
+            "*there is no option 'inconclusive'. It is set by a policy: [[]tool.rageval.policy.pr] in *",
+        ),
         (["--rageval=canry=1"], "*there is no option 'canry'. Did you mean --rageval canary=N?"),
         (["--rageval=max-cost=1"], "*there is no option 'max-cost'. Did you mean --rageval-max-cost USD?"),
         (["--rageval=flex"], "*'flex' has no value: write --rageval flex=true."),
@@ -146,6 +150,10 @@ def test_a_flag_of_another_plugin_may_begin_with_our_name(project):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
+        (
+            "inconclusive = 'fail'",
+            "*[[]tool.rageval] has the key 'inconclusive', which is no option. It is set by a policy: *",
+        ),
         ("canry = 1", "*[[]tool.rageval] has the key 'canry', which is no option. Did you mean canary[?]"),
         ("draws = true", "*draws in [[]tool.rageval] is 'true': expected a whole number, at least 1."),
         (
