@@ -485,6 +485,9 @@ def test_a_drop_is_judged_in_the_worst_case_of_what_is_unscored(
         if n == 1:
             assert (verdict.status, verdict.warnings) == ("pass", ())
             continue
+        # Ten losses are as many as are allowed.
+        allowed = threshold_of("recall@5", max_lost=10)
+        assert verdict_on(now, allowed, comparison).status == "pass"
         assert verdict.status == ("fail" if inconclusive == "fail" else "inconclusive")
         assert "; ".join(verdict.warnings) == ("" if inconclusive == "fail" else verdict.reason)
         names = ", ".join(f"q{i}" for i in range(10))

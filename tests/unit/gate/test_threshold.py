@@ -37,6 +37,7 @@ RELEASE, SNAPSHOT = BUILT_IN["release"], BUILT_IN["snapshot"]
         ({"max_lost": 2, "policy": "snapshot"}, Threshold("recall@5", max_lost=2, policy=SNAPSHOT)),
         ({"max_drop": 3}, Threshold("recall@5", max_drop=3)),
         ({"min": 0.5, "by": "topic"}, Threshold("recall@5", min=0.5, by="topic")),
+        ({"min": 0.5, "temperature": 0, "draws": 1}, Threshold("recall@5", min=0.5, temperature=0, draws=1)),
         (
             {"max_drop": 0.1, "by": "topic", "where": {"hops": 2}},
             Threshold("recall@5", max_drop=0.1, by="topic", where={"hops": 2}),
@@ -112,6 +113,8 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
             "policy='relese' does not exist. Did you mean release? There are: pr, release, snapshot. A table",
         ),
         (("recall@5",), {"min": 0.5, "policy": 1}, "policy=1 does not exist."),
+        (("recall@5",), {"min": 0.5, "temperature": -0.1}, "temperature=-0.1 is not a number of at least 0"),
+        (("recall@5",), {"min": 0.5, "draws": 0}, "draws=0 is not a number of draws, such as draws=3"),
         (("erag.p@5",), {"min": 0.5, "comparator": ""}, "comparator='' names no comparison, such as"),
         (("erag.p@5",), {"min": 0.5, "label": " "}, "label=' ' names no comparison"),
         (("erag.p@5",), {"min": 0.5, "label": 0.5}, "label=0.5 names no comparison"),
