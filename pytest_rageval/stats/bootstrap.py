@@ -52,19 +52,7 @@ def _resamples(n: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
 
 
 def _bca(resampled: Array, *, observed: float, influence: Array) -> tuple[float, float]:
-    """95% bias-corrected and accelerated bootstrap interval of a statistic of n independent examples.
-
-    Args:
-        resampled: the statistic of each resample.
-        observed: the statistic of the original sample.
-        influence: for each example, how far it moves the statistic, up to a common factor: the empirical influence
-            function, or the jackknife.
-
-    Returns:
-        `(low, high)`; both are the observed value if no example has influence.
-
-    Source: Efron (1987), "Better bootstrap confidence intervals"; 2,000 resamples.
-    """
+    """95% BCa interval of a statistic; `influence` is how far each example moves it, up to a common factor."""
     largest = np.abs(influence).max()
     if largest == 0:
         return observed, observed
@@ -87,11 +75,7 @@ def ratio_of_quantiles(
 ) -> tuple[float, float]:
     """95% percentile bootstrap interval of a quantile of `a` divided by that of `b`, from 2,000 resamples of pairs.
 
-    Args:
-        a: times in seconds.
-        b: times in seconds, above 0, paired with those of `a`.
-        index: index of the quantile among the sorted values, from 0.
-        seed: seed of the resamples.
+    All times in `b` are above 0; `index` is that of the quantile among the sorted values, from 0.
 
     Source: Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapter 13.
     """

@@ -105,16 +105,8 @@ def tango_interval(lost: int, gained: int, n: int, *, alpha: float) -> tuple[flo
 
     All drops δ with `|lost - gained - n·δ| ≤ z·sqrt(n·(2q + δ - δ²))`, where q is the restricted maximum likelihood
     estimate of the share of gains given the drop δ, and z the `1 - alpha` quantile of the normal distribution. At δ = 0
-    this is McNemar's test, `(lost - gained) / sqrt(lost + gained) ≤ z`.
-
-    Args:
-        lost: number of pairs that changed from 1 to 0.
-        gained: number of pairs that changed from 0 to 1.
-        n: number of pairs, unchanged ones included; at least 1.
-        alpha: one-sided error probability of each bound, in (0, 0.5).
-
-    Returns:
-        `(low, high)` within [-1, 1], around the observed drop; `±z²/(n + z²)` if nothing changed.
+    this is McNemar's test, `(lost - gained) / sqrt(lost + gained) ≤ z`. If nothing changed, the bounds are
+    `±z²/(n + z²)`.
 
     Source: Tango (1998), "Equivalence test and confidence interval for the difference in proportions for the
     paired-sample design", Statistics in Medicine 17.

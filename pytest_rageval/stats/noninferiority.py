@@ -122,15 +122,8 @@ def _mean_p_value(numbers: Floats, margin: float, largest: float, points: int) -
 def null_weights(values: Floats, shares: Floats, margin: float, largest: float) -> Floats:
     """The null distribution: among the distributions of mean `margin`, the one with the greatest empirical likelihood.
 
-    Args:
-        values: the distinct observed differences, whose mean is below `margin`.
-        shares: the observed share of each value; they sum to 1.
-        margin: the mean of the null distribution.
-        largest: the largest possible difference.
-
-    Returns:
-        The probability of each value, followed by the probability of `largest`. The probability of a value is
-        `share / (1 + tilt·(margin - value))`; the rest is at `largest`.
+    It has the probability `share / (1 + tilt·(margin - value))` of each distinct observed value, whose mean is below
+    `margin`, followed by the rest, which is that of `largest`.
     """
     below = margin - values
     low, high = 0.0, 1 / (largest - margin)

@@ -98,8 +98,7 @@ def joint_drop_test(
 ) -> JointTestResult:
     """Test whether the means of several scores of the same questions dropped, with an interval of each drop.
 
-    Arguments, p-values and errors are those of `drop_p_values`. A score without any difference has the interval
-    ±`largest`.
+    Arguments, p-values and errors are those of `drop_p_values`. Without any difference the interval is ±`largest`.
 
     >>> test = joint_drop_test([PairedDrops([1, 1, 1, 1, 1, 0, 0, -1])], alpha=0.05)
     >>> round(test.scores[0].p_value, 3)
@@ -247,11 +246,7 @@ def drop_interval(
 
 
 def cluster_sums(clustered: Iterable[tuple[float, Hashable]]) -> list[tuple[float, int]]:
-    """Return the sum and the count of the numbers of each cluster, in the order of first occurrence.
-
-    Args:
-        clustered: pairs of a number and its cluster.
-    """
+    """Return the sum and the count of the numbers of each cluster, in the order of first occurrence."""
     by_cluster: defaultdict[Hashable, list[float]] = defaultdict(list)
     for number, cluster in clustered:
         by_cluster[cluster].append(number)
@@ -265,11 +260,6 @@ def unseen_gain(drops: Sequence[float], largest: float, *, whole_scale: bool = F
     absolute difference, or `largest` with `whole_scale`. At most `largest`, and `largest` if nothing changed. Assuming
     gains of the whole scale in every case would leave no power for scores whose differences are all small, such as
     similarities.
-
-    Args:
-        drops: at least one difference.
-        largest: the largest possible difference.
-        whole_scale: whether gains up to `largest` are assumed possible if few gains were observed.
     """
     change = max(map(abs, drops))
     if sum(drop < 0 for drop in drops) >= MIN_GAINS:

@@ -96,7 +96,7 @@ def examples_needed(
     """The number of questions with which the observed mean drop fails the threshold in 80% of runs, to two digits.
 
     `D·max((z_alpha + z_80)²·Σ(d - beyond)² / (n·(mean - beyond)²), z_80²·Σd² / (n·(mean - max_drop)²))`, with the
-    symbols of `detectable_drop`, rounded up to two significant digits. The mean of the drops is taken as the true drop.
+    symbols of `detectable_drop`, rounded up to two digits. The mean of the drops is taken as the true drop.
     None if it is not above `max_drop` and `beyond`, since then no number is enough; and with fewer than five changed
     questions, which tell too little about the noise.
     """
@@ -127,16 +127,9 @@ def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float) -> float 
 def design_effect(sizes: Sequence[int], correlation: float = 1.0) -> float:
     """The factor by which clusters increase the variance of a mean: `1 + (Σm²/Σm - 1)·correlation`.
 
-    n questions carry as much information as `n / design_effect` independent questions. A test that assumes independence
-    raises more false alarms.
-
-    Args:
-        sizes: the size m ≥ 1 of each cluster.
-        correlation: the correlation of two questions of the same cluster (`intraclass_correlation`); 1 is the worst
-            case.
-
-    Returns:
-        A number from 1 to the size of the largest cluster; 1 without clusters; below 1 if the correlation is negative.
+    n questions carry as much information as `n / design_effect` independent questions. m is the size of a cluster, and
+    the correlation that of two questions of the same cluster (`intraclass_correlation`); 1 is the worst case. The
+    result is 1 without clusters, and below 1 if the correlation is negative.
 
     Source: Kish (1965), "Survey sampling", section 5.4; for clusters of different sizes Kish (1987), "Weighting in
     deft²".
@@ -182,11 +175,7 @@ def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]
 def _exact_detectable_drop(n: int, share: float, alpha: float, max_drop: float) -> float:
     """The `detectable_drop` of scores of 0 and 1; 2 if there is none.
 
-    Args:
-        n: number of questions.
-        share: the share of questions that are lost, and of those that are gained, by noise.
-        alpha: the level of the test.
-        max_drop: the drop that is allowed.
+    `share` of the questions are lost by noise, and as many are gained.
     """
     critical = _critical_losses(n, alpha)
 

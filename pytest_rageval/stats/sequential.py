@@ -40,7 +40,6 @@ class CurtailedDropTest:
         largest: the largest possible difference in either direction.
 
     Attributes:
-        evaluated: number of questions that were evaluated and have a score.
         verdict: None until it is clear; then it does not change any more.
 
     Raises:
@@ -111,7 +110,7 @@ class CurtailedDropTest:
 
     @property
     def evaluated(self) -> int:
-        """See the class."""
+        """The number of questions that were evaluated and have a score."""
         return len(self._drops)
 
     @property

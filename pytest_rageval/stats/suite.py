@@ -72,17 +72,9 @@ def suite_drop_test(
     questions is `pytest_rageval.stats.paired_tests.drop_p_values`, at the level `alpha / 2`; with differences of
     unlike sizes and at least 120 questions, the inferiority test must be significant too.
 
-    A run of a part of the suite has the same part of the level, so that several such runs, of different tests, have
-    `alpha / 2` together.
-
-    Args:
-        scores: the scores of the tests that the run compared.
-        gated: number of gated tests of the whole suite.
-        alpha: the error rate of the suite. Its tests have the other half.
-        seed: seed of the random draws.
-
-    Returns:
-        None with fewer than two gated tests, or if the run compared fewer than two.
+    The tests of the suite have the other half of `alpha`. A run of a part of the `gated` tests has the same part of the
+    level, so that several such runs, of different tests, have `alpha / 2` together. The result is None with fewer than
+    two gated tests, or if the run compared fewer than two.
 
     In simulations of 20 tests of 30 questions of which all drop by 10 points, the result is red in 100% of runs
     (`python tests/benchmarks/false_alarms.py 200 suite`).

@@ -54,13 +54,8 @@ def compare_with_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) 
     pairs of m systems (Bonferroni). The probability that any system is called worse than a system that is not better is
     then at most the level. For two systems this is the two-sided test.
 
-    Args:
-        systems: for each system, its scores by example id, without examples that have no score. If several systems have
-            the highest mean, the first is the best.
-        seed: seed of random sign patterns.
-
-    Returns:
-        A `Standing` per system, in the same order; None for a system without a score.
+    A system is a mapping of its scores by example id, without examples that have no score; its standing is None if it
+    has none. Of several systems with the highest mean, the first is the best.
 
     >>> one, other = compare_with_best([{"a": 1, "b": 1, "c": 1, "d": 0}, {"a": 0, "b": 0, "c": 0, "d": 0}])
     >>> one.best, round(other.p_value, 3)
@@ -220,8 +215,7 @@ def _require_ratable(names: list[str], wins: "NDArray[np.float64]") -> None:
 def _log_strengths(wins: "NDArray[np.float64]") -> "NDArray[np.float64]":
     """Log strengths with mean 0 that maximise the likelihood, by Newton's method; an array of samples × systems.
 
-    Args:
-        wins: array of samples × systems × systems: for each sample, the wins of the row's system over the column's.
+    `wins` is an array of samples × systems × systems: the wins of the row's system over the column's.
     """
     import numpy as np  # noqa: PLC0415 - as above
 

@@ -107,7 +107,7 @@ def test_nothing_heavy_is_imported() -> None:
         "import sys\n"
         "from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test\n"
         "from pytest_rageval.stats.power import detectable_drop\n"
-        "from pytest_rageval.stats.sequential import SequentialDropTest\n"
+        "from pytest_rageval.stats.sequential import CurtailedDropTest\n"
         "joint_drop_test([PairedDrops([1.0, 0.0, -1.0])], alpha=0.05); detectable_drop([1.0, 0.0], alpha=0.05)\n"
         "assert not {'numpy', 'scipy'} & set(sys.modules)"
     )
