@@ -173,8 +173,7 @@ def anchor_alpha(alpha: float, update: int) -> float:
     The comparisons depend on each other, so that alpha/20 for each of 20 (Bonferroni) is too strict. In the table
     `anchored` of `tests/benchmarks/false_alarms.py`, 20 updates that lose half a point each are called worse than the
     anchor in 69% of runs with 100 questions, and in 57% at alpha/20. Without a drop any of 20 comparisons calls the
-    retriever worse in 3 to 7% of runs where questions change by noise or for good, and in 1 to 4% at alpha/20. With
-    an allowed drop of 5 points it is less than 2%.
+    retriever worse in 3 to 7% of runs where questions change by noise or for good, and in 1 to 4% at alpha/20.
 
     Args:
         alpha: the level of the threshold, in (0, 0.5].
