@@ -205,7 +205,6 @@ def test_a_link_opens_its_question(visit: Callable[..., Page], real: Path) -> No
 def test_a_link_that_is_followed_later_opens_what_a_filter_hides(
     visit: Callable[..., Page], real: Path
 ) -> None:
-    """If a filter hides the question, following its link resets the filter."""
     page = visit(real)
     anchor = anchor_of(page, "item-298?")
     page.get_by_label("Search").fill("item-5?")

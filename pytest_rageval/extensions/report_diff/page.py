@@ -79,7 +79,11 @@ def _fact(name: str, report: Report) -> Fact:
         report.name,
         " at ".join(filter(None, (run.get("branch"), (run.get("commit") or "")[:12]))),
         str(document.get("started", "")).replace("T", " "),
-        *(f"{role} {settings[role]}" for role in ("generator", "judge") if settings.get(role)),
+        *(
+            f"{role} {settings[role]}"
+            for role in ("generator", "judge")
+            if settings.get(role) not in {None, "canonical"}
+        ),
     ]
     return Fact(name, ", ".join(filter(None, parts)))
 

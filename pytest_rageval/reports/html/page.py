@@ -260,16 +260,9 @@ class ScoreView:
 
 @dataclass(frozen=True)
 class Histogram:
-    """A histogram for the template.
+    """A histogram of scores: the count of each bar, the ends of the axis, and the text for screen readers."""
 
-    Attributes:
-        bars: the CSS class and the count of each bar.
-        low: the lower end of the axis.
-        high: the upper end of the axis.
-        label: the text for screen readers.
-    """
-
-    bars: Sequence[tuple[str, int]]
+    counts: Sequence[int]
     low: float
     high: float
     label: str
@@ -278,15 +271,14 @@ class Histogram:
     def from_scores(
         cls, values: Sequence[float], *, scale: Sequence[float] | None = None, is_time: bool = False
     ) -> "Histogram":
-        """Create a histogram of scores."""
+        """Create a histogram of scores on a scale, 0 to 1 by default; the axis of times ends at the largest time."""
         low, high = scale or (0.0, 1.0)
         end = (max(values) or 1.0) if is_time else max(high, *values)
         low = min(low, *values)
         counts = [0] * BINS
         for value in values:
             counts[min(BINS - 1, int((value - low) / (end - low) * BINS))] += 1
-        label = f"scores of {counted(len(values), 'question')}, from {low:g} to {end:g}"
-        return cls([("scores", count) for count in counts], low, end, label)
+        return cls(counts, low, end, f"scores of {counted(len(values), 'question')}, from {low:g} to {end:g}")
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,6 @@ def test_an_examples_verdicts_are_by_place() -> None:
 
 
 def test_other_scores_tell_nothing(score: Score) -> None:
-    """Other scores have no arena key and no arena line."""
     entry = score_entry(score, None, None)
     assert "arena" not in entry
     assert not any("no answer" in note for note in note_lines({"scores": [entry]}))

@@ -38,7 +38,6 @@ def test_figures_of_a_score_are_means_over_the_examples_that_have_them() -> None
 
 
 def test_a_score_without_such_figures_prints_nothing() -> None:
-    """A score without companion scores has no key for them and no line."""
     score = Score("recall@2", [Outcome(Example("q", "?"), 1.0)])
     assert not {"beside", "pooled"} & score_entry(score, None, None).keys()
     assert not _below(score)

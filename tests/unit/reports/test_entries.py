@@ -75,7 +75,6 @@ def test_spearman_is_null_where_it_is_undefined(score: Score) -> None:
 
 
 def test_other_scores_have_no_cases(score: Score) -> None:
-    """Entries of other scores have no cases and no Spearman."""
     other = score_entry(Score("recall@2", score.outcomes), None, None)
     assert not {"cases", "spearman"} & other.keys()
     assert "case" not in other["examples"][0]

@@ -73,7 +73,6 @@ def test_the_report_is_readable_text(score: Score) -> None:
 
 
 def test_a_run_without_scores_has_an_empty_list() -> None:
-    """A run without tests has a report with an empty list."""
     document = report_document([], settings=SETTINGS, llm=LLM, package="0", started="", duration_s=0.0)
     report = json.loads("".join(json_report(document)))
     assert report["tests"] == []

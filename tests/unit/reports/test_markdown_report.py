@@ -147,7 +147,6 @@ def test_a_test_that_failed_otherwise_has_a_row_of_its_own() -> None:
 
 
 def test_unscored_questions_are_shown_with_n() -> None:
-    """Unscored questions are counted in the column n."""
     outcomes = [Outcome(Example("a", "?"), 1.0), Outcome(Example("b", "?"), None, "no answer")]
     text = _report(_test("test_a", score_entry(Score("recall@5", outcomes), None, None)))
     assert [row[4] for row in _rows(rendered(text))] == ["1, 1 unscored"]
@@ -204,7 +203,6 @@ def test_a_gold_passage_is_followed_as_far_as_it_is_known(question: dict[str, An
 
 
 def test_a_question_without_a_score_says_why() -> None:
-    """An unscored question is shown as unscored, with the reason."""
     lost = _question(score=None, unscored="no answer: timeout")
     text = _failing(lost)
     assert "- `q1` `answer.em@1` **1.00 → unscored**: `Why?`" in text
@@ -234,7 +232,6 @@ def test_questions_that_got_worse_are_folded_where_the_test_passes() -> None:
 
 
 def test_questions_below_a_bound_are_shown_where_nothing_is_compared() -> None:
-    """Questions below a bound are listed only if no baseline is compared."""
     below = _test("test_a", _ruled([0.0, 1.0], None, min=0.9), outcome="failed", message="-")
     text = _report(below)
     assert (
@@ -265,7 +262,6 @@ def test_a_drop_comes_with_the_command_that_accepts_it() -> None:
 
 
 def test_a_gain_is_reported_with_the_command_that_updates_the_baseline() -> None:
-    """A significant gain is reported with the command that updates the baseline."""
     gained = _ruled([1.0] * 9, 0.5, max_drop=0.1)
     assert (
         "- `answer.em@1 gained 0.500, which is significant`: lock it in with "
@@ -567,7 +563,6 @@ def test_systems_and_notes_are_folded_blocks_of_code() -> None:
 
 
 def test_where_nothing_was_scored_there_is_no_table() -> None:
-    """Without a score there is no table, not a header without rows."""
     assert not rendered(_report()).tables
 
 

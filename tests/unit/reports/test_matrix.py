@@ -198,7 +198,6 @@ def test_eval_sets_are_not_mixed() -> None:
 
 
 def test_one_score_under_two_bounds_is_one_column() -> None:
-    """A score with two thresholds has one column."""
     tests = [
         _test({"retriever": name}, _entry("recall@3", [1, 0]), _entry("recall@3", [1, 0]))
         for name in ("a", "b")

@@ -156,5 +156,4 @@ def test_ids_that_are_returned_as_strings_are_named() -> None:
     ids=["one is found", "no ids", "gold by text", "gold by span", "nothing relevant"],
 )
 def test_other_misses_are_no_oddity(gold: Gold, ids: list[str | None]) -> None:
-    """A retriever that finds no gold passage is not an anomaly."""
     assert anomalies_entry(_matched(gold, *ids)) == {}

@@ -118,7 +118,6 @@ def test_what_is_said_of_a_set_is_said_once() -> None:
 
 
 def test_oddities_are_reported_once_for_the_scores_that_share_them() -> None:
-    """Anomalies of rankings that several scores share are reported once."""
     entries = [
         _entry(spec=spec, oddities=oddities)
         for spec, oddities in [

@@ -13,7 +13,6 @@ from pytest_rageval.scores import SCORES
     "path", sorted(Path(reports.__file__).parent.rglob("*.py")), ids=lambda path: path.stem
 )
 def test_no_report_has_code_for_a_score_by_name(path: Path) -> None:
-    """No module of the reports contains the name of a score as a string."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     assert texts.isdisjoint(SCORES)

@@ -83,7 +83,6 @@ def test_nothing_retrieved_is_not_the_same_as_no_ranking() -> None:
 
 
 def test_of_two_gold_passages_with_one_label_the_better_rank_counts() -> None:
-    """If two gold passages, such as two chunks of a document, have one label, the better rank counts."""
     gold = (Gold("beta"), Gold("beta", source="book.md", start=0, end=9))
     for passages in (gold, gold[::-1]):
         score = Score(

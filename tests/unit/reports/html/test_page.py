@@ -148,7 +148,6 @@ def test_the_policy_allows_this_style_and_this_script_alone() -> None:
 
 
 def test_each_question_has_one_row_with_all_its_scores() -> None:
-    """Each question has one row with all its scores, worst first, gained questions included."""
     page = Page(html_report(whole_document()))
     assert _questions(page) == [
         "lost q1 How many days 1? answer.correct@2 1 → 0 recall@2 1",
@@ -175,7 +174,6 @@ def test_a_topic_has_its_means_and_its_number_of_lost_questions() -> None:
 
 
 def test_a_column_has_its_score() -> None:
-    """The head of a column has the name of the score, its mean and the change."""
     page = Page(html_report(whole_document()))
     [head] = page.texts("div", "names")
     assert head.replace("\N{ZERO WIDTH SPACE}", "") == "answer.correct@2 0.500 recall@2 0.500"
@@ -184,7 +182,6 @@ def test_a_column_has_its_score() -> None:
 
 
 def test_the_words_are_plain() -> None:
-    """The filters are named in words that need no explanation."""
     page = Page(html_report(whole_document()))
     chips = [
         text.strip()
@@ -290,7 +287,6 @@ def test_scores_between_0_and_1_have_a_histogram() -> None:
 
 
 def test_the_page_says_which_run_it_is_of() -> None:
-    """The page has the commit and branch of the run, and the baseline."""
     page = Page(html_report(whole_document()))
     facts = dict(zip(page.texts("dt"), page.texts("dd"), strict=True))
     assert facts["Commit"] == "0123456789ab, with changes that are not committed"
@@ -439,7 +435,6 @@ def test_a_report_of_an_earlier_version_has_its_questions() -> None:
 
 
 def test_where_all_is_well_the_questions_are_there_too() -> None:
-    """A passing run has its questions as well."""
     page = Page(_page([_outcome(f"q{n}", 1.0) for n in range(5)], max_drop=0.1))
     assert page.texts("h1") == ["rageval: 1 of 1 threshold passed"]
     assert _questions(page) == [f"q{n} answer.em@2 1" for n in range(5)]
@@ -492,7 +487,7 @@ def test_times_reach_over_their_histogram() -> None:
     """The histogram of latencies ends at the largest one, while that of shares goes from 0 to 1."""
     times = Histogram.from_scores([0.004, 0.008, 0.04], is_time=True)
     assert times.high == 0.04
-    assert [count for _, count in times.bars if count] == [1, 1, 1]
+    assert [count for count in times.counts if count] == [1, 1, 1]
     assert Histogram.from_scores([0.0], is_time=True).high == 1
     assert Histogram.from_scores([0.04]).high == 1
 
@@ -504,4 +499,4 @@ def test_a_scale_is_shown_from_end_to_end() -> None:
     assert view.scale == (1, 5)
     assert (view.distribution.low, view.distribution.high) == (1, 5)
     assert view.distribution.label == "scores of 2 questions, from 1 to 5"
-    assert [at for at, (_, count) in enumerate(view.distribution.bars) if count] == [5, 9]
+    assert [at for at, count in enumerate(view.distribution.counts) if count] == [5, 9]

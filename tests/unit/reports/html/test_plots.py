@@ -91,7 +91,6 @@ def test_recall_at_each_k_before_and_now() -> None:
 
 
 def test_lost_and_gained_by_topic() -> None:
-    """Each topic has a bar, that with the most losses first."""
     rows = [
         {"gold": "a", "then": "abc", "now": "abc", "topic": topic} for topic in ("x", "y", "y", "y", "x", "x")
     ]

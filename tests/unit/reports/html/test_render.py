@@ -54,15 +54,15 @@ def test_charts_say_their_numbers_in_words() -> None:
     template = """{% import "charts.html" as charts %}
     {{ charts.interval(0.8, (0.7, 0.9), "recall <0.8>", baseline=0.75, bound=0.85) }}
     {{ charts.stack([("lost", 3), ("same", 0), ("gained", 1)], "3 lost") }}
-    {{ charts.histogram([("lost", 3), ("same", 0), ("gained", 1)], "differences") }}"""
+    {{ charts.histogram([3, 0, 1], "scores of 4") }}"""
     drawn = page.environment().from_string(template).render()
     assert re.findall(r'role="img" aria-label="(.*?)"', drawn) == [
         "recall &lt;0.8&gt;",
         "3 lost",
-        "differences",
+        "scores of 4",
     ]
     assert '<rect class="band" x="112.0" width="32.0"' in drawn
-    assert re.findall(r'<rect class="(?:lost|gained)" x="([\d.]+)" width="([\d.]+)"', drawn) == [
+    assert re.findall(r'<rect class="(?:lost|gained|scores)" x="([\d.]+)" width="([\d.]+)"', drawn) == [
         *(("0.0", "120.0"), ("120.0", "40.0")),
         *(("1.0", "51.3"), ("107.7", "51.3")),
     ]
