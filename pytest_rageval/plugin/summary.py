@@ -309,11 +309,12 @@ class SummaryPlugin:
 
     def _systems_lines(self) -> list[str]:
         matrix, ratings = self._systems
-        if not (matrix or ratings):
+        if not any(test.get("system") for test in self._sorted):
             return []
-        from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415 - few runs have systems
+        from pytest_rageval.reports.agreement import agreement_by_system_lines  # noqa: PLC0415 - few runs have systems
+        from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
 
-        return [*matrix_lines(matrix), *ratings_lines(ratings)]
+        return [*matrix_lines(matrix), *agreement_by_system_lines(self._sorted), *ratings_lines(ratings)]
 
     def _retrieval_lines(self, tests: list[dict[str, Any]]) -> list[str]:
         if self._config.get_verbosity() <= 0:

@@ -3,7 +3,7 @@
 The first is the agreement of the judge with people, the second that of labels of passages with scores of answers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_rageval.reports.layout import align_columns
@@ -32,6 +32,35 @@ def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
     return lines + [
         f"no {', '.join(sorted(missing))}: {reason}" for reason, missing in missing_by_reason.items()
     ]
+
+
+def agreement_by_system_lines(tests: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the tables of a parametrized test side by side: for each k a column for each system.
+
+    So generators can be compared by which labels of passages suit them. Empty for fewer than two systems.
+    """
+    groups: dict[tuple[Any, ...], list[tuple[Mapping[str, str], Mapping[str, Any]]]] = {}
+    for test in tests:
+        for entry in test.get("agreement", ()) if test.get("system") else ():
+            key = (test["function"], (test["evalset"] or {}).get("digest"), entry["label"])
+            groups.setdefault(key, []).append((test["system"], entry))
+    lines = []
+    for (function, _, label), group in groups.items():
+        names = [" × ".join(system.values()) for system, _ in group]
+        if len(set(names)) < 2 or len(set(names)) < len(names):  # noqa: PLR2004 - two systems are compared
+            continue
+        rows = [
+            {(row["annotator"], row["measure"], row["k"]): row for row in entry["rows"]} for _, entry in group
+        ]
+        by = f", answers scored by {label}" if label else ""
+        for k in sorted({k for each in rows for _, _, k in each}):
+            lines.append(f"{function}: agreement with {group[0][1]['downstream']} at k = {k} by system{by}")
+            cells = [("", *(f"{name:>11}" for name in names))]
+            for annotator, measure in dict.fromkeys((a, m) for each in rows for a, m, at in each if at == k):
+                pairs = (_tau_and_rho(each.get((annotator, measure, k))) for each in rows)
+                cells.append((f"{annotator} {measure}", *pairs))
+            lines += [f"  {line}" for line in align_columns(cells, right=range(1, len(names) + 1))]
+    return lines
 
 
 def _tau_and_rho(row: Mapping[str, Any] | None) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.document import QuestionEntry, ScoreEntry
 from pytest_rageval.lib.text import counted, printable
+from pytest_rageval.reports.agreement import agreement_by_system_lines
 from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
@@ -183,7 +184,11 @@ def _sections(document: Mapping[str, Any], added: Iterable[AddedSection]) -> Ite
     for section in added:
         yield folded_section(section.summary, section.noun, section.lines(document), min_items=None)
     for summary, noun, lines in (
-        ("Systems", "system line", matrix_lines(document["matrix"])),
+        (
+            "Systems",
+            "system line",
+            [*matrix_lines(document["matrix"]), *agreement_by_system_lines(document["tests"])],
+        ),
         ("Ratings", "rating line", ratings_lines(document["ratings"])),
         ("Notes", "note line", list(_notes_by_test(document["tests"]))),
     ):

@@ -60,3 +60,31 @@ def test_a_plan_counts_it(project, llm):
     answers, verdicts, relevance, own = 4 + 4 + 4, 4 + 4 + 4, 8, 1
     result.stdout.fnmatch_lines([f"*≤ {answers + verdicts + relevance + own} *"])
     assert not llm.requests
+
+
+def test_generators_are_side_by_side(project):
+    """A parametrized test has a table with a column for each system, on the terminal and in Markdown."""
+    project.lose(1, 3)
+    first = "return lambda question, passages: next(iter(passages)).text.split()[-1].rstrip('.')"
+    last = "return lambda question, passages: list(passages)[-1].text.split()[-1].rstrip('.')"
+    project.pytester.makeconftest(
+        (project.path / "conftest.py").read_text()
+        + "\n@pytest.fixture(scope='session', params=['first', 'last'])\ndef rageval_generator(request):\n"
+        f"    if request.param == 'first':\n        {first}\n    {last}\n"
+    )
+    project.test(
+        "def test_annotators(rageval): rageval.agreement(annotators=('erag', 'gold'), measures=('p',), ks=(1, 2))\n"
+    )
+    result = project.run("--rageval-report=report.md")
+    result.assert_outcomes(passed=2)
+    table = [
+        "test_it.py::test_annotators: agreement with answer.correct at k = 1 by system",
+        "                first         last",
+        "  erag p    1.00 1.00    1.00 1.00",
+        "  gold p    1.00 1.00    1.00 1.00",
+        "test_it.py::test_annotators: agreement with answer.correct at k = 2 by system",
+        "                first         last",
+        "  erag p    1.00 1.00    *",
+    ]
+    result.stdout.fnmatch_lines(table)
+    assert "\n".join(table[:4]) in (project.path / "report.md").read_text()

@@ -19,6 +19,7 @@ from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports import KINDS, deliver
+from pytest_rageval.reports.agreement import agreement_by_system_lines
 from pytest_rageval.reports.build import compared_names, has_table, report_document, usage_entry, usage_lines
 from pytest_rageval.reports.gated_tests import (
     RanTests,
@@ -182,6 +183,7 @@ def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
     scored = [test for test in tests if has_table(test)]
     yield from table_lines(scored) if scored else ()
     yield from matrix_lines(document["matrix"])
+    yield from agreement_by_system_lines(tests)
     yield from ratings_lines(document["ratings"])
     yield from gain_lines(tests, str, document["merge"])
     yield from usage_lines(document["llm"])
