@@ -57,6 +57,7 @@ def test_the_tables_have_the_shape_of_those_of_the_papers():
         ),
         "eRAG, Table 1": (
             r"k = 1 +k = 2",
+            r"at k = 2 by system\n +loose × brief +loose × wordy\n",
             r"erag p ",
             r"contains ndcg ",
             r"gold p ",
