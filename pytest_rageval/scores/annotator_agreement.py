@@ -15,13 +15,13 @@ from typing import Any, Final
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.scores.passage_labels import LABEL_MEASURE_NAMES
+from pytest_rageval.scores.measures.ranking import LABEL_MEASURES
 from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
 """The ways to label passages; "gold" is what the paper calls provenance."""
 
-MEASURES: Final = LABEL_MEASURE_NAMES
+MEASURES: Final = tuple(LABEL_MEASURES)
 """The measures of a ranking by the labels of its passages."""
 
 DOWNSTREAM: Final = "answer.correct"

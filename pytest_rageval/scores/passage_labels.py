@@ -23,9 +23,6 @@ WORKED: Final = {
 }
 """For each measure, its value in the worked examples, in which the labels of `x`, `y` and `z` are 0, 1 and 1."""
 
-LABEL_MEASURE_NAMES: Final = tuple(WORKED)
-"""The names of the measures."""
-
 ExpectedAnswers = tuple[tuple[str, ...], str]
 """The fields `expected` and `expected_as` of `Evidence`."""
 
@@ -55,12 +52,7 @@ LabelRanking = Callable[[Example], Awaitable[LabelledRanking]]
 
 
 def label_scores(common: ScoreDef, definitions: Mapping[str, str]) -> tuple[ScoreDef, ...]:
-    """Return the scores of all measures by the labels of one annotator.
-
-    Args:
-        common: what the scores have in common; its name is that of the annotator.
-        definitions: the definition of each score, by the name of the measure.
-    """
+    """Return the scores of all measures by the labels of one annotator, whose name `common` has."""
     return tuple(
         replace(common, name=f"{common.name}.{part}", definition=definition, worked=WORKED[part])
         for part, definition in definitions.items()
@@ -76,12 +68,7 @@ def label_each_passage(
 ) -> LabelRanking:
     """Return a function that labels the passages of a ranking independently of each other.
 
-    Args:
-        pipeline: retrieves.
-        resolved: the score.
-        annotate: labels one passage.
-        can_label: whether an example has the references that the labels need.
-        expected: returns the answers that the labels are based on.
+    `can_label` says whether an example has the references that the labels need.
     """
 
     async def label_ranking(example: Example) -> LabelledRanking:
@@ -107,20 +94,14 @@ async def score_by_labels(
     graded = graded or resolved.part not in BINARY_ONLY_MEASURES
     # Checks before the first request that the measure is defined for such labels.
     usefulness(resolved.part, {}, resolved.k, graded=graded)
-    values_by_id: dict[str, dict[str, float]] = {}
 
-    async def label_example(example: Example) -> tuple[float, Evidence]:
+    async def score(example: Example) -> tuple[float, Evidence]:
         ranking, labels, expected = await label_ranking(example)
         names = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
         values = tuple(label.value for label in labels)
-        values_by_id[example.id] = dict(zip(names, values, strict=True))
+        by_passage = dict(zip(names, values, strict=True))
+        [value] = usefulness(resolved.part, {example.id: by_passage}, resolved.k, graded=graded)
         alone = tuple(label.answer for label in labels if label.answer is not None)
-        return 0.0, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
+        return value, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
 
-    outcomes = await score_with_progress(pipeline, examples, label_example)
-    scores = usefulness(resolved.part, values_by_id, resolved.k, graded=graded)
-    scores_by_id = dict(zip(values_by_id, scores, strict=True))
-    return [
-        outcome if outcome.value is None else replace(outcome, value=scores_by_id[outcome.example.id])
-        for outcome in outcomes
-    ]
+    return await score_with_progress(pipeline, examples, score)
