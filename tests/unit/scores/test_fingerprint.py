@@ -115,7 +115,9 @@ def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict
     registry.add_score("new", _added, asks=asks)
     resolved, score = resolve(ScoreRequest("new@5", **words), registry.scores)
     models = Session(BASE).models
-    run = Pipeline(None, DefaultGenerator(models), DefaultJudge(models), comparator="f1")
+    run = Pipeline(
+        SimpleNamespace(settings={}), DefaultGenerator(models), DefaultJudge(models), comparator="f1"
+    )
     return score.fingerprint(run, resolved, package="1")
 
 
