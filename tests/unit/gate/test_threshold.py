@@ -375,3 +375,31 @@ def test_a_ratio_alone_is_a_bound_and_needs_no_baseline() -> None:
     threshold.check_scale((0.0, float("inf")), is_cost=True, is_time=True)
     with pytest.raises(InputError, match="this score is not a time"):
         threshold.check_scale((0.0, float("inf")), is_cost=True)
+
+
+@pytest.mark.parametrize("bound", [{"max_drop": 0.1}, {"max_lost": 1}])
+def test_costs_and_times_have_no_baseline(bound: dict[str, Any]) -> None:
+    """Less of a cost is better, so that a drop is no loss; times of two machines cannot be compared."""
+    threshold = Threshold.parse(("latency.p50",), bound)
+    assert threshold.uses_baseline
+    (keyword,) = bound
+    with pytest.raises(InputError, match=f"{keyword} bounds a loss, and less of this score is better"):
+        threshold.check_scale((0.0, float("inf")), is_cost=True)
+    with pytest.raises(
+        InputError, match=f"{keyword} compares with the baseline, and times are not comparable"
+    ):
+        threshold.check_scale((0.0, float("inf")), is_cost=True, is_time=True)
+
+
+def test_a_bound_of_the_projects_default_policy_is_for_comparisons() -> None:
+    """A project may change what all thresholds with max_drop must hold, and those with min alone are as before."""
+    policies = policies_of({"pr": {"max_lost": 1, "burden": "exclude"}})
+    assert Threshold.parse(("recall@5",), {"max_drop": 0.1}, policies=policies).max_lost == 1
+    assert Threshold.parse(("recall@5",), {"min": 0.1}, policies=policies).max_lost is None
+
+
+@pytest.mark.parametrize(("burden", "total"), [("drop", "drop"), ("beyond", "beyond"), ("exclude", "drop")])
+def test_a_total_drop_is_shown_and_never_excluded(burden: str, total: str) -> None:
+    policies = policies_of({"pr": {"burden": burden, "max_total_drop": 0.2}})
+    threshold = Threshold.parse(("recall@5",), {"max_drop": 0.1}, policies=policies)
+    assert threshold.total_drop_threshold(3).policy.burden == total

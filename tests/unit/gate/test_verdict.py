@@ -7,6 +7,7 @@ import pytest
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Cause
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.gate.ratio import RatioTestResult
 from pytest_rageval.gate.verdict import Verdict
 from tests.unit.gate.scored import numbered, score_of, threshold_of, verdict_on
 
@@ -121,3 +122,24 @@ def test_the_lowest_is_that_of_the_scale() -> None:
     assert verdict_on(grades, threshold_of("judged.correctness@5", 3.7)).status == "fail"
     below = score_of(values | {"b": -5.0}, cause="retriever", scale=(1.0, 5.0))
     assert "with -5 for each of them it would be -1.667" in verdict_on(below, threshold_of("x@5", -1)).reason
+
+
+@pytest.mark.parametrize(
+    ("ratio", "interval", "status", "end"),
+    [
+        (1.2, (1.1, 1.3), "pass", "[1.100, 1.300], allowed 1.2"),
+        # The last bit is no violation.
+        (1.2 + 1e-13, (1.201, 1.3), "pass", "allowed 1.2"),
+        (1.25, (1.201, 1.3), "fail", "significantly more, as the whole 95% interval is above"),
+        (1.25, (1.2, 1.3), "inconclusive", "not significantly more, as the 95% interval is not wholly above"),
+        (1.25, None, "inconclusive", "as 4 examples are too few to show it, at least 6 are needed"),
+    ],
+)
+def test_a_ratio_fails_where_its_whole_interval_is_above(
+    ratio: float, interval: tuple[float, float] | None, status: str, end: str
+) -> None:
+    test = RatioTestResult(1.0, ratio, interval, 4, 6)
+    score = Score("latency.p50", _score(ratio).outcomes)
+    verdict = verdict_on(score, threshold_of("latency.p50", max_ratio=1.2), ratio=test)
+    assert verdict.status == status
+    assert verdict.reason.endswith(end)
