@@ -16,8 +16,8 @@ import pytest_rageval
 PACKAGE = Path(pytest_rageval.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 STANDARD = sys.stdlib_module_names | {"compression"}  # of Python 3.14
-FRAMEWORKS = {"haystack", "langchain_core", "llama_index"}
-"""Packages of users: an adapter is loaded only with an object of its framework."""
+FRAMEWORKS = {"haystack", "langchain_core", "llama_index", "pyarrow"}
+"""Packages of users: an adapter is loaded only with an object of its framework, pyarrow only for a Parquet file."""
 
 
 def _imported(source: str) -> set[str]:

@@ -60,10 +60,10 @@ def test_a_failure_shows_the_context_of_a_question(project):
     _write(project, *({**record, "history": history, "gold": [{"id": "no"}]} for record in TENANTS))
     project.pytester.makeconftest(FILTERED)
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate():\n    pass\n')
-    result = project.run("--rageval-report=report.json", "--rageval-report=report.html")
+    result = project.run("--rageval-report=report.json", "--rageval-report=report.html", "-vv")
     result.stdout.fnmatch_lines(
         [
-            "*b1  0.00  What is the code of item-1?",
+            "*b1  0 * What is the code of item-1?",
             "*after * User: Hello / Assistant: Hello!",
             '*filters * {"tenant": "b"}',
         ]

@@ -46,9 +46,9 @@ def test_a_failure_shows_why_the_context_is_not_enough(project, llm):
     judged(project, llm)
     project.lose(3)
     project.test(gate("sufficient@3").replace("min=0", "min=1"))
-    result, test = report(project, "-v", "--rageval-report=r.html")
+    result, test = report(project, "-vv", "--rageval-report=r.html")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["1 of 4 questions is below 1:", "  q3 *", "*judge*A code is needed."])
+    result.stdout.fnmatch_lines(["*1 of 4 questions is below 1", "  q3 *", "*judge*A code is needed."])
     (score,) = test["scores"]
     assert {example["explanation"] for example in score["examples"]} == {"A code is needed."}
     assert [question["judge"] for question in score["questions"]["listed"]] == ["A code is needed."]

@@ -146,6 +146,14 @@ def test_a_score_of_models_is_the_mean_of_the_last_runs() -> None:
     assert [runs for _, runs in stored] == [1, 2, 3, 4, 5, 5]
 
 
+@pytest.mark.parametrize(("score", "stored"), [(1.0, (1.0, 1)), (0.0, (0.5, 2))])
+def test_replies_of_an_earlier_run_are_no_further_run(score: float, stored: tuple[float, int]) -> None:
+    """Replies that are replayed say nothing new, unless they are others than those of the baseline."""
+    before, entry = {"t": _judged({"a": 1.0})}, {"t": _judged({"a": score})}
+    update = compute_update(before, entry, unfinished=(), failed={}, complete=True, replayed={"t"})
+    assert _stored(update) == stored
+
+
 @pytest.mark.parametrize(
     "second",
     [
