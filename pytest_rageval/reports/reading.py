@@ -1,4 +1,4 @@
-"""Reads JSON reports for the commands `diff`, `merge` and `badge`."""
+"""Reads JSON reports for the commands `diff`, `merge` and `view`."""
 
 from collections.abc import Mapping
 from pathlib import Path

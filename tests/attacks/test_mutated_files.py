@@ -160,7 +160,6 @@ COMMANDS = {
     "report": [
         ("diff", "good.json", "bad.json", "-v", "--html", "page.html"),
         ("diff", "bad.json", "good.json", "--json"),
-        ("badge", "bad.json", "--output", "badge.json"),
         ("merge", "bad.json"),
     ],
     "shard": [
@@ -189,7 +188,6 @@ COMMANDS = {
     "history": [
         ("history", "bad.json", "--html", "page.html"),
         ("history", "bad.json", "--json"),
-        ("badge", "bad.json", "--output", "badge.json"),
     ],
     "baseline": [
         (

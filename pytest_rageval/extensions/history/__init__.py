@@ -1,7 +1,7 @@
 """Scores over many runs.
 
 - `history`: the file. `trend`: charts as text. `page`: charts as a page.
-- `command`: `rageval history` and `rageval badge`.
+- `command`: `rageval history`.
 """
 
 from collections.abc import Mapping
@@ -36,16 +36,6 @@ COMMANDS: Final = (
              value("--last", "N", "only the last N runs", _parse_runs),
              JSON),
             "Exit status: 0; 2 if something cannot be used. Damaged lines are reported.", place=6),
-    Command("badge", "pytest_rageval.extensions.history.command:badge_command",
-            "write a badge for a README from a run, as JSON for shields.io",
-            "With --score the badge shows the mean of the score; without it, how many thresholds failed or passed.",
-            (value("file", "FILE", "a JSON report, or a history: its last run"),
-             value("--output", "BADGE", "JSON file to write", required=True),
-             value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
-             value("--score", "NAME", "show the mean of this score, or of the score whose name contains this text",
-                   str),
-             value("--label", "TEXT", "text on the left side (default: rageval, or the name of the score)", str)),
-            "Exit status: 0, also if the run failed; 2 if something cannot be used.", place=7),
 )
 # fmt: on
 

@@ -111,8 +111,6 @@ class Run:
         url: the address of the CI job; None if unknown.
         dirty: True if there were uncommitted changes.
         stopped: True if the run ended early, so that tests may be missing.
-        missing: number of gated tests that the run should have compared with the baseline; 0 if that was no failure.
-        outcomes: the outcomes of the tests by node id.
         points: the scores of the tests.
         line: the parsed JSON of the line.
     """
@@ -124,8 +122,6 @@ class Run:
     url: str | None
     dirty: bool
     stopped: bool
-    missing: int
-    outcomes: Mapping[str, str]
     points: Mapping[ScoreKey, Point]
     line: Mapping[str, Any] = field(repr=False)
 
@@ -159,8 +155,6 @@ class Run:
             url=line.get("url") or None,
             dirty=line.get("dirty") is True,
             stopped=line.get("stopped") is True,
-            missing=missing if isinstance(missing := line.get("missing"), int) else 0,
-            outcomes={nodeid: test.get("outcome") or "" for nodeid, test in tests.items()},
             points=points,
             line=line,
         )
@@ -419,8 +413,7 @@ def _keep_scores(run: Run, keys: Collection[ScoreKey]) -> Run:
         for nodeid, test in run.line["tests"].items()
         if nodeid in names_by_test
     }
-    outcomes = {nodeid: run.outcomes[nodeid] for nodeid in names_by_test}
-    return replace(run, points=points, outcomes=outcomes, line={**run.line, "tests": tests})
+    return replace(run, points=points, line={**run.line, "tests": tests})
 
 
 def _select_names(wanted: str | None, names: Iterable[str], what: str) -> set[str]:

@@ -1,8 +1,7 @@
-"""`rageval history` and `rageval badge`: the runs of a history on the terminal, as JSON, as a page and as a badge."""
+"""`rageval history`: the runs of a history on the terminal, as JSON and as a page."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -103,102 +102,3 @@ def test_texts_of_the_file_cannot_steer_the_terminal(tmp_path: Path, capsys: Cap
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\n::" not in out
-
-
-# The schema of shields.io: services/endpoint-common.js of badges/shields rejects all other keys.
-BADGE = {
-    "type": "object",
-    "properties": {
-        "schemaVersion": {"const": 1},
-        "label": {"type": "string"},
-        "message": {"type": "string", "minLength": 1},
-        "color": {"type": "string"},
-    },
-    "required": ["schemaVersion", "label", "message"],
-    "additionalProperties": False,
-}
-
-
-def badge(source: Path, *arguments: str) -> dict[str, Any]:
-    """Write the badge of a file, check it against the schema, and return it."""
-    from jsonschema import Draft202012Validator
-
-    out = source.parent / "badges" / "badge.json"
-    assert main(["badge", str(source), "--output", str(out), *arguments]) == 0
-    written: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    Draft202012Validator(BADGE).validate(written)
-    return written
-
-
-def report(path: Path, *scores: dict[str, Any], **more: Any) -> Path:
-    """Write a JSON report with one test, and return its path."""
-    defaults = {"where": {}, "ci95": None, "n": 1, "unscored": 0, "baseline": None, "examples": []}
-    test = {"nodeid": NODEID, "outcome": more.pop("outcome", "passed"), "evalset": None}
-    document = {
-        "schema": 1,
-        "started": "2026-11-01T09:00:00+00:00",
-        "package": "0.1.0",
-        "duration_s": 1.0,
-        "stopped": False,
-        "llm": dict.fromkeys(("live", "tokens_in", "tokens_out", "cost_usd"), 0),
-        "tests": [{**test, "scores": [{**defaults, **fields} for fields in scores]}],
-        **more,
-    }
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "more", "message", "color"),
-    [
-        (["pass", "pass", None], {}, "2 scores passed", "brightgreen"),
-        (["pass", "fail", "error"], {"outcome": "failed"}, "2 of 3 scores failed", "red"),
-        (["pass", "inconclusive"], {}, "1 of 2 scores inconclusive", "yellow"),
-        (["pass"], {"outcome": "failed"}, "1 test failed", "red"),
-        (["pass"], {"stopped": True}, "stopped early", "lightgrey"),
-        (["fail"], {"outcome": "xfailed"}, "1 score failed as expected", "blue"),
-        ([None, None], {}, "2 scored", "blue"),
-    ],
-)
-def test_the_badge_of_a_report_says_how_it_ended(
-    tmp_path: Path, verdicts: list[str | None], more: dict[str, Any], message: str, color: str
-) -> None:
-    """The message of the badge counts the scores or tests with the worst verdict, which selects the colour."""
-    scores = [{"spec": f"s{n}", "mean": 0.5, "verdict": verdict} for n, verdict in enumerate(verdicts)]
-    written = badge(report(tmp_path / "r.json", *scores, **more))
-    assert written == {"schemaVersion": 1, "label": "rageval", "message": message, "color": color}
-
-
-def test_the_badge_of_a_history_is_that_of_its_last_run(history: str, capsys: Capture) -> None:
-    """The badge of a history shows its latest run; `--score` shows a mean, and `--label` replaces the label."""
-    written = badge(Path(history), "--score", "recall")
-    assert written == {"schemaVersion": 1, "label": "recall@3", "message": "0.500", "color": "red"}
-    assert capsys.readouterr().out == "recall@3: 0.500 (red)\n"
-    assert badge(Path(history), "--score", "recall@3", "--label", "")["label"] == ""
-    assert badge(Path(history))["message"] == "1 of 1 score failed"
-
-
-def test_a_badge_has_one_score(tmp_path: Path, capsys: Capture) -> None:
-    """If several tests have the score, `badge` lists them, and `--test` selects one."""
-    path = tmp_path / "h.jsonl"
-    tests = {name: {"outcome": "passed", "scores": {"s": score(0.5)}} for name in ("t1", "t2")}
-    append_run(path, line(0, tests=tests))
-    assert main(["badge", str(path), "--output", str(tmp_path / "b.json"), "--score", "s"]) == 2
-    assert "--test; these have it:\n  t1 s\n  t2 s" in capsys.readouterr().err
-    assert badge(path, "--score", "s", "--test", "t2")["message"] == "0.500"
-
-
-def test_what_has_no_scores_has_no_badge(tmp_path: Path, capsys: Capture) -> None:
-    """A file without scores, or that is neither a report nor a history, is an error and writes no badge."""
-    empty, broken, other = tmp_path / "e.jsonl", report(tmp_path / "r.json"), tmp_path / "o.json"
-    empty.touch()
-    other.write_text('{"schema": 1, "tests": [{}]}', encoding="utf-8")
-    for path, message in (
-        (empty, "has no scores"),
-        (broken, "has no scores"),
-        (other, "is not a JSON report"),
-        (tmp_path / "missing", "No such file"),
-    ):
-        assert main(["badge", str(path), "--output", str(tmp_path / "b.json")]) == 2
-        assert message in capsys.readouterr().err
-    assert not (tmp_path / "b.json").exists()
