@@ -107,7 +107,8 @@ def verdict_on(measured: Measured, threshold: Threshold) -> Verdict:
             seen = replace(against, lost=()) if status == "inconclusive" else against
             warnings += _unseen_drop_warnings(score, bounds, seen)
         if test is not None:
-            warnings += _test_warnings(test, status)
+            is_small_set = _small_set_drop(measured, threshold, test) is not None
+            warnings += _test_warnings(test, status, is_small_set=is_small_set)
         warnings += _spread_warnings(score, bounds, against)
         warnings += _repeat_warnings(score, against)
     return replace(verdict, warnings=tuple(warnings))
@@ -541,10 +542,13 @@ def _unseen_drop_warnings(
     yield text
 
 
-def _test_warnings(drop: DropTestResult, status: Status) -> Iterator[str]:
-    """Yield warnings about the power and the assumptions of the test of a drop."""
+def _test_warnings(drop: DropTestResult, status: Status, *, is_small_set: bool) -> Iterator[str]:
+    """Yield warnings about the power and the assumptions of the test of a drop.
+
+    On a small set the size of a drop decides too, so that a drop can be red although no test shows it.
+    """
     units, what = _units(drop)
-    if status == "pass" and drop.all_wrong is not None and not drop.all_wrong.significant:
+    if not is_small_set and status == "pass" and drop.all_wrong is not None and not drop.all_wrong.significant:
         since = "" if drop.comparison.before.pin is None else " since the anchor"
         needed = drop.min_examples or 0
         often, limit = odds(drop.all_wrong)
