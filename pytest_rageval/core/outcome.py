@@ -13,7 +13,6 @@ from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import Cause, InputError, QueryError, TooManyUnscoredError
 from pytest_rageval.core.spec import score_name
 from pytest_rageval.lib.text import counted, join_first
-from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
 STORED_AS: Final = "pytest_rageval.scores"  # see core.user_code
@@ -30,10 +29,49 @@ REFERENCE_LATENCY: Final = "reference"
 EMPTY_MAPPING: Final[Mapping[str, Any]] = {}
 """The default of the mappings in `Evidence`. It is shared, because a dict per example would double the memory use."""
 
-NO_VOTES: Final = Tally()
-
 MAX_SHOWN_REASONS: Final = 5
 """The number of reasons that an error about unscored examples lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of verdicts by majority vote and of their votes; tallies can be added.
+
+    Attributes:
+        verdicts: number of verdicts that were reached by several votes.
+        split: number of these verdicts whose votes were not unanimous.
+        votes: number of votes that could be parsed.
+        minority: number of these votes that differ from the verdict they contributed to.
+        unread: number of votes that could not be parsed; they are not part of `votes`.
+    """
+
+    verdicts: int = 0
+    split: int = 0
+    votes: int = 0
+    minority: int = 0
+    unread: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.verdicts + other.verdicts,
+            self.split + other.split,
+            self.votes + other.votes,
+            self.minority + other.minority,
+            self.unread + other.unread,
+        )
+
+    @property
+    def flip_rate(self) -> float:
+        """The share of verdicts with split votes, in [0, 1]; 0 without verdicts."""
+        return self.split / self.verdicts if self.verdicts else 0.0
+
+    @property
+    def minority_rate(self) -> float:
+        """The share of votes that differ from their verdict, in [0, 1]; 0 without votes."""
+        return self.minority / self.votes if self.votes else 0.0
+
+
+NO_VOTES: Final = Tally()
 
 MAX_NAMED_EXAMPLES: Final = 3
 """The number of examples that such an error names for each reason."""

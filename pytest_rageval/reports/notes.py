@@ -17,14 +17,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.core.document import ComparisonEntry, ReferenceEntry, ScoreEntry
-from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score
+from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score, Tally
 from pytest_rageval.gate.comparison import AnchorPin, Comparison
 from pytest_rageval.gate.drop_types import NOTABLE_DESIGN_EFFECT, DropTestResult
 from pytest_rageval.gate.judge import ThresholdResult
 from pytest_rageval.gate.sentences import drop_interval_text
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first
-from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:

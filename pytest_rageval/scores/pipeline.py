@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
-from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import (
     MEASURES,
     AnswerMeasure,
@@ -27,14 +26,14 @@ from pytest_rageval.answers.judge import protocol as judges
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import InputError, UnusableRanking
 from pytest_rageval.core.gathering import gather_all
-from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.outcome import Outcome, Tally
 from pytest_rageval.core.spec import Relevance, Spec
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.scores.ground_truth import gold_passages, references_of
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE
 from pytest_rageval.scores.measures.ranking import Labelled
 from pytest_rageval.scores.single_flight import SingleFlight, digest_key
-from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.protocol import JudgeTask, Text
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+abstains: Final = Lazy("answers.abstention", "abstains")  # only for answers
 
 Query = Example | str
 """An example, whose history, filters and metadata count too; or the text of a question."""

@@ -6,7 +6,6 @@ lengths raise ValueError.
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from pytest_rageval.stats.intervals import Estimate, proportion
@@ -146,44 +145,6 @@ def _require_equal_lengths(a: Sequence[object], b: Sequence[object]) -> None:
 
 def _both_vary(a: Sequence[float], b: Sequence[float]) -> bool:
     return len(set(a)) > 1 and len(set(b)) > 1
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Counts of verdicts by majority vote and of their votes; tallies can be added.
-
-    Attributes:
-        verdicts: number of verdicts that were reached by several votes.
-        split: number of these verdicts whose votes were not unanimous.
-        votes: number of votes that could be parsed.
-        minority: number of these votes that differ from the verdict they contributed to.
-        unread: number of votes that could not be parsed; they are not part of `votes`.
-    """
-
-    verdicts: int = 0
-    split: int = 0
-    votes: int = 0
-    minority: int = 0
-    unread: int = 0
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            self.verdicts + other.verdicts,
-            self.split + other.split,
-            self.votes + other.votes,
-            self.minority + other.minority,
-            self.unread + other.unread,
-        )
-
-    @property
-    def flip_rate(self) -> float:
-        """The share of verdicts with split votes, in [0, 1]; 0 without verdicts."""
-        return self.split / self.verdicts if self.verdicts else 0.0
-
-    @property
-    def minority_rate(self) -> float:
-        """The share of votes that differ from their verdict, in [0, 1]; 0 without votes."""
-        return self.minority / self.votes if self.votes else 0.0
 
 
 def format_rho(rho: float) -> str:

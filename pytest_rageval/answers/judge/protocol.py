@@ -10,15 +10,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.core.outcome import NO_VOTES, Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.models.prompt_rendering import Prompts
 
 T = TypeVar("T")
 V = TypeVar("V")
-
-NO_VOTES: Final = Tally()
 
 MIN_GRADE: Final = 1
 MAX_GRADE: Final = 5

@@ -21,7 +21,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.answers.judge.protocol import Judge
 from pytest_rageval.core.errors import InputError, Unscored
-from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
+from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome, Tally
 from pytest_rageval.core.settings import EMBEDDED
 from pytest_rageval.extensions.calibration.calibration import Calibration, judge_items, judge_verdict
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, load_labels
@@ -33,7 +33,6 @@ from pytest_rageval.run.command_session import command_settings, session_for
 from pytest_rageval.run.console import echo, echo_err, format_table, reason_lines, to_one_line
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.relevance import RELEVANT
-from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
 from pytest_rageval.stats.systems import PositionBias, position_bias
 

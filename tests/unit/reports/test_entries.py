@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.data import Example
-from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.outcome import Evidence, Outcome, Score, Tally
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.build import entry_name, models_text
-from pytest_rageval.stats.agreement import Tally
 from tests.unit.gate.scored import verdict_on
 from tests.unit.reports.entries import error_entry, score_entry
 

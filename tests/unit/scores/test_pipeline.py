@@ -8,11 +8,11 @@ from pytest_rageval.answers.judge.protocol import record_tally
 from pytest_rageval.core.data import Document, Example, Gold, Ranking, Retrieval
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.gathering import CallbackFuture, gather_all
+from pytest_rageval.core.outcome import Tally
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores.pipeline import Pipeline
 from pytest_rageval.scores.single_flight import SingleFlight
-from pytest_rageval.stats.agreement import Tally
 
 
 def test_the_same_piece_is_computed_once(world, example) -> None:

@@ -4,7 +4,8 @@ from math import sqrt
 
 import pytest
 
-from pytest_rageval.stats.agreement import Tally, accuracy, cohen_kappa, pearson
+from pytest_rageval.core.outcome import Tally
+from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
 
 

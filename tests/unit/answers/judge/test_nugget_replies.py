@@ -13,12 +13,12 @@ from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.outcome import Tally
 from pytest_rageval.extensions.evalset_tools.nuggets import NUGGETS
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.scores.nuggets import SUPPORT
-from pytest_rageval.stats.agreement import Tally
 
 YES, PART, NO = 1.0, 0.5, 0.0
 

@@ -13,7 +13,7 @@ from pytest_rageval.answers.judge.llm_judge import Voter, Voting
 from pytest_rageval.answers.judge.protocol import collect_tallies, record_tally
 from pytest_rageval.answers.judge.tasks import majority
 from pytest_rageval.core.errors import Planned, ReplyPending, ServerError, Unscored
-from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.core.outcome import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
 
 

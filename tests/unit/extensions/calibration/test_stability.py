@@ -1,9 +1,8 @@
 """Stability of the judge's verdicts: changed verdicts and split votes."""
 
 from pytest_rageval.core.data import Example
-from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.outcome import Evidence, Outcome, Tally
 from pytest_rageval.extensions.calibration.command import Flips, count_changed_verdicts, count_split_votes
-from pytest_rageval.stats.agreement import Tally
 
 
 def outcomes(*values: float | None) -> list[Outcome]:
