@@ -2,23 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, OWN_FIELDS, Check, Records, check_records
 
 RECORD_NUMBER: Final = "#"  # in a field map, in place of a field's name: the number of the record
 MISSING: Final = object()
 OBJECT_FIELDS: Final = ("tags", "filters")  # fields whose keys the user chooses; a map may name each key
-
-
-def read_native(path: Path, *, fields: Mapping[str, str] | None = None) -> Records:
-    """Yield the records of JSON lines, or of one array in a `.json` file; `fields` renames their fields."""
-    records = json_records(path)
-    return records if fields is None else map_fields(records, fields)
 
 
 def map_fields(

@@ -208,6 +208,14 @@ def _refuse_foreign(shape: Shape) -> None:
         raise InputError(f"{path.name} is {found[0]}, which is not read.\n{found[1]}")
 
 
+JSON_BY_TOPIC: Final = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
+
+
+def is_json_by_topic(head: str) -> bool:
+    """Return True if a file begins as JSON `{topic: {document: number}}`: qrels or a run of ranx or pytrec_eval."""
+    return JSON_BY_TOPIC.match(head) is not None
+
+
 def find_format(
     path: Path, formats: Mapping[str, Format], name: str | None = None, options: Collection[str] = ()
 ) -> Format:

@@ -6,19 +6,24 @@ from dataclasses import dataclass, field, replace
 from hashlib import file_digest
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.core.data import EXCLUDED, EvalSet, Example
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.evalsets.format import COMMON_OPTIONS, Format, find_format
 from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import Records, from_records
-from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import data_frame_rows, id_key, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
 
+if TYPE_CHECKING:
+    from pytest_rageval.evalsets.sampling import SampleSpec
+
+# Few eval sets are sampled.
+draw_sample: Final = Lazy("evalsets.sampling", "draw_sample")
+parse_sample: Final = Lazy("evalsets.sampling", "parse_sample")
 map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets need a field map
 frame_records: Final = Lazy("evalsets.formats.table", "frame_records")
 
@@ -36,7 +41,7 @@ class LoadOptions:
     """
 
     format: str | None = None
-    sample: SampleSpec | None = None
+    sample: "SampleSpec | None" = None
     options: Mapping[str, Any] = field(default_factory=dict)
     corpus: Path | None = None
     exclude_own_id: bool = False
@@ -59,7 +64,7 @@ class LoadOptions:
             raise InputError(
                 f"{' and '.join(drawing)} {verb} how a sample is drawn, and none is.\nAdd sample=200."
             )
-        sample = None if size is None else SampleSpec.parse(size, **drawing)
+        sample = None if size is None else parse_sample(size, **drawing)
         return cls(name, sample, options, None if corpus is None else Path(corpus), exclude_own_id)
 
 

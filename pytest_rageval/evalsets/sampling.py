@@ -45,25 +45,25 @@ class SampleSpec:
     seed: int = 0
     stratify: tuple[str, ...] | None = None
 
-    @classmethod
-    def parse(cls, size: object, seed: object = 0, stratify: object = None) -> "SampleSpec":
-        """Parse the marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
-        size, seed = plain_number(size), plain_number(seed)
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise InputError(
-                f"sample={size!r} is not a number of examples.\nGive an integer, at least 1: sample=200."
-            )
-        if not isinstance(seed, int) or isinstance(seed, bool):
-            raise InputError(f"seed={seed!r} is not an integer.")
-        if stratify is None:
-            return cls(size, seed)
-        tags = [stratify] if isinstance(stratify, str) else [] if stratify is False else stratify
-        if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
-            raise InputError(
-                f"stratify={stratify!r} is neither the name of a tag nor a list of such names.\n"
-                'Write stratify="topic", or False for none.'
-            )
-        return cls(size, seed, tuple(tags))
+
+def parse_sample(size: object, seed: object = 0, stratify: object = None) -> SampleSpec:
+    """Parse the marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
+    size, seed = plain_number(size), plain_number(seed)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise InputError(
+            f"sample={size!r} is not a number of examples.\nGive an integer, at least 1: sample=200."
+        )
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise InputError(f"seed={seed!r} is not an integer.")
+    if stratify is None:
+        return SampleSpec(size, seed)
+    tags = [stratify] if isinstance(stratify, str) else [] if stratify is False else stratify
+    if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
+        raise InputError(
+            f"stratify={stratify!r} is neither the name of a tag nor a list of such names.\n"
+            'Write stratify="topic", or False for none.'
+        )
+    return SampleSpec(size, seed, tuple(tags))
 
 
 def draw_sample(read: RecordReader, spec: SampleSpec, *, name: str) -> EvalSet:

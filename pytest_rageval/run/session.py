@@ -17,7 +17,6 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.core.user_code import MAX_FAILURES
-from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.models.usage import Usage
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+select_subset: Lazy = Lazy("evalsets.sampling", "select_subset")  # few runs take a part of an eval set
 blame_outcomes: Lazy = Lazy("scores.sufficiency", "blame_outcomes")
 
 

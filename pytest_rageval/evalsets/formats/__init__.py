@@ -6,9 +6,12 @@ How a format is recognised is defined here, except for `beir` and `trec`.
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from pytest_rageval.evalsets.format import Format, Shape
+from pytest_rageval.evalsets.files import json_records
+from pytest_rageval.evalsets.format import Format, Shape, is_json_by_topic
+from pytest_rageval.evalsets.records import Records
 from pytest_rageval.lib.lazy import Lazy
 
 SHARED_MODULES: Final[Mapping[str, Collection[str]]] = {
@@ -59,6 +62,15 @@ def _is_native(shape: Shape) -> bool:
     if shape.folder or shape.is_table:
         return False
     return shape.suffix in (".jsonl", ".ndjson", ".json") or shape.is_json
+
+
+map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets need a field map
+
+
+def _read_native(path: Path, *, fields: Mapping[str, str] | None = None) -> Records:
+    """Yield the records of JSON lines, or of one array in a `.json` file; `fields` renames their fields."""
+    records = json_records(path)
+    return records if fields is None else map_fields(records, fields)
 
 
 KILT_OUTPUT: Final = frozenset({"answer", "provenance", "meta", "score"})
@@ -129,11 +141,14 @@ _is_trec: Final = Lazy("evalsets.formats.trec", "recognises")
 FORMATS: Final[Mapping[str, Format]] = {
     form.name: form
     for form in (
-        Format("native", _is_native, Lazy("evalsets.field_map", "read_native"), general=True),
+        Format("native", _is_native, _read_native, general=True),
         # A table has columns of any names, which a field map assigns to fields.
         _format("table", lambda shape: shape.is_table or shape.is_parquet, general=True),
         _format("beir", lambda shape: shape.folder and _is_beir(shape)),
-        _format("trec", _is_trec),
+        # The beginning of a JSON file is enough.
+        _format(
+            "trec", lambda shape: (not shape.is_json or is_json_by_topic(shape.head)) and _is_trec(shape)
+        ),
         _format("ragas", _is_ragas),
         _format("deepeval", lambda shape: is_golden(shape.names)),
         _format("llama_index", Keys("query reference_contexts reference_answer", none="id question")),

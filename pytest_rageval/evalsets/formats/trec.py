@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_members, read_lines
-from pytest_rageval.evalsets.format import Shape
+from pytest_rageval.evalsets.format import Shape, is_json_by_topic
 from pytest_rageval.evalsets.records import Records
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
 
@@ -23,7 +23,6 @@ WHITE_SPACE: Final = re.compile(
 )  # other spaces, outside of ASCII, may be part of an id
 MAX_TOPIC_CHARACTERS: Final = 2**20
 
-JSON_BY_TOPIC: Final = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 TAG: Final = re.compile(r"(?:^|(?<=>))[ \t]*<([a-zA-Z]+)>", re.MULTILINE)
 TAG_LABEL: Final = re.compile(r"(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
 ID_HEADER: Final = re.compile(
@@ -51,11 +50,6 @@ def recognises(shape: Shape) -> bool:
 
 def _is_qrels(shape: Shape) -> bool:
     return is_json_by_topic(shape.head) if shape.is_json else _is_qrels_line(shape.line)
-
-
-def is_json_by_topic(head: str) -> bool:
-    """Return True if a file begins as JSON `{topic: {document: number}}`: qrels or a run of ranx or pytrec_eval."""
-    return JSON_BY_TOPIC.match(head) is not None
 
 
 def _is_qrels_line(line: str) -> bool:

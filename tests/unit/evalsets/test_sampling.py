@@ -17,7 +17,7 @@ import pytest_rageval
 from pytest_rageval.core.data import EvalSet, Example, ExampleSubset
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load_records
-from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample, select_subset
+from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample, parse_sample, select_subset
 from pytest_rageval.scores.arena import answer_first_ids
 
 
@@ -29,7 +29,7 @@ def _records(counts: dict[str, int], tag: str = "topic") -> list[tuple[str, dict
 
 
 def _draw(records: list[tuple[str, dict[str, Any]]], size: int, **options: Any) -> EvalSet:
-    return draw_sample(lambda: iter(records), SampleSpec.parse(size, **options), name="set")
+    return draw_sample(lambda: iter(records), parse_sample(size, **options), name="set")
 
 
 def _topics(evalset: EvalSet) -> Counter[str]:
@@ -175,7 +175,7 @@ def test_no_records_make_no_sample() -> None:
 
 def test_size_and_seed_may_be_integers_of_numpy() -> None:
     """NumPy integers as size and seed are converted to int."""
-    spec = SampleSpec.parse(np.int64(3), np.int64(1))
+    spec = parse_sample(np.int64(3), np.int64(1))
     assert (spec, type(spec.size), type(spec.seed)) == (SampleSpec(3, 1), int, int)
 
 
@@ -217,7 +217,7 @@ def test_only_the_sample_is_in_memory(stratify: object) -> None:
     assert np  # NumPy has to be imported before memory is measured.
     tracemalloc.start()
     try:
-        assert len(draw_sample(endless, SampleSpec.parse(20, 0, stratify), name="set")) == 20
+        assert len(draw_sample(endless, parse_sample(20, 0, stratify), name="set")) == 20
         assert tracemalloc.get_traced_memory()[1] < 3 * 2**18
     finally:
         tracemalloc.stop()
