@@ -1,9 +1,36 @@
 """The types of the entries of the JSON report, schema 1. docs/reference/json-report.md describes their keys."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Required, TypedDict
+from math import inf
+from typing import Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
-from pytest_rageval.core.shape import Count, Length, Share
+
+class Between(NamedTuple):
+    """Allows numbers from `low` to `high`, in an `Annotated` number."""
+
+    low: float
+    high: float = inf
+
+    def problem(self, value: Any) -> str:
+        """Return what is wrong with a value; empty if it is allowed."""
+        if self.low <= value <= self.high:
+            return ""
+        return f"is not from {self.low:g} to {self.high:g}" if self.high < inf else f"is below {self.low:g}"
+
+
+class Length(NamedTuple):
+    """Allows lists of n items, in an `Annotated` list."""
+
+    n: int
+
+    def problem(self, value: Any) -> str:
+        """Return what is wrong with a value; empty if it is allowed."""
+        return "" if len(value) == self.n else f"has {len(value)} items, and must have {self.n}"
+
+
+Count = Annotated[int, Between(0)]
+Share = Annotated[float, Between(0, 1)]
+
 
 Interval = Annotated[list[float], Length(2)]
 OutcomeName = Literal["passed", "failed", "error", "skipped", "xfailed"]

@@ -16,7 +16,6 @@ from typing import (
     Any,
     Final,
     Literal,
-    NamedTuple,
     NotRequired,
     Required,
     Union,
@@ -37,33 +36,6 @@ BOM: Final = b"\xef\xbb\xbf"
 _SHORT: Final = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 40
 _SHORT.maxlevel = _SHORT.maxlist = _SHORT.maxdict = 2
-
-
-class Between(NamedTuple):
-    """Allows numbers from `low` to `high`, in an `Annotated` number."""
-
-    low: float
-    high: float = inf
-
-    def problem(self, value: Any) -> str:
-        """Return what is wrong with a value; empty if it is allowed."""
-        if self.low <= value <= self.high:
-            return ""
-        return f"is not from {self.low:g} to {self.high:g}" if self.high < inf else f"is below {self.low:g}"
-
-
-class Length(NamedTuple):
-    """Allows lists of n items, in an `Annotated` list."""
-
-    n: int
-
-    def problem(self, value: Any) -> str:
-        """Return what is wrong with a value; empty if it is allowed."""
-        return "" if len(value) == self.n else f"has {len(value)} items, and must have {self.n}"
-
-
-Count = Annotated[int, Between(0)]
-Share = Annotated[float, Between(0, 1)]
 
 
 class _MismatchError(Exception):

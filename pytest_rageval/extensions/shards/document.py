@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final, NotRequired, Required, TypedDict, cast
 
-from pytest_rageval.core.document import RevisionEntry, TestEntry
+from pytest_rageval.core.document import Between, Count, RevisionEntry, Share, TestEntry
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.shape import Between, Count, Share, check_shape
+from pytest_rageval.core.shape import check_shape
 
 FORMAT: Final = 2
 """The version of those parts of a shard's report that only a merge reads."""

@@ -12,11 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 from pytest_rageval.core.conversation import conversation_text, history_of
 from pytest_rageval.core.data import EvalSet
-from pytest_rageval.core.document import EvalSetEntry
+from pytest_rageval.core.document import Count, EvalSetEntry
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.plain import Plain, to_plain
-from pytest_rageval.core.shape import Count
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.extensions.calibration import CALIBRATION
