@@ -18,21 +18,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.answers.judge.protocol import Comparator, Judge
-from pytest_rageval.answers.overlap import (
-    bleu,
-    containment,
-    exact_match,
-    meteor,
-    rouge1,
-    rouge2,
-    rouge_l,
-    token_f1,
-    token_recall,
-)
 from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.lib.lazy import lazy_pattern
+from pytest_rageval.lib.lazy import Lazy, lazy_pattern
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.protocol import JudgeTask
@@ -135,44 +124,49 @@ def _smoothing(settings: Settings, keyword: str) -> dict[str, str]:
     return {} if settings.bleu_smoothing == "exp" else {keyword: settings.bleu_smoothing}
 
 
+_overlap: Final = partial(Lazy, "answers.overlap")
+
 MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "em": Measure(
-        exact_match,
+        _overlap("exact_match"),
         "Exact match: 1 if the answer equals a reference, else 0.",
         worked=(0.0, '"within" is not in the reference'),
     ),
     "f1": Measure(
-        token_f1,
+        _overlap("token_f1"),
         "The harmonic mean of precision and recall of the words that answer and reference have in common.",
         worked=(0.8571, "precision ¾, recall 1: 2 · ¾ / 1¾"),
     ),
     "token_recall": Measure(
-        token_recall,
+        _overlap("token_recall"),
         "The share of the reference's words that the answer has too.",
         worked=(1.0, "3 of 3 words"),
     ),
     "containment": Measure(
-        containment,
+        _overlap("containment"),
         "1 if the words of a reference occur in the answer, in order and without gaps, else 0.",
         worked=(1.0, '"five working days" occurs'),
     ),
     "rouge1": Measure(
-        rouge1, "ROUGE-1: F1 of the common words.", "overlap", worked=(0.8571, "3 of 4 and 3 of 3 words")
+        _overlap("rouge1"),
+        "ROUGE-1: F1 of the common words.",
+        "overlap",
+        worked=(0.8571, "3 of 4 and 3 of 3 words"),
     ),
     "rouge2": Measure(
-        rouge2,
+        _overlap("rouge2"),
         "ROUGE-2: F1 of the common pairs of neighbouring words.",
         "overlap",
         worked=(0.8, "2 of 3 and 2 of 2 pairs"),
     ),
     "rougeL": Measure(
-        rouge_l,
+        _overlap("rouge_l"),
         "ROUGE-L: F1 by the longest common subsequence of words.",
         "overlap",
         worked=(0.8571, "3 words in the same order"),
     ),
     "bleu": Measure(
-        bleu,
+        _overlap("bleu"),
         "BLEU of the sentence: the geometric mean of the precisions of 1 to 4 words in a row, with a "
         "penalty for short answers.",
         "overlap",
@@ -181,7 +175,7 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
         worked=(0.5946, "precisions ¾, ⅔, ½ and a smoothed ½"),
     ),
     "meteor": Measure(
-        meteor,
+        _overlap("meteor"),
         "METEOR: mostly recall of words and stems, with a penalty for words out of order; without synonyms.",
         "overlap",
         worked=(0.9498, "precision ¾, recall 1, one run of words"),

@@ -2,7 +2,7 @@
 
 - `data`: documents, gold passages, examples, rankings. `conversation`: the messages of a conversation.
 - `spec`: names of scores. `outcome`: `Outcome` (one example) and `Score` (their mean).
-- `document`: the types of the entries of a report.
+- `document`: the types of the entries of a report, and the limits of their values.
 - `options`: the declarations of the options. `parsers`: parse the text of each. `settings`: `Settings`, their values in
   a run, with the settings of its models. `resolution`: finds the values in command line, ini file, `pyproject.toml`,
   environment and `presets`, the settings of published papers.

@@ -9,8 +9,10 @@ from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.policy import BUILT_IN, DEFAULT, MOVED, Policy, find_policy, moved_text
 from pytest_rageval.core.spec import SCORE_KEYWORDS, Relevance, ScoreRequest, score_name
 from pytest_rageval.lib.foreign_values import plain_number
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.stats.intervals import UNIT
-from pytest_rageval.stats.sequential import anchor_alpha
+
+anchor_alpha: Final = Lazy("stats.sequential", "anchor_alpha")  # few thresholds have an anchor
 
 BOUNDS: Final[Mapping[str, str]] = {
     "min": "≥",

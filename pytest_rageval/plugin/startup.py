@@ -7,7 +7,7 @@
 from argparse import Namespace
 from collections.abc import Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -15,16 +15,20 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.core.settings import Settings
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.plugin.completeness import (
     CompletenessPlugin,
     UnusedEvalSetPlugin,
     WorkerPlugin,
     given_options,
 )
-from pytest_rageval.plugin.files import BaselineWriterPlugin, CassetteWriterPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
+
+# Few runs write these files.
+BaselineWriterPlugin: Final = Lazy("plugin.files", "BaselineWriterPlugin")
+CassetteWriterPlugin: Final = Lazy("plugin.files", "CassetteWriterPlugin")
 
 
 def start(
@@ -50,11 +54,11 @@ def start(
         completeness = CompletenessPlugin(
             config, settings, workers, lambda: given_options(config, environ, parser)
         )
-        cassette = CassetteWriterPlugin(config, settings, completeness)
+        cassette = CassetteWriterPlugin(config, settings, completeness) if settings.record else None
         plugins += [completeness, SummaryPlugin(config, settings, workers, completeness, cassette)]
         if settings.update_baseline:
             plugins.append(BaselineWriterPlugin(config, settings, completeness))
-        if settings.record:
+        if cassette is not None:
             plugins.append(cassette)
     for plugin in plugins:
         config.pluginmanager.register(plugin)

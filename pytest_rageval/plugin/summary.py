@@ -17,7 +17,6 @@ from pytest_rageval.core.parsers import Address, destination_kind
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.text import one_line, printable
 from pytest_rageval.plugin.completeness import CompletenessPlugin
-from pytest_rageval.plugin.files import CassetteWriterPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import (
@@ -34,6 +33,7 @@ from pytest_rageval.plugin.terminal import (
 if TYPE_CHECKING:
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.annotations import Place
+    from pytest_rageval.plugin.files import CassetteWriterPlugin
 
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""
@@ -57,7 +57,7 @@ class SummaryPlugin:
         settings: Settings,
         workers: WorkersProgress,
         completeness: CompletenessPlugin,
-        cassette: CassetteWriterPlugin,
+        cassette: "CassetteWriterPlugin | None",
     ) -> None:
         self._config = config
         self._completeness = completeness
@@ -153,7 +153,7 @@ class SummaryPlugin:
             self._usage,
             self._completeness.claims(),
             self._completeness.why_tests_left_out(session),
-            self._cassette.recorded_lines if self._settings.record else {},
+            {} if self._cassette is None else self._cassette.recorded_lines,
             self._notes,
             self._remarks,
             self._problems,

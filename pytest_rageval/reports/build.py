@@ -33,7 +33,6 @@ from pytest_rageval.reports.notes import (
     votes_entry,
     warnings_entry,
 )
-from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.stats.intervals import UNIT
 
 __all__ = [
@@ -57,6 +56,7 @@ __all__ = [
     "usage_lines",
 ]
 
+questions_entry: Final = Lazy("reports.questions", "questions_entry")  # only where a score dropped, or failed
 near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few eval sets have unknown keys
 
 SCHEMA: Final = 1
@@ -168,8 +168,13 @@ def threshold_result_entry(
         **({"new": True} if result.is_new else {}),
         **warnings_entry(verdict.warnings),
         **slices_entry(result),
-        **questions_entry(result, spool=spool),
+        **(questions_entry(result, spool=spool) if _is_explained(result) else {}),
     }
+
+
+def _is_explained(result: ThresholdResult) -> bool:
+    """Whether questions can explain the verdict: those that differ from the baseline, or lie beyond a bound."""
+    return result.comparison is not None or result.anchor is not None or result.verdict.status == "fail"
 
 
 def _early_stop_entry(entry: Mapping[str, Any], early: EarlyStopResult) -> dict[str, Any]:
