@@ -12,6 +12,9 @@ DEFAULT: Final = "pr"
 SMALL_SET: Final = 100
 """With fewer questions, a score without models may be red for a drop that is not significant."""
 
+NOTABLE_DESIGN_EFFECT: Final = 1.2
+"""From this variance factor on, questions about one file are tested as one cluster."""
+
 SMALL_SET_DROP: Final = 0.1
 """The size of that drop, as a share of the scale. Of changes of a retriever that are equally good in the long run, 12%
 lose as much on 20 questions, 7% on 30 and 2% on 60 (`tests/benchmarks/small_sets.py`)."""

@@ -9,10 +9,10 @@ from typing import Final
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.drop_types import (
     MIN_CLUSTERS,
-    NOTABLE_DESIGN_EFFECT,
     DropTestInput,
     DropTestResult,
 )

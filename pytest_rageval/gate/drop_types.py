@@ -13,9 +13,6 @@ from pytest_rageval.stats.intervals import UNIT
 MIN_CLUSTERS: Final = 20
 """With fewer clusters the test of a drop has little power, and its level is only approximate."""
 
-NOTABLE_DESIGN_EFFECT: Final = 1.2
-"""From this variance factor on, questions about one file are tested as one cluster."""
-
 
 class DropTestInput(NamedTuple):
     """A score, perhaps of a slice, whose drop is to be tested.

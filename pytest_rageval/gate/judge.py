@@ -1,200 +1,46 @@
 """Evaluates all thresholds of a test: slices, comparison with the baseline, joint test of the drops, verdicts."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from operator import is_
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.core.data import Example
-from pytest_rageval.core.errors import InputError, RagevalError, StaleBaselineError
+from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
-from pytest_rageval.gate.comparison import (
-    BaselineExample,
-    BaselineScore,
-    Comparison,
-    QuestionChanges,
-    changed_questions,
-    compare,
-    question_changes,
-)
-from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
-from pytest_rageval.gate.sentences import chance_text, change_text, removal_text
+from pytest_rageval.gate.results import EarlyStopResult, Slice, ThresholdInput, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold, level_shares
-from pytest_rageval.gate.verdict import WORST_FIRST, Measured, Verdict, blind_text, early_pass, verdict_on
+from pytest_rageval.gate.verdict import (
+    WORST_FIRST,
+    Measured,
+    Verdict,
+    bounds_at_risk,
+    coin_toss_text,
+    format_against,
+    inconclusive,
+    is_violated,
+    mean_bounds,
+    worst_of,
+)
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.ratio import RatioTestResult
+    from pytest_rageval.gate.comparison import Comparison
+    from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+    from pytest_rageval.gate.slices import ChangedQuestions
 
-# Imported late, since few thresholds compare with a reference.
+# Imported late: many thresholds compare with nothing.
+run_drop_tests: Final = Lazy("gate.drop_tests", "run_drop_tests")
 run_ratio_test: Final = Lazy("gate.ratio", "run_ratio_test")
+new_changed_questions: Final = Lazy("gate.slices", "ChangedQuestions")
+fill_in_comparisons: Final = Lazy("gate.slices", "fill_in_comparisons")
+anchor_warnings: Final = Lazy("gate.slices", "anchor_warnings")
+baseline_verdict: Final = Lazy("gate.comparison_verdicts", "baseline_verdict")
+blind_text: Final = Lazy("gate.comparison_verdicts", "blind_text")
+comparison_warnings: Final = Lazy("gate.comparison_verdicts", "comparison_warnings")
+early_pass: Final = Lazy("gate.comparison_verdicts", "early_pass")
+names_minimum: Final = Lazy("gate.comparison_verdicts", "names_minimum")
+ratio_verdict: Final = Lazy("gate.comparison_verdicts", "ratio_verdict")
 
 BASELINE_BOUNDS: Final = ("max_drop", "max_lost")
-
-ExampleState = Literal["asked", "unchanged", "not asked"]
-"""How early stop treated an example: evaluated, taken from the baseline, or not evaluated."""
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineLookup:
-    """The baseline of a score, or why there is none.
-
-    Attributes:
-        fingerprint: what the score depends on in this run, apart from the retriever.
-        before: the score in the baseline; None if it is missing.
-        updating: whether this run writes the baseline, so that nothing is compared with it.
-        required: whether a missing baseline is an error.
-        missing: why the comparison is an error: the test is in the file under another name, the generator or judge
-            changed, or the score is no baseline, as nothing is below it. Empty if there is no file.
-        new: why the score is not in the file; empty if it is, or if there is no file.
-        tolerance: differences of an example's scores up to this are rounding.
-        anchor: the score in the anchor; None if it is missing or not needed.
-        pinning: whether this run pins a new anchor.
-        max_removed: the largest share of the baseline's questions that may be removed or edited.
-        deterministic: whether no model is in the score, so that it is the same in each run of the same retriever.
-    """
-
-    fingerprint: Mapping[str, Any]
-    before: BaselineScore | None
-    updating: bool = False
-    required: bool = False
-    missing: str = ""
-    new: str = ""
-    tolerance: float = SCORE_TOLERANCE
-    anchor: BaselineScore | None = None
-    pinning: bool = False
-    max_removed: float = 0.1
-    deterministic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EarlyStopResult:
-    """The result of evaluating the questions of a threshold in random order until its verdict is clear.
-
-    The names of `asked`, `changed`, `unchanged`, `not_asked`, `drop` and `verdict` are also keys of the report.
-
-    Attributes:
-        states: the state of each example, by its id. Examples that cannot be compared with the baseline have a state
-            only if they were not evaluated.
-        changed: number of examples that can be compared and are not known to be unchanged.
-        verdict: the verdict; None if all examples were evaluated, so that the usual test decides.
-        drop: the estimated drop of the whole set; None if no example was evaluated.
-        certain: whether a "pass" would remain even if all other examples got the lowest score.
-        level: the significance level of the test of all examples.
-        changes: the questions of the eval set, evaluated or not, that cannot be compared; None if they are unknown.
-    """
-
-    states: Mapping[str, ExampleState]
-    changed: int
-    verdict: Literal["pass", "fail"] | None
-    drop: float | None = None
-    certain: bool = False
-    level: float = 1.0
-    changes: QuestionChanges | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """True if the verdict was clear before all questions were evaluated."""
-        return self.verdict is not None
-
-    @property
-    def asked(self) -> int:
-        """Number of changed examples that were evaluated."""
-        return Counter(self.states.values())["asked"]
-
-    @property
-    def unchanged(self) -> int:
-        """Number of examples that keep their score of the baseline."""
-        return Counter(self.states.values())["unchanged"]
-
-    @property
-    def not_asked(self) -> int:
-        """Number of examples that were not evaluated, so that their score is unknown."""
-        return Counter(self.states.values())["not asked"]
-
-    @property
-    def not_comparable(self) -> int:
-        """Number of examples that were not evaluated and cannot be compared with the baseline."""
-        return self.not_asked - (self.changed - self.asked)
-
-    def reason(self, threshold: Threshold) -> str:
-        """Return why the evaluation stopped, as text."""
-        max_drop = threshold.max_drop or 0.0
-        if self.verdict == "fail" and self.drop is not None:
-            larger = f"a drop of more than {max_drop:g}" if threshold.policy.burden == "beyond" else "a drop"
-            how = (
-                f"drop about {self.drop:.3f}, allowed {max_drop:g}: with at least 99% probability {larger} is "
-                f"significant with all questions (level {self.level:.2g})"
-            )
-        elif self.certain:
-            how = f"the remaining questions cannot raise the drop above the allowed {max_drop:g}"
-        else:
-            how = (
-                f"with at least 99% probability the drop of all questions is at most the allowed {max_drop:g}, or not "
-                f"significant (level {self.level:.2g})"
-            )
-        return (
-            f"stopped early: {self.asked:,} of {self.changed:,} changed questions evaluated "
-            f"({self.unchanged:,} unchanged): {how}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ThresholdResult:
-    """The verdict on a threshold, with the score, comparison and tests that it is based on.
-
-    Attributes:
-        threshold: the threshold, limited to a single slice.
-        score: the score of that slice; None if it cannot be computed.
-        verdict: the verdict on the score.
-        comparison: the comparison with the baseline; None without a baseline.
-        drop: the test of `max_drop`; None without a test.
-        anchor: the test of `max_total_drop`; if the run updates the baseline, the test of the new baseline against the
-            anchor; None without a test.
-        slices: with `by`, the result of each value of the tag, the worst first; this result is the first of them.
-        early: the early stop of the threshold; None without it. If it stopped before all questions were evaluated,
-            `score` and `comparison` are those of the known examples, and their means say nothing about the whole set.
-        ratio: the comparison of `max_ratio` with the reference; None without it.
-        changes: the questions of the whole eval set that cannot be compared with the baseline; None without a baseline.
-        is_new: whether the threshold compares with a baseline that does not have the score yet.
-        deterministic: as in `BaselineLookup`.
-    """
-
-    threshold: Threshold
-    score: Score | None
-    verdict: Verdict
-    comparison: Comparison | None = None
-    drop: DropTestResult | None = None
-    anchor: DropTestResult | None = None
-    slices: tuple["ThresholdResult", ...] = ()
-    early: EarlyStopResult | None = None
-    ratio: "RatioTestResult | None" = None
-    changes: QuestionChanges | None = None
-    is_new: bool = False
-    deterministic: bool = False
-
-    @property
-    def stopped_early(self) -> bool:
-        """True if the verdict was clear before all questions were evaluated."""
-        return self.early is not None and self.early.stopped
-
-
-class ThresholdInput(NamedTuple):
-    """A threshold to evaluate.
-
-    Attributes:
-        score: the score of the whole eval set; with `early`, of the examples that are known.
-        threshold: the threshold.
-        baseline: the score's baseline.
-        early: the early stop of the threshold; None without it.
-    """
-
-    score: Score
-    threshold: Threshold
-    baseline: BaselineLookup
-    early: EarlyStopResult | None = None
 
 
 def evaluate_thresholds(
@@ -215,7 +61,8 @@ def evaluate_thresholds(
         For each input its result; or an `InputError`, if no example has the tag of `where` or `by`, or a
         `TooManyUnscoredError`, if the slice of `where` has no score.
     """
-    changed = _ChangedQuestions()
+    given = [item for item in inputs if not isinstance(item, RagevalError)]
+    changed = new_changed_questions() if any(item.threshold.uses_baseline for item in given) else None
     sliced = [
         threshold_input if isinstance(threshold_input, RagevalError) else _slices(threshold_input, changed)
         for threshold_input in inputs
@@ -243,192 +90,52 @@ def evaluate_thresholds(
 
 
 def _run_drop_tests(
-    inputs: Sequence[DropTestInput], *, family_size: int, extra_alpha_shares: int = 0
-) -> list[DropTestResult]:
+    inputs: "Sequence[DropTestInput]", *, family_size: int, extra_alpha_shares: int = 0
+) -> "list[DropTestResult]":
     if not inputs:
         return []
-    # Imported late: few runs need its statistics.
-    from pytest_rageval.gate.drop_tests import run_drop_tests  # noqa: PLC0415
-
-    return run_drop_tests(inputs, family_size=family_size, extra_alpha_shares=extra_alpha_shares)
-
-
-@dataclass(slots=True)
-class _Slice:
-    """A threshold on a single slice, with its comparisons and tests, which are filled in step by step.
-
-    In an update `comparison_input` compares the score with itself, as the next run will begin. `error` and
-    `anchor_error` say why a comparison is missing; `changes` are those of the whole eval set.
-    """
-
-    threshold: Threshold
-    baseline: BaselineLookup
-    score: Score | None = None
-    error: RagevalError | None = None
-    comparison_input: DropTestInput | None = None
-    drop: DropTestResult | None = None
-    anchor_input: DropTestInput | None = None
-    anchor: DropTestResult | None = None
-    anchor_error: RagevalError | None = None
-    early: EarlyStopResult | None = None
-    ratio: "RatioTestResult | None" = None
-    changes: QuestionChanges | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def comparison(self) -> Comparison | None:
-        """The comparison with the baseline; None if there is none, or this run writes the baseline."""
-        compared = None if self.baseline.updating else self.comparison_input
-        return None if compared is None else compared.comparison
-
-    @property
-    def stopped_early(self) -> bool:
-        """True if the verdict was clear before all questions were evaluated."""
-        return self.early is not None and self.early.stopped
-
-    @property
-    def drop_test_input(self) -> DropTestInput | None:
-        """The input of the test of `max_drop`; None if it is not tested."""
-        return None if self.threshold.max_drop is None or self.stopped_early else self.comparison_input
+    results: list[DropTestResult] = run_drop_tests(
+        inputs, family_size=family_size, extra_alpha_shares=extra_alpha_shares
+    )
+    return results
 
 
-class _ChangedQuestions:
-    """A cache of `changed_questions`: all scores and slices of a test share the digests of the questions."""
-
-    def __init__(self) -> None:
-        self._entries: list[tuple[BaselineScore, list[Example], set[str]]] = []
-        self._changes: dict[tuple[int, int], QuestionChanges] = {}
-
-    def changes(self, score: Score, before: BaselineScore) -> QuestionChanges:
-        """Return the `question_changes` of a score, computed only if they are not cached."""
-        key = id(score), id(before)
-        if key not in self._changes:
-            examples = [outcome.example for outcome in score.outcomes]
-            self._changes[key] = question_changes(examples, before, self.get(score, before))
-        return self._changes[key]
-
-    def get(self, score: Score, before: BaselineScore) -> set[str]:
-        """Return the `changed_questions` of a score's examples, computed only if they are not cached."""
-        examples = [outcome.example for outcome in score.outcomes]
-        for cached_before, cached_examples, changed in self._entries:
-            same_baseline = (
-                cached_before.questions is before.questions and cached_before.context == before.context
-            )
-            if (
-                same_baseline
-                and len(cached_examples) == len(examples)
-                and all(map(is_, cached_examples, examples))
-            ):
-                return changed
-        self._entries.append((before, examples, changed_questions(examples, before)))
-        return self._entries[-1][-1]
-
-
-def _slices(threshold_input: ThresholdInput, changed: _ChangedQuestions) -> list[_Slice] | RagevalError:
+def _slices(
+    threshold_input: ThresholdInput, changed: "ChangedQuestions | None"
+) -> list[Slice] | RagevalError:
     """Return the slices of a threshold: a single one, or with `by` one for each value of the tag."""
     score, threshold, baseline, early = threshold_input
     try:
         whole = score.where(**threshold.where) if threshold.where else score
         if threshold.by is None:
-            part = _Slice(threshold, baseline, whole, early=early)
-            _fill_in_comparisons(part, score, changed)
+            part = Slice(threshold, baseline, whole, early=early)
+            _fill_in(part, score, changed)
             return [part]
         values = _tag_values(whole, threshold.by)
     except RagevalError as error:
         return error
     slices = []
     for value in values:
-        part = _Slice(replace(threshold, where={**threshold.where, threshold.by: value}), baseline)
+        part = Slice(replace(threshold, where={**threshold.where, threshold.by: value}), baseline)
         try:
             part.score = whole.where(**part.threshold.where)
         except RagevalError as error:
             part.error = error
-        _fill_in_comparisons(part, score, changed)
+        _fill_in(part, score, changed)
         slices.append(part)
     return slices
 
 
-def _fill_in_comparisons(part: _Slice, whole: Score, changed: _ChangedQuestions) -> None:
-    """Compare a slice with the baseline, the anchor and the reference, as far as its threshold needs them.
-
-    If the run updates the baseline, the slice is compared with the anchor only.
-    """
-    score, baseline = part.score, part.baseline
+def _fill_in(part: Slice, whole: Score, changed: "ChangedQuestions | None") -> None:
+    """Compare a slice with the baseline, the anchor and the reference, as far as its threshold needs them."""
+    score = part.score
     if score is not None and part.threshold.max_ratio is not None:
         part.ratio = run_ratio_test(score)
-    if score is None or not part.threshold.uses_baseline:
-        return
-    try:
-        part.anchor_input = _compare_with_anchor(part, score, whole, changed)
-    except RagevalError as error:
-        part.anchor_error = error
-    level = None if part.early is None else part.early.level
-    try:
-        if baseline.missing:
-            raise StaleBaselineError(f"{score.name}: {baseline.missing}")
-        if baseline.updating:
-            comparison = _self_comparison(score, baseline)
-        elif baseline.before is None or _is_new_slice(score, baseline.before):
-            return
-        else:
-            comparison = compare(
-                score,
-                baseline.fingerprint,
-                baseline.before,
-                tolerance=baseline.tolerance,
-                changed=changed.get(whole, baseline.before),
-            )
-            part.changes = (
-                changed.changes(whole, baseline.before) if part.early is None else part.early.changes
-            )
-            if part.changes is not None:
-                part.error = _check_removed(part, baseline.before, part.changes)
-        part.comparison_input = DropTestInput(part.threshold, comparison, score.scale, score.seed, level)
-    except RagevalError as error:
-        part.error = error
+    if score is not None and changed is not None and part.threshold.uses_baseline:
+        fill_in_comparisons(part, score, whole, changed)
 
 
-def _self_comparison(score: Score, baseline: BaselineLookup) -> Comparison:
-    """Return the comparison of a score with the baseline that is written from it."""
-    examples: dict[str, BaselineExample] = {
-        outcome.example.id: {"score": outcome.value} for outcome in score.outcomes
-    }
-    return compare(
-        score, baseline.fingerprint, BaselineScore({}, baseline.fingerprint, examples), changed=frozenset()
-    )
-
-
-def _check_removed(
-    part: _Slice, before: BaselineScore, changes: QuestionChanges
-) -> StaleBaselineError | None:
-    """Return an error if too many of the baseline's questions are gone, or add a warning if it is not required."""
-    text = removal_text(before, changes, part.baseline.max_removed)
-    if text and part.baseline.required:
-        name = part.threshold.name if part.score is None else part.score.name
-        return StaleBaselineError(f"{name}: {text}")
-    part.warnings += [f"{text}. Under CI=true this is an error"] if text else []
-    return None
-
-
-def _compare_with_anchor(
-    part: _Slice, score: Score, whole: Score, changed: _ChangedQuestions
-) -> DropTestInput | None:
-    baseline, anchor = part.baseline, part.baseline.anchor
-    if anchor is None or anchor.pin is None or _is_new_slice(score, anchor):
-        return None
-    comparison = compare(
-        score,
-        baseline.fingerprint,
-        anchor,
-        tolerance=baseline.tolerance,
-        changed=changed.get(whole, anchor),
-    )
-    part.anchor_error = _check_removed(part, anchor, changed.changes(whole, anchor))
-    threshold = part.threshold.total_drop_threshold(anchor.pin.updates)
-    return DropTestInput(threshold, comparison, score.scale, score.seed)
-
-
-def _worst_result(slices: Sequence[_Slice]) -> ThresholdResult:
+def _worst_result(slices: Sequence[Slice]) -> ThresholdResult:
     """Return the worst result of the slices; with `by`, it contains the results of all slices."""
     blind = {id(part): _blind_text(part) for part in slices if _is_compared(part)}
     # A slice with few questions only warns, if the threshold can fail in another slice.
@@ -440,21 +147,22 @@ def _worst_result(slices: Sequence[_Slice]) -> ThresholdResult:
     return replace(results[0], slices=tuple(results)) if results[0].threshold.by is not None else results[0]
 
 
-def _is_compared(part: _Slice) -> bool:
+def _is_compared(part: Slice) -> bool:
     errors = part.error or part.anchor_error
     return part.comparison_input is not None and errors is None and not part.stopped_early
 
 
-def _blind_text(part: _Slice) -> str:
+def _blind_text(part: Slice) -> str:
     if part.score is None or part.comparison_input is None:
         return ""
     anchor = None if part.baseline.updating else part.anchor
     comparison, deterministic = part.comparison_input.comparison, part.baseline.deterministic
     measured = Measured(part.score, comparison, part.drop, anchor, deterministic=deterministic)
-    return blind_text(measured, part.threshold)
+    text: str = blind_text(measured, part.threshold)
+    return text
 
 
-def _slice_result(part: _Slice, blind: str) -> ThresholdResult:
+def _slice_result(part: Slice, blind: str) -> ThresholdResult:
     """Return the result of a slice; `blind` says why the threshold could not fail, and is empty if it could."""
     verdict = Verdict("error", str(part.error)) if part.score is None else _slice_verdict(part, part.score)
     updating = part.baseline.updating
@@ -480,7 +188,7 @@ def _slice_result(part: _Slice, blind: str) -> ThresholdResult:
     )
 
 
-def _slice_verdict(part: _Slice, score: Score) -> Verdict:
+def _slice_verdict(part: Slice, score: Score) -> Verdict:
     threshold, baseline = part.threshold, part.baseline
     measured = Measured(
         score, part.comparison, part.drop, part.anchor, part.ratio, deterministic=baseline.deterministic
@@ -489,7 +197,7 @@ def _slice_verdict(part: _Slice, score: Score) -> Verdict:
         verdict = verdict_on(Measured(score), threshold.without(*BASELINE_BOUNDS))
         if verdict.status == "pass":
             verdict = replace(verdict, reason=f"{score:.3f} is the new baseline")
-        return replace(verdict, warnings=(*verdict.warnings, *_anchor_warnings(score, part)))
+        return replace(verdict, warnings=(*verdict.warnings, *anchor_warnings(score, part)))
     error = part.error or part.anchor_error
     if error is not None:
         # A violated `min` or `max` fails, even if the comparison is impossible. If there is one, with the baseline,
@@ -518,15 +226,85 @@ def _slice_verdict(part: _Slice, score: Score) -> Verdict:
 
 
 def _early_stop_verdict(
-    score: Score, threshold: Threshold, comparison: Comparison, early: EarlyStopResult
+    score: Score, threshold: Threshold, comparison: "Comparison", early: EarlyStopResult
 ) -> Verdict:
-    verdict = Verdict(early.verdict or "pass", early.reason(threshold))
+    reason = early.reason(threshold)
     if early.verdict == "fail":
-        return verdict
+        return Verdict("fail", reason)
     # The examples that were not evaluated have a score in the baseline, or cannot be compared.
     not_evaluated = early.changed - early.asked
     comparison = replace(comparison, unmatched=early.not_comparable)
-    return early_pass(score, threshold, comparison, verdict.reason, not_evaluated=not_evaluated)
+    verdict: Verdict = early_pass(score, threshold, comparison, reason, not_evaluated=not_evaluated)
+    return verdict
+
+
+def verdict_on(measured: Measured, threshold: Threshold) -> Verdict:
+    """Compare a score with the bounds of its threshold, in full precision; a mean on a bound passes.
+
+    For `min` and `max`, examples on which the retriever failed count with the worst possible score: otherwise a
+    retriever would improve by failing on the questions that it loses. Examples without a score for another reason are
+    left out; but if the threshold would fail with the worst score for them, it does not pass. Warnings report bounds
+    within the spread of repeated runs, and drops that `max_drop` could not detect among examples that cannot be
+    compared.
+
+    Returns:
+        `fail` if a bound is violated. `max_drop` and `max_total_drop` are violated by a drop that is larger and
+        significant, or, with the burden "exclude", by a drop that is not excluded; `max_ratio` by a ratio that is
+        larger and significant. `inconclusive`, or `fail` if the policy says so, if a drop or ratio is larger than
+        allowed and not significant, or if a bound would be violated with the worst score for examples without one.
+    """
+    verdict = _verdict_without_test_warnings(measured, threshold)
+    others = measured.comparison, measured.drop, measured.anchor
+    if measured.score.repeats or any(other is not None for other in others):
+        return replace(
+            verdict, warnings=(*verdict.warnings, *comparison_warnings(measured, threshold, verdict))
+        )
+    return verdict
+
+
+def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> Verdict:
+    score, violated, unclear = measured.score, {}, []
+    for keyword, bound, how, sign in mean_bounds(threshold):
+        if not is_violated(float(score), keyword, bound):
+            continue
+        mean_text = format_against(score, bound)
+        text, brief = f"{mean_text} is {how} {bound:g}", f"{mean_text} {sign} {bound:g}"
+        ends = score.ci95 if threshold.policy.bounds == "interval" else None
+        if ends is not None and not is_violated(ends[keyword == "min"], keyword, bound):
+            text += f", and its 95% interval, {ends[0]:.3f} to {ends[1]:.3f}, is not wholly"
+            unclear.append(inconclusive(threshold, text, brief))
+        else:
+            violated[keyword] = text + coin_toss_text(measured, bound), brief
+    for keyword, text in bounds_at_risk(score, threshold, "retriever"):
+        violated.setdefault(keyword, (text, f"{keyword} is violated where the retriever failed"))
+    at_risk = [text for _, text in bounds_at_risk(score, threshold, "retriever", "run")]
+    compared = _comparison_verdict(measured, threshold)
+    if not violated:
+        unclear += [inconclusive(threshold, text, "a bound is at risk") for text in at_risk]
+        return worst_of([*unclear, compared])
+    if compared.status == "fail":
+        violated["compared"] = compared.reason, compared.brief
+    reasons, briefs = zip(*violated.values(), strict=True)
+    if compared.status == "fail" and names_minimum(score, threshold, measured.drop):
+        reasons = tuple(reason for keyword, (reason, _) in violated.items() if keyword != "min")
+    return Verdict("fail", "; ".join(reasons), compared.warnings, "; ".join(briefs))
+
+
+def _comparison_verdict(measured: Measured, threshold: Threshold) -> Verdict:
+    """Return the verdict on the bounds that compare with another retriever: with the reference, or the baseline."""
+    score, comparison, ratio = measured.score, measured.comparison, measured.ratio
+    if ratio is not None and threshold.max_ratio is not None:
+        verdict: Verdict = ratio_verdict(score, threshold, threshold.max_ratio, ratio)
+        return verdict
+    if not threshold.uses_baseline:
+        return Verdict("pass", f"{score:.3f} is within bounds")
+    if comparison is None:
+        text = f"{score:.3f} has no baseline yet to compare with; --rageval-update-baseline writes one"
+        if threshold.max_total_drop is not None:
+            text += ", and with --rageval-pin-baseline pins it as the anchor of max_total_drop"
+        return Verdict("pass", text, (text,))
+    compared: Verdict = baseline_verdict(measured, threshold, comparison)
+    return compared
 
 
 def violated_bounds(result: ThresholdResult) -> set[str]:
@@ -544,31 +322,6 @@ def violated_bounds(result: ThresholdResult) -> set[str]:
     }
     measured = Measured(result.score, result.comparison, result.drop, deterministic=result.deterministic)
     return {name for name, threshold in parts.items() if verdict_on(measured, threshold).status == "fail"}
-
-
-def _anchor_warnings(score: Score, part: _Slice) -> Iterator[str]:
-    """Yield a warning if an update writes a baseline that is below the anchor, or cannot be compared with it."""
-    pinning, allowed = part.baseline.pinning, part.threshold.max_total_drop
-    if part.anchor_error is not None and not pinning:
-        yield f"the anchor is kept, and cannot be compared with: {part.anchor_error}"
-    if (test := part.anchor) is None:
-        return
-    drop = test.comparison.drop
-    if drop > SCORE_TOLERANCE and (
-        test.significant or (allowed is not None and drop > allowed + SCORE_TOLERANCE)
-    ):
-        anchor = "it is replaced" if pinning else "it is kept, and --rageval-pin-baseline would replace it"
-        yield (
-            f"the new baseline is below the anchor: {change_text(score, test, allowed)}. {chance_text(test)}; {anchor}"
-        )
-
-
-def _is_new_slice(score: Score, before: BaselineScore) -> bool:
-    """Whether the score is of a slice without any question in the baseline.
-
-    A score of the whole set is never new, because a changed set is not compared at all.
-    """
-    return bool(score.slice) and not any(outcome.example.id in before.questions for outcome in score.outcomes)
 
 
 def _tag_values(score: Score, tag: str) -> Sequence[Any]:

@@ -1,15 +1,14 @@
 """The sentences of verdicts: counts, sizes, chance, and what cannot be compared."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
 from pytest_rageval.gate.drop_types import DropTestResult
+from pytest_rageval.gate.verdict import ids_text, reasons_text
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
-MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists
 MAX_WORSE_IDS: Final = 5  # number of examples that an unsure verdict names
 
 LIKELY: Final = 0.2
@@ -19,8 +18,6 @@ RARE: Final = 0.001
 """A smaller p-value is not printed more precisely."""
 
 MIN_CHANGED: Final = 5  # with fewer changed questions the number of needed questions is a guess
-
-MAX_LISTED_REASONS: Final = 3  # number of different reasons for a missing score that a text lists
 
 
 def change_text(
@@ -125,12 +122,6 @@ def format_number(number: float) -> str:
     return f"{round(number, 3) + 0.0:.3f}"
 
 
-def format_against(number: float, bound: float) -> str:
-    """Format a number with three decimals, or as many as are needed to show on which side of the bound it is."""
-    texts = (f"{number:.{digits}f}" for digits in range(3, 12))
-    return next((text for text in texts if (number - bound) * (float(text) - bound) > 0), f"{number:.12f}")
-
-
 def _examples_text(comparison: Comparison) -> str:
     """Return the numbers of examples that are excluded or count with the worst value; empty if there are none."""
     parts = []
@@ -159,29 +150,6 @@ def power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> s
     if needed is not None and needed > comparison.n and (strict or changed >= MIN_CHANGED):
         parts.append(f"About {round_digits(needed, 1):,} would {'exclude it' if strict else 'show this one'}")
     return "".join(f". {part}" for part in parts)
-
-
-def excluded_text(score: Score, unscored: Sequence[Outcome]) -> str:
-    """Return how many examples the mean is without, and why."""
-    some = "1 example that has" if len(unscored) == 1 else f"{len(unscored)} examples that have"
-    return f"the {score.statistic.name} without {some} no score: {reasons_text(unscored)}"
-
-
-def reasons_text(unscored: Sequence[Outcome]) -> str:
-    """Return the reasons why examples have no score, the most frequent first, each with the ids of its examples."""
-    reasons: dict[str, list[str]] = {}
-    for outcome in unscored:
-        reasons.setdefault(str(outcome.unscored or outcome.undefined), []).append(outcome.example.id)
-    by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
-    listed = [f"{reason} ({ids_text(ids)})" for reason, ids in by_frequency[:MAX_LISTED_REASONS]]
-    if len(by_frequency) > MAX_LISTED_REASONS:
-        listed.append(f"{len(by_frequency) - MAX_LISTED_REASONS} more reasons")
-    return ", ".join(listed)
-
-
-def ids_text(names: Sequence[str]) -> str:
-    """Return the first ids of examples."""
-    return join_first(names, MAX_LISTED_IDS)
 
 
 def lost_text(comparison: Comparison) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
-from pytest_rageval.gate.judge import ThresholdResult
+from pytest_rageval.gate.results import ThresholdResult
 from pytest_rageval.gate.sentences import odds_text
 from pytest_rageval.lib.digests import text_digest
 from pytest_rageval.lib.text import counted

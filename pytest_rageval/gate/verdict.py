@@ -1,32 +1,20 @@
-"""`Verdict`: whether a score is within the bounds of its threshold, with the reason as text."""
+"""`Verdict`: whether a score is within the bounds of its threshold, with the reason as text; the bounds on its mean."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, stdev
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pytest_rageval.core.errors import Cause
-from pytest_rageval.core.outcome import Score
-from pytest_rageval.core.policy import SMALL_SET
-from pytest_rageval.gate.comparison import Comparison
-from pytest_rageval.gate.drop_types import MIN_CLUSTERS, DropTestResult
-from pytest_rageval.gate.sentences import (
-    chance_text,
-    change_text,
-    excluded_text,
-    format_against,
-    format_number,
-    ids_text,
-    lost_text,
-    odds,
-    power_text,
-)
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.lib.text import counted
+from pytest_rageval.lib.text import join_first
 from pytest_rageval.stats.intervals import MEAN, SCORE_TOLERANCE
 
 if TYPE_CHECKING:
+    from pytest_rageval.gate.comparison import Comparison
+    from pytest_rageval.gate.drop_types import DropTestResult
     from pytest_rageval.gate.ratio import RatioTestResult
 
 Status = Literal["pass", "inconclusive", "fail", "error"]
@@ -36,9 +24,13 @@ WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass
 COIN_TOSS: Final = 0.2
 """From this probability of the other verdict on, a bound on a mean is a coin toss."""
 
-MIN_REPEATS: Final = 3  # with fewer, on either side, no single question is significant
-
 MIN_COIN_TOSS: Final = 10  # with fewer questions the spread of their scores is unknown
+
+
+MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists
+
+
+MAX_LISTED_REASONS: Final = 3  # number of different reasons for a missing score that a text lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,77 +64,14 @@ class Measured(NamedTuple):
     """
 
     score: Score
-    comparison: Comparison | None = None
-    drop: DropTestResult | None = None
-    anchor: DropTestResult | None = None
+    comparison: "Comparison | None" = None
+    drop: "DropTestResult | None" = None
+    anchor: "DropTestResult | None" = None
     ratio: "RatioTestResult | None" = None
     deterministic: bool = False
 
 
-def verdict_on(measured: Measured, threshold: Threshold) -> Verdict:
-    """Compare a score with the bounds of its threshold, in full precision; a mean on a bound passes.
-
-    For `min` and `max`, examples on which the retriever failed count with the worst possible score: otherwise a
-    retriever would improve by failing on the questions that it loses. Examples without a score for another reason are
-    left out; but if the threshold would fail with the worst score for them, it does not pass. Warnings report bounds
-    within the spread of repeated runs, and drops that `max_drop` could not detect among examples that cannot be
-    compared.
-
-    Returns:
-        `fail` if a bound is violated. `max_drop` and `max_total_drop` are violated by a drop that is larger and
-        significant, or, with the burden "exclude", by a drop that is not excluded; `max_ratio` by a ratio that is
-        larger and significant. `inconclusive`, or `fail` if the policy says so, if a drop or ratio is larger than
-        allowed and not significant, or if a bound would be violated with the worst score for examples without one.
-    """
-    score, _, drop, anchor, _, _ = measured
-    verdict = _verdict_without_test_warnings(measured, threshold)
-    warnings = list(verdict.warnings)
-    compared = [(threshold, measured.comparison, drop, verdict.status)]
-    if anchor is not None:
-        total = threshold.total_drop_threshold(0)
-        compared.append((total, anchor.comparison, anchor, _drop_verdict(measured, total, anchor).status))
-    for bounds, against, test, status in compared:
-        if verdict.status != "fail" and against is not None:
-            # What an inconclusive verdict says of lost examples is not repeated.
-            seen = replace(against, lost=()) if status == "inconclusive" else against
-            warnings += _unseen_drop_warnings(score, bounds, seen)
-        if test is not None:
-            is_small_set = _small_set_drop(measured, threshold, test) is not None
-            warnings += _test_warnings(test, status, is_small_set=is_small_set)
-        warnings += _spread_warnings(score, bounds, against)
-        warnings += _repeat_warnings(score, against)
-    return replace(verdict, warnings=tuple(warnings))
-
-
-def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> Verdict:
-    score, violated, unclear = measured.score, {}, []
-    for keyword, bound, how, sign in _mean_bounds(threshold):
-        if not _is_violated(float(score), keyword, bound):
-            continue
-        mean_text = format_against(score, bound)
-        text, brief = f"{mean_text} is {how} {bound:g}", f"{mean_text} {sign} {bound:g}"
-        ends = score.ci95 if threshold.policy.bounds == "interval" else None
-        if ends is not None and not _is_violated(ends[keyword == "min"], keyword, bound):
-            text += f", and its 95% interval, {ends[0]:.3f} to {ends[1]:.3f}, is not wholly"
-            unclear.append(_inconclusive(threshold, text, brief))
-        else:
-            violated[keyword] = text + _coin_toss_text(measured, bound), brief
-    for keyword, text in _bounds_at_risk(score, threshold, "retriever"):
-        violated.setdefault(keyword, (text, f"{keyword} is violated where the retriever failed"))
-    at_risk = [text for _, text in _bounds_at_risk(score, threshold, "retriever", "run")]
-    compared = _comparison_verdict(measured, threshold)
-    if not violated:
-        unclear += [_inconclusive(threshold, text, "a bound is at risk") for text in at_risk]
-        return _worst_of([*unclear, compared])
-    if compared.status == "fail":
-        violated["compared"] = compared.reason, compared.brief
-    reasons, briefs = zip(*violated.values(), strict=True)
-    if compared.status == "fail" and _names_minimum(score, threshold, measured.drop):
-        reasons = tuple(reason for keyword, (reason, _) in violated.items() if keyword != "min")
-    return Verdict("fail", "; ".join(reasons), compared.warnings, "; ".join(briefs))
-
-
-def _mean_bounds(threshold: Threshold) -> Iterator[tuple[str, float, str, str]]:
+def mean_bounds(threshold: Threshold) -> Iterator[tuple[str, float, str, str]]:
     """Yield `min` and `max` if they are set: the keyword, its value, and a description and sign of its violation."""
     if threshold.min is not None:
         yield "min", threshold.min, "below the minimum", "<"
@@ -150,12 +79,13 @@ def _mean_bounds(threshold: Threshold) -> Iterator[tuple[str, float, str, str]]:
         yield "max", threshold.max, "above the maximum", ">"
 
 
-def _is_violated(mean: float, keyword: str, bound: float) -> bool:
+def is_violated(mean: float, keyword: str, bound: float) -> bool:
+    """Return True if a mean is beyond a bound, `min` or `max`."""
     # The mean of n equal numbers can differ from them in the last bit; that is not a violation.
     return mean < bound - SCORE_TOLERANCE if keyword == "min" else mean > bound + SCORE_TOLERANCE
 
 
-def _coin_toss_text(measured: Measured, bound: float) -> str:
+def coin_toss_text(measured: Measured, bound: float) -> str:
     """Return how many other sets of such questions would pass, if that is many; "" where only the retriever varies."""
     score = measured.score
     if measured.deterministic or score.n < MIN_COIN_TOSS or score.statistic is not MEAN:
@@ -175,7 +105,7 @@ def excluded_failures_warnings(score: Score) -> Iterator[str]:
         yield f"{excluded_text(score, failed)}; with {score.reach[0]:g} for each of them it would be {mean:.3f}"
 
 
-def _bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
+def bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
     """Yield the bounds that are violated if examples unscored for these causes count with the worst score.
 
     Each is a pair of the keyword and a description.
@@ -183,10 +113,10 @@ def _bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Itera
     unscored = score.lacking(*causes)
     if not unscored:
         return
-    for keyword, bound, how, _ in _mean_bounds(threshold):
+    for keyword, bound, how, _ in mean_bounds(threshold):
         worst = score.reach[keyword == "max"]
         mean = score.counting(worst, *causes)
-        if _is_violated(mean, keyword, bound):
+        if is_violated(mean, keyword, bound):
             mean_text = format_against(mean, bound)
             text = (
                 f"{excluded_text(score, unscored)}; with {worst:g} for each of them it would be {mean_text}"
@@ -194,27 +124,7 @@ def _bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Itera
             yield keyword, f"{score:.3f} is {text}, {how} {bound:g}"
 
 
-def _comparison_verdict(measured: Measured, threshold: Threshold) -> Verdict:
-    """Return the verdict on the bounds that compare with another retriever: with the reference, or the baseline."""
-    score, comparison, drop, anchor, ratio, _ = measured
-    if ratio is not None and threshold.max_ratio is not None:
-        return _ratio_verdict(score, threshold, threshold.max_ratio, ratio)
-    if not threshold.uses_baseline:
-        return Verdict("pass", f"{score:.3f} is within bounds")
-    if comparison is None:
-        text = f"{score:.3f} has no baseline yet to compare with; --rageval-update-baseline writes one"
-        if threshold.max_total_drop is not None:
-            text += ", and with --rageval-pin-baseline pins it as the anchor of max_total_drop"
-        return Verdict("pass", text, (text,))
-    verdicts = [_drop_verdict(measured, threshold, drop)] if drop is not None else []
-    verdicts += [_lost_verdict(score, threshold, comparison)] if threshold.max_lost is not None else []
-    verdicts += [*_repeats_verdicts(score, threshold, drop)] if drop is not None else []
-    if threshold.max_total_drop is not None:
-        verdicts.append(_total_drop_verdict(measured, threshold, anchor))
-    return _worst_of(verdicts)
-
-
-def _worst_of(verdicts: Sequence[Verdict]) -> Verdict:
+def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict on several bounds: the worst one, with the reasons of all bounds that do not pass."""
     ordered = sorted(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
     worst = ordered[0].status
@@ -228,346 +138,37 @@ def _worst_of(verdicts: Sequence[Verdict]) -> Verdict:
     )
 
 
-def _inconclusive(threshold: Threshold, text: str, brief: str) -> Verdict:
+def inconclusive(threshold: Threshold, text: str, brief: str) -> Verdict:
     """Return the verdict on a bound that the data cannot decide."""
     if threshold.policy.inconclusive == "fail":
         return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
     return Verdict("inconclusive", text, (text,))
 
 
-def _ratio_verdict(score: Score, threshold: Threshold, allowed: float, test: "RatioTestResult") -> Verdict:
-    ratio = format_against(test.ratio, allowed)
-    interval = "" if test.interval is None else " [{:.3f}, {:.3f}]".format(*test.interval)
-    text = f"{score:.3g} s is {ratio} times the reference's {test.reference:.3g} s{interval}, allowed {allowed:g}"
-    if test.ratio <= allowed + SCORE_TOLERANCE:
-        return Verdict("pass", text)
-    brief = f"{ratio} times the reference > {allowed:g}"
-    if test.interval is not None and test.interval[0] > allowed:
-        return Verdict("fail", f"{text}: significantly more, as the whole 95% interval is above", brief=brief)
-    why = (
-        "the 95% interval is not wholly above"
-        if test.interval is not None
-        else f"{counted(test.n, 'example')} are too few to show it, at least {test.min_examples} are needed"
-    )
-    return _inconclusive(threshold, f"{text}: not significantly more, as {why}", brief)
+def format_against(number: float, bound: float) -> str:
+    """Format a number with three decimals, or as many as are needed to show on which side of the bound it is."""
+    texts = (f"{number:.{digits}f}" for digits in range(3, 12))
+    return next((text for text in texts if (number - bound) * (float(text) - bound) > 0), f"{number:.12f}")
 
 
-def _lost_verdict(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
-    lost, allowed = _losses(threshold, comparison), threshold.max_lost or 0
-    by = f" by more than {threshold.policy.tolerance:g}" if threshold.policy.tolerance else ""
-    text = (
-        f"{score:.3f}: {len(lost)} of {counted(comparison.n, 'example')} score less than in the "
-        f"baseline{by}, allowed {allowed}"
-    )
-    if len(lost) > allowed:
-        return Verdict("fail", f"{text}: {ids_text(lost)}", brief=f"lost {len(lost)} > {allowed}")
-    if (most := len(_losses(threshold, comparison.with_lost))) > allowed:
-        text = f"{text}; {lost_text(comparison)} it would be {most}"
-        return _inconclusive(threshold, text, f"lost {most} > {allowed} with those that have no score")
-    return Verdict("pass", text)
+def excluded_text(score: Score, unscored: Sequence[Outcome]) -> str:
+    """Return how many examples the mean is without, and why."""
+    some = "1 example that has" if len(unscored) == 1 else f"{len(unscored)} examples that have"
+    return f"the {score.statistic.name} without {some} no score: {reasons_text(unscored)}"
 
 
-def _losses(threshold: Threshold, comparison: Comparison) -> list[str]:
-    """Return the ids of the examples that count for `max_lost`."""
-    tolerance = threshold.policy.tolerance + SCORE_TOLERANCE
-    return [pair.outcome.example.id for pair in comparison.worse if pair.drop > tolerance]
+def reasons_text(unscored: Sequence[Outcome]) -> str:
+    """Return the reasons why examples have no score, the most frequent first, each with the ids of its examples."""
+    reasons: dict[str, list[str]] = {}
+    for outcome in unscored:
+        reasons.setdefault(str(outcome.unscored or outcome.undefined), []).append(outcome.example.id)
+    by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
+    listed = [f"{reason} ({ids_text(ids)})" for reason, ids in by_frequency[:MAX_LISTED_REASONS]]
+    if len(by_frequency) > MAX_LISTED_REASONS:
+        listed.append(f"{len(by_frequency) - MAX_LISTED_REASONS} more reasons")
+    return ", ".join(listed)
 
 
-def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) -> Iterator[Verdict]:
-    """Yield a failure if single questions got surely worse, from their repeats in both runs; whatever the mean is.
-
-    Only scores of 0 and 1 have counts of repeats that were right.
-    """
-    runs, before = len(score.repeats) + 1, drop.comparison.before
-    if runs < MIN_REPEATS or threshold.policy.strict or before.pin is not None:
-        return
-    if any(outcome.value not in {0.0, 1.0, None} for run in score.repeats for outcome in run):
-        return
-    from pytest_rageval.stats.repeats import Counts, surely_worse  # noqa: PLC0415 - few runs have repeats
-
-    counts: dict[str, Counts] = {}
-    for pair in drop.comparison.pairs:
-        now, then = pair.outcome.value or 0.0, before.runs * pair.before.get("runs", 1)
-        right = [(now + pair.drop) * then, now * runs]
-        whole = [round(number) for number in right]
-        # A mean over other numbers of repeats, as where some have no score, is no count.
-        if all(abs(number - nearest) < SCORE_TOLERANCE for number, nearest in zip(right, whole, strict=True)):
-            counts[pair.outcome.example.id] = Counts(whole[0], then, whole[1], runs)
-    worse = surely_worse(counts, drop.alpha)
-    if worse:
-        named = [f"{name} went from {count}" for name, count in worse.items()]
-        text = f"{', '.join(named)}: more than chance does to any of {counted(drop.comparison.n, 'question')}"
-        yield Verdict("fail", text, brief=f"{counted(len(worse), 'question')} surely worse")
-
-
-def blind_text(measured: Measured, threshold: Threshold) -> str:
-    """Return why the threshold could not fail, even if all examples had the lowest score; empty if it could.
-
-    Then there are too few examples, or too few with more than the lowest score in the baseline. A threshold with a
-    `min` above the lowest score can fail. With the burden "exclude", the text says why the threshold could not pass.
-    """
-    comparison = measured.comparison
-    if comparison is None:
-        return ""
-    if measured.drop is not None and (text := _hopeless_text(threshold, measured.drop)):
-        return text
-    reasons = [*_blind_reasons(measured, comparison, threshold)]
-    if not (reasons and all(reasons)):
-        return ""
-    return (
-        f"it could not fail, even if all of {counted(comparison.n, 'example')} had the score {comparison.lowest:g} "
-        f"({'; '.join(reasons)}). Add questions, and write the baseline again; or give min, max_lost=0 or "
-        'policy="snapshot"'
-    )
-
-
-def _blind_reasons(measured: Measured, comparison: Comparison, threshold: Threshold) -> Iterator[str]:
-    """Yield for each bound why it could not fail; empty if it could."""
-    if threshold.min is not None and _is_violated(comparison.lowest, "min", threshold.min):
-        yield ""
-    if threshold.max_lost is not None:
-        losable = len(_losses(threshold, comparison.all_wrong))
-        could_fail = losable > threshold.max_lost
-        yield "" if could_fail else f"max_lost={threshold.max_lost}: only {losable} could score less"
-    tests = [("max_drop", threshold, measured.drop)]
-    if measured.anchor is not None:
-        tests.append(("max_total_drop", threshold.total_drop_threshold(0), measured.anchor))
-    for keyword, bounds, test in tests:
-        if test is not None:
-            text = _blind_drop_text(measured, bounds, test)
-            yield text and f"{keyword}={bounds.max_drop:g}: {text}"
-
-
-def _hopeless_text(threshold: Threshold, drop: DropTestResult) -> str:
-    """Return why the policy could not pass even if nothing changed; empty if it could."""
-    n, needed = drop.comparison.n, drop.min_examples or 0
-    if not threshold.policy.strict or n >= needed or drop.significant:
-        return ""
-    return (
-        f"the policy {threshold.policy.name!r} could not pass: {counted(n, 'question')} cannot exclude a drop of "
-        f"{threshold.max_drop:g}, even if nothing changes; at least {needed} are needed, or a larger max_drop"
-    )
-
-
-def _blind_drop_text(measured: Measured, threshold: Threshold, drop: DropTestResult) -> str:
-    """Return why a drop could not fail; empty if it could."""
-    max_drop, all_wrong = threshold.max_drop or 0.0, drop.all_wrong
-    largest = drop.comparison.mean - drop.comparison.lowest
-    if largest <= max_drop + SCORE_TOLERANCE:
-        return f"the drop from the {drop.comparison.before.kind} would be {format_number(largest)}"
-    if all_wrong is None or _known_drop_verdict(measured, threshold, all_wrong).status == "fail":
-        return ""
-    units, what = _units(all_wrong)
-    needed = all_wrong.min_examples or 0
-    least = f"; at least {needed} {what}s are needed" if units < needed else ""
-    often, limit = odds(all_wrong)
-    return (
-        f"with {counted(units, what)} chance alone does that in 1 of {often} comparisons, and red is 1 in {limit}"
-        f"{least}"
-    )
-
-
-def _units(drop: DropTestResult) -> tuple[int, str]:
-    """Return the number of independent units of a test, and what they are: examples, or clusters of examples."""
-    return (drop.comparison.n, "example") if drop.n_clusters is None else (drop.n_clusters, "cluster")
-
-
-def _total_drop_verdict(measured: Measured, threshold: Threshold, anchor: DropTestResult | None) -> Verdict:
-    if anchor is None:
-        text = (
-            f"{measured.score:.3f} has no anchor yet for max_total_drop to compare with; on the commit to compare "
-            "with, `rageval baseline pin` pins one"
-        )
-        return Verdict("pass", text, (text,))
-    verdict = _drop_verdict(measured, threshold.total_drop_threshold(0), anchor)
-    if verdict.status == "pass":
-        return verdict
-    remedy = (
-        "; the git log of the baseline has the updates that lowered it: fix them, or accept it: "
-        "`rageval baseline pin`"
-    )
-    return replace(
-        verdict,
-        reason=verdict.reason + remedy,
-        warnings=tuple(text + remedy for text in verdict.warnings),
-        brief=verdict.brief and f"since the anchor {verdict.brief}",
-    )
-
-
-def _drop_verdict(measured: Measured, threshold: Threshold, drop: DropTestResult) -> Verdict:
-    """Return the verdict on a drop, which does not pass if it would fail in the worst case of what is unscored now."""
-    verdict = _known_drop_verdict(measured, threshold, drop)
-    if verdict.status in {"fail", "error"} or drop.with_lost is None:
-        return verdict
-    worst = _known_drop_verdict(measured, threshold, drop.with_lost)
-    if worst.status != "fail":
-        return verdict
-    lost_drop, max_drop = format_number(drop.with_lost.comparison.drop), threshold.max_drop or 0.0
-    text = f"{verdict.reason}; {lost_text(drop.comparison)} the drop would be {lost_drop}"
-    text += "" if threshold.policy.strict else f". {chance_text(drop.with_lost)}"
-    brief = f"drop {lost_drop} > {max_drop:g} with those that have no score"
-    if threshold.policy.strict:
-        return Verdict("fail", text, brief=brief)
-    return _inconclusive(threshold, text, brief)
-
-
-def _known_drop_verdict(measured: Measured, threshold: Threshold, drop: DropTestResult) -> Verdict:
-    score, max_drop = measured.score, threshold.max_drop or 0.0
-    minimum = threshold.min if _names_minimum(score, threshold, drop) else None
-    text = change_text(score, drop, max_drop, minimum=minimum)
-    if threshold.policy.strict:
-        return _exclusion_verdict(score, threshold, drop, text)
-    if drop.comparison.drop <= max_drop + SCORE_TOLERANCE:
-        return Verdict("pass", text)
-    brief = f"drop {format_against(drop.comparison.drop, max_drop)} > {max_drop:g}"
-    if drop.significant:
-        return Verdict("fail", f"{text}. {chance_text(drop)}", brief=brief)
-    least = _small_set_drop(measured, threshold, drop)
-    if least is not None and drop.comparison.drop >= least - SCORE_TOLERANCE:
-        why = (
-            f"Red although unsure: with fewer than {SMALL_SET} questions and no model in the score a drop of {least:g} "
-            "is, since a deterministic retriever loses no question by chance"
-        )
-        return Verdict("fail", f"{text}. {why}", brief=brief)
-    text = change_text(score, drop, max_drop, minimum=minimum, name_worse=True)
-    return _inconclusive(threshold, f"UNSURE: {text}. {chance_text(drop)}{power_text(score, drop)}", brief)
-
-
-def _exclusion_verdict(score: Score, threshold: Threshold, drop: DropTestResult, text: str) -> Verdict:
-    if drop.significant:
-        return Verdict("pass", f"{text}. A drop of {threshold.max_drop:g} is excluded")
-    hopeless = _hopeless_text(threshold, drop)
-    if hopeless and drop.comparison.drop <= (threshold.max_drop or 0.0) + SCORE_TOLERANCE:
-        return Verdict("error", f"{score.name}: {hopeless}.")
-    reason = f"{text}. A drop of {threshold.max_drop:g} is not excluded{power_text(score, drop, strict=True)}"
-    return Verdict("fail", reason, brief=f"drop of {threshold.max_drop:g} not excluded")
-
-
-def _small_set_drop(measured: Measured, threshold: Threshold, drop: DropTestResult) -> float | None:
-    """Return the drop from which on a small set is red, though unsure; None if it is not small or has a model."""
-    share = threshold.policy.small_set_drop
-    is_small = measured.deterministic and drop.comparison.n < SMALL_SET and threshold.policy.burden == "drop"
-    return share * (measured.score.reach[1] - measured.score.reach[0]) if is_small and share else None
-
-
-def _names_minimum(score: Score, threshold: Threshold, drop: DropTestResult | None) -> bool:
-    """Whether the sentence on a drop also says that the mean is below `min`."""
-    return (
-        drop is not None
-        and threshold.min is not None
-        and drop.comparison.before.pin is None
-        and _is_violated(float(score), "min", threshold.min)
-    )
-
-
-def _spread_warnings(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
-    """Yield warnings about bounds that are closer to the mean over repeated runs than its standard error."""
-    runs = len(score.repeats) + 1
-    standard_error = (score.spread or 0.0) / sqrt(runs)
-    bounds = [
-        (f"{keyword} {bound:g}", bound, float(score)) for keyword, bound, _, _ in _mean_bounds(threshold)
-    ]
-    if threshold.max_drop is not None and comparison is not None:
-        keyword = "max_drop" if comparison.before.pin is None else "max_total_drop"
-        bound = comparison.mean - threshold.max_drop
-        bounds.append((f"{keyword} ({bound:.3f})", bound, comparison.mean - comparison.drop))
-    for name, bound, mean in bounds:
-        if abs(mean - bound) < standard_error:
-            others = round(1 / NormalDist().cdf(-abs(mean - bound) / standard_error))
-            yield (
-                f"{name} is a coin toss: with {counted(score.n, 'question')} and these models means of {runs} runs "
-                f"differ from {mean:.3f} by {standard_error:.3f}, so that about 1 in {others} is on the other side"
-            )
-
-
-def _repeat_warnings(score: Score, comparison: Comparison | None) -> Iterator[str]:
-    """Yield a warning if the baseline's scores are means over fewer runs than the score's; more are no problem."""
-    runs = len(score.repeats) + 1
-    if comparison is None or runs <= comparison.before.runs or runs <= comparison.before.fewest_runs:
-        return
-    kind, old_runs = comparison.before.kind, comparison.before.fewest_runs
-    yield (
-        f"the {kind}'s scores are of {counted(old_runs, 'run')} and these of {counted(runs, 'run')}: the {kind} is "
-        f"the noisier side; write it on the commit to compare with: {comparison.before.options} --rageval-repeat {runs}"
-    )
-
-
-def early_pass(
-    score: Score, threshold: Threshold, comparison: Comparison, reason: str, *, not_evaluated: int
-) -> Verdict:
-    """Return the verdict of an evaluation that stopped early and passes.
-
-    Args:
-        score: the score of the examples that are known.
-        threshold: the threshold, whose only bound is `max_drop`.
-        comparison: the comparison of these examples with the baseline.
-        reason: why the evaluation stopped.
-        not_evaluated: number of examples that can be compared and were not evaluated.
-    """
-    lowest, highest = score.reach
-    lost_drop = (
-        len(comparison.lost) * (highest - lowest) / (comparison.n + not_evaluated + len(comparison.lost))
-    )
-    if lost_drop > (threshold.max_drop or 0.0) + SCORE_TOLERANCE:
-        text = f"{reason}; {lost_text(comparison)} the drop could be larger by {lost_drop:.3f}"
-        return _inconclusive(threshold, text, "drop unknown with those that have no score")
-    warnings = _unseen_drop_warnings(score, threshold, comparison, not_evaluated=not_evaluated)
-    return Verdict("pass", reason, tuple(warnings))
-
-
-def _unseen_drop_warnings(
-    score: Score, threshold: Threshold, comparison: Comparison, *, not_evaluated: int = 0
-) -> Iterator[str]:
-    """Yield a warning if examples that cannot be compared may hide a larger drop, or more losses, than is allowed."""
-    new, lost = comparison.unmatched, [outcome.example.id for outcome in comparison.lost]
-    lowest, highest = score.reach
-    unseen = new + len(lost)
-    total = comparison.n + not_evaluated + unseen
-    drop_is_seen = (
-        threshold.max_drop is None
-        or unseen * (highest - lowest) <= threshold.max_drop * total + SCORE_TOLERANCE
-    )
-    if drop_is_seen and (threshold.max_lost is None or len(lost) <= threshold.max_lost):
-        return
-    kind = comparison.before.kind
-    since = "" if comparison.before.pin is None else f" since the {kind}"
-    text = f"a drop{since} among {unseen} of {counted(total, 'example')} would not be seen"
-    if lost:
-        text += f"; {len(lost)} had a score in the {kind} and have none now: {ids_text(lost)}"
-    if new:
-        text += (
-            f"; {new} {'has' if new == 1 else 'have'} no score in the {kind} (new, edited, or unscored then): write "
-            f"the {kind} again on the commit to compare with, {comparison.before.options}"
-        )
-    yield text
-
-
-def _test_warnings(drop: DropTestResult, status: Status, *, is_small_set: bool) -> Iterator[str]:
-    """Yield warnings about the power and the assumptions of the test of a drop.
-
-    On a small set the size of a drop decides too, so that a drop can be red although no test shows it.
-    """
-    units, what = _units(drop)
-    if not is_small_set and status == "pass" and drop.all_wrong is not None and not drop.all_wrong.significant:
-        since = "" if drop.comparison.before.pin is None else " since the anchor"
-        needed = drop.min_examples or 0
-        often, limit = odds(drop.all_wrong)
-        yield (
-            f"{counted(units, what)}{' of examples' if what == 'cluster' else ''} cannot show a drop, even if "
-            f"{'it gets' if units == 1 else 'all of them get'} the lowest score{since} "
-            f"(chance alone: 1 in {often}, red from 1 in {limit} on)"
-            f"{f'; at least {needed} are needed' if units < needed else ''}"
-        )
-    elif drop.n_clusters is not None and drop.n_clusters < MIN_CLUSTERS:
-        clusters = counted(drop.n_clusters, "cluster")
-        yield (
-            f"the {counted(drop.comparison.n, 'example')} lie in {clusters}; a drop is shown reliably with "
-            f"{MIN_CLUSTERS} or more"
-        )
-    if drop.needs_symmetry and status == "fail":
-        yield (
-            "the losses are many and small, or the gains few and large: with such differences this test raises more "
-            "false alarms than alpha, with 60 examples or more it does not"
-        )
-    if not drop.settled and status == "inconclusive":
-        yield "the p-value is too close to alpha for 1,000,000 random draws, and counts as not significant"
+def ids_text(names: Sequence[str]) -> str:
+    """Return the first ids of examples."""
+    return join_first(names, MAX_LISTED_IDS)

@@ -18,16 +18,20 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.core.document import ComparisonEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score, Tally
-from pytest_rageval.gate.comparison import AnchorPin, Comparison
-from pytest_rageval.gate.drop_types import NOTABLE_DESIGN_EFFECT, DropTestResult
-from pytest_rageval.gate.judge import ThresholdResult
-from pytest_rageval.gate.sentences import drop_interval_text
+from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
+from pytest_rageval.gate.results import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import ScoreChange
+    from pytest_rageval.gate.comparison import Comparison
+    from pytest_rageval.gate.drop_types import DropTestResult
+
+# Few scores are compared.
+AnchorPin: Final = Lazy("gate.comparison", "AnchorPin")
+drop_interval_text: Final = Lazy("gate.sentences", "drop_interval_text")
 
 MAX_REASONS: Final = 5  # maximum number of different reasons in a note
 
@@ -63,7 +67,7 @@ def comparisons_entry(result: ThresholdResult) -> dict[str, Any]:
     return entry
 
 
-def _comparison_entry(comparison: Comparison, test: DropTestResult | None) -> ComparisonEntry:
+def _comparison_entry(comparison: "Comparison", test: "DropTestResult | None") -> ComparisonEntry:
     entry: ComparisonEntry = {
         "mean": comparison.mean,
         "drop": comparison.drop,

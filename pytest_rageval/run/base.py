@@ -1,44 +1,32 @@
 """`BaseSession`: what verdicts depend on besides the records of tests, in a run and in a merge of shards."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from pytest_rageval.core.errors import InputError, RagevalError
+from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
-from pytest_rageval.evalsets.sampling import in_sample
-from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
-from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
-from pytest_rageval.gate.judge import BaselineLookup
+from pytest_rageval.gate.results import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.record import Runs, TestRecord
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores.definition import ScoreDef, check_failures
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
+from pytest_rageval.stats.intervals import UNIT
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.baseline import Baseline
 
 T = TypeVar("T")
 
-EMBEDDING_TOLERANCE: Final = 1e-6
-"""Maximal difference of a score from embeddings between two machines, whose floating-point results differ."""
-
-
-def read_baseline(settings: Settings) -> Baseline:
-    """Return the baseline to compare with: the file, or with `--rageval baseline_ref=REF` the file of that commit.
-
-    Raises:
-        InputError: the file is not a baseline; or it is missing, and an option names it.
-    """
-    if settings.baseline_ref is None:
-        return Baseline.read_for_comparison(settings.baseline, required="baseline" in settings.sources)
-    from pytest_rageval.run.baseline_change import read_baseline_at  # noqa: PLC0415 - few runs name a commit
-
-    return read_baseline_at(settings.baseline, settings.baseline_ref)
+# Many thresholds do not compare with a baseline.
+look_up_baseline: Final = Lazy("run.baseline_lookup", "look_up_baseline")
+baseline_of: Final = Lazy("run.baseline_lookup", "baseline_of")
 
 
 class BaseSession:
@@ -79,7 +67,7 @@ class BaseSession:
         return cast("T", self._resources[make])
 
     @cached_property
-    def baseline(self) -> Baseline:
+    def baseline(self) -> "Baseline":
         """The baseline to compare with.
 
         In an update it is the old baseline. It is then empty if the file cannot be read: the writer reports this error.
@@ -87,81 +75,21 @@ class BaseSession:
         Raises:
             InputError: the file is not a baseline; or it is missing, and an option names it.
         """
-        if self.settings.update_baseline:
-            try:
-                return Baseline.read(self.settings.baseline)
-            except InputError:
-                return Baseline()
-        return read_baseline(self.settings)
+        baseline: Baseline = baseline_of(self.settings)
+        return baseline
 
     def look_up(self, test: MarkedTest, record: TestRecord, threshold: Threshold) -> BaselineLookup:
         """Return the baseline and the anchor of a threshold's score.
 
         The baseline file is read only for a threshold with a bound that compares with it.
         """
-        request = threshold.request
-        settings = self.settings
+        definition = self.definition(threshold.request)
         if not threshold.uses_baseline:
-            return BaselineLookup({}, None, deterministic=self._is_deterministic(request))
-        baseline, scale = self.baseline, self.definition(request).scale
-        updating = bool(settings.update_baseline)
-        if baseline.path is None and not updating:
-            self._check_root(test)
-        before = None if updating else baseline.score(test.nodeid, threshold.name, scale)
-        needs_anchor = updating or threshold.max_total_drop is not None
-        fingerprint = record.dependencies_of(request).fingerprint
-        is_missing = before is None and not updating
-        context = set(record.received)
-        if self.definition(request).asks:
-            # Generator and judge read the history of a question.
-            context.add("history")
-
-        def restrict(score: BaselineScore | None) -> BaselineScore | None:
-            return score and replace(score, context=context, examples=self._sampled_examples(score))
-
-        missing, is_new = "", False
-        if is_missing:
-            missing, is_new = baseline.missing_reason(
-                test.nodeid, threshold.name, test.collected(), repeated=test.repeated
-            )
-        return BaselineLookup(
-            fingerprint,
-            restrict(before),
-            updating=updating,
-            required=settings.require_baseline,
-            missing="" if is_new else missing,
-            new=missing if is_new else "",
-            tolerance=EMBEDDING_TOLERANCE if "encoder" in fingerprint else SCORE_TOLERANCE,
-            anchor=restrict(baseline.anchor_score(test.nodeid, threshold.name, scale))
-            if needs_anchor
-            else None,
-            pinning=settings.pin_baseline,
-            max_removed=settings.max_removed,
-            deterministic=self._is_deterministic(request),
+            return BaselineLookup({}, None, deterministic=definition.deterministic)
+        found: BaselineLookup = look_up_baseline(
+            self.settings, self.baseline, test, record, threshold=threshold, definition=definition
         )
-
-    def _is_deterministic(self, request: ScoreRequest) -> bool:
-        """Return True if no model is in a score, so that it is the same in each run of the same retriever."""
-        definition = self.definition(request)
-        return not (definition.asks or definition.is_time)
-
-    def _sampled_examples(self, score: BaselineScore) -> Mapping[str, BaselineExample]:
-        """Return the examples of a baseline score that are in the sample of this run."""
-        if self.settings.sample >= 1:
-            return score.examples
-        examples = score.examples.items()
-        return {name: example for name, example in examples if in_sample(name, self.settings.sample)}
-
-    def _check_root(self, test: MarkedTest) -> None:
-        """Raise InputError if a folder above the test has a baseline: the root directory is probably wrong."""
-        expected = self.settings.baseline
-        for folder in test.path.parents:
-            if folder != expected.parent and (folder / expected.name).is_file():
-                raise InputError(
-                    f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
-                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
-                    f"or write one here: {UPDATE_COMMAND}"
-                )
+        return found
 
     @property
     def tests_sharing_alpha(self) -> int:

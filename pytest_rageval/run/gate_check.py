@@ -6,8 +6,8 @@ from typing import Any
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.reports.gated_tests import RanTests, gate_entry
-from pytest_rageval.run.base import read_baseline
 from pytest_rageval.run.baseline_change import change_entry
+from pytest_rageval.run.baseline_lookup import read_baseline
 
 
 def check_gate(

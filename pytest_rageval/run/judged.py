@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pytest_rageval.core.errors import RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score, compute_intervals
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.judge import (
-    BaselineLookup,
-    EarlyStopResult,
-    ThresholdInput,
-    ThresholdResult,
-    evaluate_thresholds,
-    violated_bounds,
-)
+from pytest_rageval.gate.judge import evaluate_thresholds, violated_bounds
+from pytest_rageval.gate.results import BaselineLookup, EarlyStopResult, ThresholdInput, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
@@ -43,6 +36,7 @@ T = TypeVar("T")
 # Few tests use these, and few fail.
 any_room: Final = Lazy("reports.failures", "Room")
 failure_lines: Final = Lazy("reports.failures", "failure_lines")
+baseline_entry: Final = Lazy("gate.baseline", "baseline_entry")
 suite_contribution: Final = Lazy("gate.suite", "contribution")  # many projects have one gated test
 
 
@@ -229,7 +223,7 @@ class JudgedTest:
 
     def _baseline_entry(self, served: Mapping[str, list[str]]) -> "BaselineEntry":
         record, context = self.record, {*self.record.received, "history"}
-        entry = baseline_entry(
+        entry: BaselineEntry = baseline_entry(
             record.examples,
             self._baseline_scores,
             context=context,

@@ -191,6 +191,11 @@ class ScoreDef:
         return self.corrected_by == "answers"
 
     @property
+    def deterministic(self) -> bool:
+        """Whether no model is in the score, so that it is the same in each run of the same retriever."""
+        return not (self.asks or self.is_time)
+
+    @property
     def generates(self) -> bool:
         """Whether the score may use the generator."""
         return not self.asks.isdisjoint(GENERATOR_METHODS)

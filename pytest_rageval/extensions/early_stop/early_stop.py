@@ -17,7 +17,7 @@ from pytest_rageval.gate.comparison import (
     is_comparable,
     question_changes,
 )
-from pytest_rageval.gate.judge import EarlyStopResult, ExampleState
+from pytest_rageval.gate.results import EarlyStopResult, ExampleState
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.run.judged import EarlyScore

@@ -8,12 +8,13 @@ from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import Cause, RagevalError
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.policy import Policy
-from pytest_rageval.gate import verdict as decided
+from pytest_rageval.gate import judge as decided
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import run_drop_tests
 from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
-from pytest_rageval.gate.judge import BaselineLookup, ThresholdInput, ThresholdResult, evaluate_thresholds
+from pytest_rageval.gate.judge import evaluate_thresholds
+from pytest_rageval.gate.results import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Measured, Verdict
 from pytest_rageval.lib.spool import Spool

@@ -4,7 +4,7 @@ from typing import Any
 
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.gate.judge import ThresholdResult
+from pytest_rageval.gate.results import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict
 from pytest_rageval.lib.spool import Spool

@@ -1,0 +1,152 @@
+"""Compares the slices of thresholds with the baseline and its anchor."""
+
+from collections.abc import Iterator
+from operator import is_
+
+from pytest_rageval.core.data import Example
+from pytest_rageval.core.errors import RagevalError, StaleBaselineError
+from pytest_rageval.core.outcome import Score
+from pytest_rageval.gate.comparison import (
+    BaselineExample,
+    BaselineScore,
+    Comparison,
+    QuestionChanges,
+    changed_questions,
+    compare,
+    question_changes,
+)
+from pytest_rageval.gate.drop_types import DropTestInput
+from pytest_rageval.gate.results import BaselineLookup, Slice
+from pytest_rageval.gate.sentences import chance_text, change_text, removal_text
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+
+
+class ChangedQuestions:
+    """A cache of `changed_questions`: all scores and slices of a test share the digests of the questions."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[BaselineScore, list[Example], set[str]]] = []
+        self._changes: dict[tuple[int, int], QuestionChanges] = {}
+
+    def changes(self, score: Score, before: BaselineScore) -> QuestionChanges:
+        """Return the `question_changes` of a score, computed only if they are not cached."""
+        key = id(score), id(before)
+        if key not in self._changes:
+            examples = [outcome.example for outcome in score.outcomes]
+            self._changes[key] = question_changes(examples, before, self.get(score, before))
+        return self._changes[key]
+
+    def get(self, score: Score, before: BaselineScore) -> set[str]:
+        """Return the `changed_questions` of a score's examples, computed only if they are not cached."""
+        examples = [outcome.example for outcome in score.outcomes]
+        for cached_before, cached_examples, changed in self._entries:
+            same_baseline = (
+                cached_before.questions is before.questions and cached_before.context == before.context
+            )
+            if (
+                same_baseline
+                and len(cached_examples) == len(examples)
+                and all(map(is_, cached_examples, examples))
+            ):
+                return changed
+        self._entries.append((before, examples, changed_questions(examples, before)))
+        return self._entries[-1][-1]
+
+
+def fill_in_comparisons(part: Slice, score: Score, whole: Score, changed: ChangedQuestions) -> None:
+    """Compare the score of a slice with the baseline and the anchor, as far as its threshold needs them.
+
+    If the run updates the baseline, the slice is compared with the anchor only.
+    """
+    baseline = part.baseline
+    try:
+        part.anchor_input = _compare_with_anchor(part, score, whole, changed)
+    except RagevalError as error:
+        part.anchor_error = error
+    level = None if part.early is None else part.early.level
+    try:
+        if baseline.missing:
+            raise StaleBaselineError(f"{score.name}: {baseline.missing}")
+        if baseline.updating:
+            comparison = _self_comparison(score, baseline)
+        elif baseline.before is None or _is_new_slice(score, baseline.before):
+            return
+        else:
+            comparison = compare(
+                score,
+                baseline.fingerprint,
+                baseline.before,
+                tolerance=baseline.tolerance,
+                changed=changed.get(whole, baseline.before),
+            )
+            part.changes = (
+                changed.changes(whole, baseline.before) if part.early is None else part.early.changes
+            )
+            if part.changes is not None:
+                part.error = _check_removed(part, baseline.before, part.changes)
+        part.comparison_input = DropTestInput(part.threshold, comparison, score.scale, score.seed, level)
+    except RagevalError as error:
+        part.error = error
+
+
+def _self_comparison(score: Score, baseline: BaselineLookup) -> Comparison:
+    """Return the comparison of a score with the baseline that is written from it."""
+    examples: dict[str, BaselineExample] = {
+        outcome.example.id: {"score": outcome.value} for outcome in score.outcomes
+    }
+    return compare(
+        score, baseline.fingerprint, BaselineScore({}, baseline.fingerprint, examples), changed=frozenset()
+    )
+
+
+def _check_removed(part: Slice, before: BaselineScore, changes: QuestionChanges) -> StaleBaselineError | None:
+    """Return an error if too many of the baseline's questions are gone, or add a warning if it is not required."""
+    text = removal_text(before, changes, part.baseline.max_removed)
+    if text and part.baseline.required:
+        name = part.threshold.name if part.score is None else part.score.name
+        return StaleBaselineError(f"{name}: {text}")
+    part.warnings += [f"{text}. Under CI=true this is an error"] if text else []
+    return None
+
+
+def _compare_with_anchor(
+    part: Slice, score: Score, whole: Score, changed: ChangedQuestions
+) -> DropTestInput | None:
+    baseline, anchor = part.baseline, part.baseline.anchor
+    if anchor is None or anchor.pin is None or _is_new_slice(score, anchor):
+        return None
+    comparison = compare(
+        score,
+        baseline.fingerprint,
+        anchor,
+        tolerance=baseline.tolerance,
+        changed=changed.get(whole, anchor),
+    )
+    part.anchor_error = _check_removed(part, anchor, changed.changes(whole, anchor))
+    threshold = part.threshold.total_drop_threshold(anchor.pin.updates)
+    return DropTestInput(threshold, comparison, score.scale, score.seed)
+
+
+def anchor_warnings(score: Score, part: Slice) -> Iterator[str]:
+    """Yield a warning if an update writes a baseline that is below the anchor, or cannot be compared with it."""
+    pinning, allowed = part.baseline.pinning, part.threshold.max_total_drop
+    if part.anchor_error is not None and not pinning:
+        yield f"the anchor is kept, and cannot be compared with: {part.anchor_error}"
+    if (test := part.anchor) is None:
+        return
+    drop = test.comparison.drop
+    if drop > SCORE_TOLERANCE and (
+        test.significant or (allowed is not None and drop > allowed + SCORE_TOLERANCE)
+    ):
+        anchor = "it is replaced" if pinning else "it is kept, and --rageval-pin-baseline would replace it"
+        yield (
+            f"the new baseline is below the anchor: {change_text(score, test, allowed)}. {chance_text(test)}; {anchor}"
+        )
+
+
+def _is_new_slice(score: Score, before: BaselineScore) -> bool:
+    """Whether the score is of a slice without any question in the baseline.
+
+    A score of the whole set is never new, because a changed set is not compared at all.
+    """
+    return bool(score.slice) and not any(outcome.example.id in before.questions for outcome in score.outcomes)
