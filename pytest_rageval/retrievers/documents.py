@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from math import inf
 from pathlib import PurePath
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, cast
 
 from pytest_rageval.core.data import Document, Retrieval, Span, SpooledDocuments, Step
 from pytest_rageval.core.errors import CallableError, InputError
@@ -21,15 +21,19 @@ from pytest_rageval.lib.foreign_values import (
     is_identifier,
     is_missing,
 )
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import join_first, text_of
-from pytest_rageval.retrievers.fields import FieldSample, flat_fields, value_at
-from pytest_rageval.retrievers.result_shapes import (
+from pytest_rageval.retrievers.fields import (
     ID_NAMES,
     METADATA_NAMES,
     SCORE_NAMES,
     TEXT_NAMES,
-    documents_in,
+    FieldSample,
+    flat_fields,
+    value_at,
 )
+
+documents_in: Final = Lazy("retrievers.result_shapes", "documents_in")  # most results are a plain list
 
 SOURCE_NAMES: Final = ("source", "file_path", "file_name", "source_id", "ref_doc_id")
 PAGE_NAMES: Final = ("page", "page_label", "page_number")
@@ -428,8 +432,10 @@ def _bounded(document: Document) -> Document:
 def _read_documents(
     returned: object, where: str, id_path: str = "", sample: FieldSample | None = None
 ) -> list[Document]:
-    items = documents_in(returned, where)
-    items = bounded_list(items)
+    is_plain = type(returned) is list and (not returned or isinstance(returned[0], str | dict | Document))
+    items: list[object] = bounded_list(
+        cast("list[object]", returned) if is_plain else documents_in(returned, where)
+    )
     documents = []
     for rank, item in enumerate(items, 1):
         try:

@@ -12,7 +12,13 @@ from uuid import UUID
 
 from pytest_rageval.core.data import Document, Ranking
 from pytest_rageval.lib.foreign_values import as_identifier, as_mapping, id_key, is_missing
-from pytest_rageval.retrievers.result_shapes import TEXT_NAMES
+
+TEXT_NAMES: Final = (
+    "text", "page_content", "content", "passage", "document", "chunk", "long_text", "body",
+)  # fmt: skip
+ID_NAMES: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
+SCORE_NAMES: Final = ("score", "similarity", "_score", "_relevance_score", "distance", "_distance")
+METADATA_NAMES: Final = ("metadata", "meta")
 
 PLAIN: Final = (str, int, float, bytes, UUID, PurePath)
 MAX_SAMPLED: Final = 300  # documents whose fields are kept

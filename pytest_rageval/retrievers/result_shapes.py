@@ -16,13 +16,7 @@ from pytest_rageval.lib.foreign_values import (
     is_record,
 )
 from pytest_rageval.lib.text import counted
-
-TEXT_NAMES: Final = (
-    "text", "page_content", "content", "passage", "document", "chunk", "long_text", "body",
-)  # fmt: skip
-ID_NAMES: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
-SCORE_NAMES: Final = ("score", "similarity", "_score", "_relevance_score", "distance", "_distance")
-METADATA_NAMES: Final = ("metadata", "meta")
+from pytest_rageval.retrievers.fields import ID_NAMES, METADATA_NAMES, SCORE_NAMES, TEXT_NAMES
 
 RESULT_NAMES: Final = (
     "points", "hits", "matches", "results", "nodes", "source_nodes", "source_documents", "objects", "context", "docs",
