@@ -4,9 +4,10 @@
   baseline, definitions of scores, significance level.
 - `test`: evaluates the scores of one test into its record. `record`: the record, plain data. `judged`: judges a record.
   `report_entry`: builds the entry for the report. `stubs`: what a test receives in place of results, in a plan.
-- `registry`: the scores by name, and what plugins register.
+- `registry`: the scores by name, and what plugins register. `plugin_objects`: checks what plugins' functions return.
 - `inputs`: reads eval sets, and shares pipelines among tests. `default_components`: the default generator and judge.
-- `gate_check`: whether each test of the baseline was compared with it. `baseline_change`: another commit's baseline.
+- `baseline_lookup`: a score in the baseline. `baseline_change`: another commit's baseline.
+- `gate_check`: whether each test of the baseline was compared with it.
 - `file_updates`: updates the baseline and the cassette.
 - `FinishedRun`: what the hook at the end of a run receives.
 - `console`: prints for the commands. `command_session`: settings and session of commands that use models.

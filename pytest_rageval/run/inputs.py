@@ -16,15 +16,18 @@ from pytest_rageval.core.user_code import PlanStub, UserCallable, is_built_in, i
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file
 from pytest_rageval.evalsets.records import check_evalset
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.retrievers import FIXTURE, Retriever, adapt_retriever
-from pytest_rageval.run.registry import PluginComparator, Registry
+from pytest_rageval.run.registry import Registry
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.protocol import Judge
     from pytest_rageval.models.generator import Generator
     from pytest_rageval.run.default_components import DefaultGenerator
+
+PluginComparator: Final = Lazy("run.plugin_objects", "PluginComparator")  # few plugins add one
 
 UNCACHED_FUNCTION: Final = (
     "answers of {}, your own function, are cached within this run only (rageval_llm.cached caches them)"

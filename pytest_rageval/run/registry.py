@@ -1,61 +1,43 @@
-"""Resolves scores; the registry to which other plugins add, with checks of their functions' return values."""
+"""Resolves scores; the registry to which extensions and other plugins add."""
 
-import asyncio
-import inspect
 import re
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
-from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import pluggy
 
 from pytest_rageval import hookspecs
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure, Measure
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import (
-    CallableError,
     InputError,
-    QueryError,
-    RagevalError,
-    Unscored,
     did_you_mean,
     similar_names,
-    summary_line,
 )
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.extensions import installed
-from pytest_rageval.core.gathering import require_loop
-from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.parsers import KIND_PATTERN
 from pytest_rageval.core.spec import Relevance, ScoreRequest, Spec
 from pytest_rageval.core.user_code import (
-    CALL_ERRORS,
-    InvalidResult,
-    UserCallable,
-    as_number,
-    as_share,
     is_async,
-    is_cancelled,
 )
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import SCHEME
-from pytest_rageval.lib.text import counted
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores import SCORES, known_dependencies
 from pytest_rageval.scores.definition import ScoreDef
-from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import Evaluation, ResolvedScore
 
 if TYPE_CHECKING:
     from pytest_rageval.models.client import Server
     from pytest_rageval.models.stores import StoreFactory
     from pytest_rageval.run.default_components import Provider, ProviderRequest
+    from pytest_rageval.run.plugin_objects import UserComparator
 
 Report = Callable[[Mapping[str, Any]], str | Iterable[str]] | Callable[[Mapping[str, Any], str], str | None]
 """A function that writes a report from all results, in the structure of the JSON report.
@@ -64,7 +46,10 @@ The function for a file returns the text of the file, or an iterable of its part
 receives the text after the scheme; it sends the report, and may return a text for the summary.
 """
 
-STORED_AS: Final = "pytest_rageval.evaluations.registry"  # see core.user_code
+# Few runs have a plugin that adds one.
+PluginMeasure: Final = Lazy("run.plugin_objects", "PluginMeasure")
+PluginScore: Final = Lazy("run.plugin_objects", "PluginScore")
+
 WORD_PATTERN: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 """The names that can be used in the expression of a comparator."""
 
@@ -143,13 +128,6 @@ def extension_hooks() -> pluggy.HookRelay:
     for name, extension in installed().items():
         manager.register(extension, name)
     return manager.hook
-
-
-class UserComparator(Protocol):
-    """A comparator that a plugin adds."""
-
-    def compare(self, question: str, references: Sequence[str], prediction: str) -> Any:
-        """Return a number in [0, 1], True, False, or None for "no verdict"; or an awaitable of one of these."""
 
 
 class Registry:
@@ -263,7 +241,7 @@ class Registry:
         )
         _add(self.measures, "answer measure", name, checked)
 
-    def add_comparator(self, name: str, comparator: UserComparator) -> None:
+    def add_comparator(self, name: str, comparator: "UserComparator") -> None:
         """Add a comparator, whose name can be used in `comparator=` and `label=`.
 
         Args:
@@ -409,118 +387,3 @@ def _check_free(known: Collection[str], kind: str, name: str) -> None:
 def _add(known: MutableMapping[str, T], kind: str, name: str, item: T) -> None:
     _check_free(known, kind, name)
     known[name] = item
-
-
-class PluginComparator:
-    """A plugin's comparator, with checks of its return values.
-
-    Its `compare` is sync or async and returns a bool, a number in [0, 1], or None for "no verdict".
-    """
-
-    def __init__(self, name: str, comparator: UserComparator, loop: BackgroundEventLoop) -> None:
-        part = f"comparator {name!r}"
-        self._user = UserCallable(part, comparator.compare, loop, read=partial(_read_verdict, part))
-
-    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Call the comparator, see `UserComparator`; raise QueryError if it raised or returned another value."""
-        return cast("float", await self._user.call(question, list(references), prediction))
-
-
-def _read_verdict(name: str, verdict: object) -> float:
-    """Return a comparator's return value as a number in [0, 1]."""
-    if verdict is None:
-        raise Unscored(f"{name} gave no verdict")
-    value = as_share(verdict)
-    if value is None:
-        raise InvalidResult(
-            f"returned {verdict!r:.60}",
-            f"returned {verdict!r} for {{question}}.\n"
-            "Return True or False, a number between 0 and 1, or None for no verdict.",
-        )
-    return value
-
-
-@dataclass(frozen=True)
-class PluginMeasure:
-    """A plugin's answer measure, with checks of its return values."""
-
-    name: str
-    measure: Callable[..., Any]
-
-    def __call__(self, prediction: str, references: Sequence[str], **arguments: Any) -> float:
-        """Call the measure, see `AnswerMeasure`; raise QueryError if it raised or returned no number in [0, 1]."""
-        part = f"answer measure {self.name!r}"
-        try:
-            returned = self.measure(prediction, references, **arguments)
-        except (RagevalError, Unscored):
-            raise
-        except CALL_ERRORS as error:
-            message = str(CallableError.from_exception(f"{part} raised", error))
-            raise QueryError(message, f"{part} raised {summary_line(error)}", part=part) from error
-        value = as_share(returned)
-        if value is None:
-            reason = f"{part} returned {returned!r}"
-            raise QueryError(f"{reason}.\nReturn a number between 0 and 1.", reason, part=part)
-        return value
-
-
-@dataclass(frozen=True)
-class PluginScore:
-    """The evaluation of a plugin's score by an async function, with checks of its return values."""
-
-    name: str
-    evaluate: Callable[[Pipeline, Sequence[Example], ResolvedScore], Any]
-    scale: tuple[float, float] | None = None
-
-    async def __call__(
-        self, pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
-    ) -> list[Outcome]:
-        """Return one outcome per example, in the order of the examples, with a finite value or with a reason.
-
-        Raises:
-            CallableError: the function raised, or returned another value.
-        """
-        await require_loop()
-        try:
-            returned = self.evaluate(pipeline, examples, resolved)
-            is_async = inspect.isawaitable(returned)
-            # The function may use `asyncio.timeout`, which needs a task of its own.
-            outcomes = await asyncio.ensure_future(returned) if is_async else None
-        except RagevalError:
-            raise
-        except CALL_ERRORS as error:
-            if is_cancelled(error):
-                raise
-            raise CallableError.from_exception(f"score {self.name!r} raised", error) from error
-        if not is_async:
-            raise self._unusable(f"is not async: it returned {type(returned).__name__}")
-        if not isinstance(outcomes, list | tuple):
-            raise self._unusable(f"returned {type(outcomes).__name__}, and not a list of Outcome")
-        wrong_types = [type(item).__name__ for item in outcomes if not isinstance(item, Outcome)]
-        if wrong_types:
-            returned_type = f"a {type(outcomes).__name__} with {wrong_types[0]} in it"
-            raise self._unusable(f"returned {returned_type}, and not a list of Outcome")
-        if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
-            raise self._unusable(
-                f"returned {counted(len(outcomes), 'outcome')} for {counted(len(examples), 'example')}, "
-                "or not in their order"
-            )
-        return [self._check_value(outcome) for outcome in outcomes]
-
-    def _check_value(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with its value as a float; raise CallableError if the value is not on the scale."""
-        if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
-            return outcome
-        value = as_number(outcome.value)
-        low, high = self.scale or (-inf, inf)
-        if value is None or not isfinite(value) or not low <= value <= high:
-            raise self._unusable(f"returned {outcome.value!r} for example {outcome.example.id}")
-        return replace(outcome, value=value)
-
-    def _unusable(self, problem: str) -> CallableError:
-        scale = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
-        return CallableError(
-            f"score {self.name!r} {problem}.\nIts function must be async (run, examples, resolved) and return one "
-            f"Outcome per example, in their order: with a finite value{scale}, or with None and the reason as "
-            "`unscored` or `undefined`."
-        )

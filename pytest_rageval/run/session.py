@@ -24,7 +24,7 @@ from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.inputs import Components, Pipelines, Sources
 from pytest_rageval.run.record import Dependencies
-from pytest_rageval.run.registry import DEFAULT_CUTOFF, PluginScore, Registry, resolve
+from pytest_rageval.run.registry import DEFAULT_CUTOFF, Registry, resolve
 from pytest_rageval.scores.definition import GOLD, ScoreDef, check_failures, check_ids, combine_errors
 from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, Query, ResolvedScore
 
@@ -268,9 +268,7 @@ class Session(BaseSession):
     def _needs_event_loop(self, request: ScoreRequest) -> bool:
         """Return True if a score needs more than rankings: it uses models, is a plugin's, or times retrievals."""
         score = self.definition_or_none(request)
-        return score is not None and (
-            bool(score.asks) or score.is_time or isinstance(score.evaluate, PluginScore)
-        )
+        return score is not None and (bool(score.asks) or score.is_time or score.family is None)
 
     def check_answered(self) -> None:
         """Raise the errors that the proxy returned to the application instead of a model's reply.

@@ -25,8 +25,8 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry
 from pytest_rageval.run import FinishedRun
+from pytest_rageval.run.plugin_objects import PluginScore
 from pytest_rageval.run.record import TestRecord, score_key
-from pytest_rageval.run.registry import PluginScore
 from pytest_rageval.run.test import EVALSET, TestRun, evalset_warning
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.intervals import UNIT

@@ -11,7 +11,7 @@ from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Spec
-from pytest_rageval.run.registry import PluginComparator, PluginMeasure, PluginScore
+from pytest_rageval.run.plugin_objects import PluginComparator, PluginMeasure, PluginScore
 from pytest_rageval.scores.pipeline import ResolvedScore
 
 EXAMPLES = [Example("q1", "one?"), Example("q2", "two?")]
