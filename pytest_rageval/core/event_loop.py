@@ -13,13 +13,12 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, wait
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
-from io import FileIO
 from time import monotonic
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_user_frame
 from pytest_rageval.core.gathering import (
@@ -29,8 +28,16 @@ from pytest_rageval.core.gathering import (
     is_inline,
     run_inline,
 )
+from pytest_rageval.lib.lazy import Lazy
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.threads import DaemonThreadPool
 
 T = TypeVar("T")
+
+# Runs of sync retrievers alone need no thread.
+new_event_loop: Final = Lazy("core.threads", "new_event_loop")
+new_thread_pool: Final = Lazy("core.threads", "DaemonThreadPool")
 
 TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`
 AWAITED_TICK_INTERVAL_S: Final = 1.0  # the interval per caller of `await_result`: there may be a thousand
@@ -319,8 +326,8 @@ class BackgroundEventLoop:
         with self._start_lock:
             if self._loop is None:
                 self._loop = new_event_loop()
-                self._loop.set_default_executor(DaemonThreadPool(TO_THREAD_WORKERS))
-                self._pool = DaemonThreadPool(self._threads) if self._threads > 1 else None
+                self._loop.set_default_executor(new_thread_pool(TO_THREAD_WORKERS))
+                self._pool = new_thread_pool(self._threads) if self._threads > 1 else None
                 run = partial(self._run_loop, self._loop)
                 self._thread = threading.Thread(target=run, name="rageval", daemon=True)
                 self._thread.start()
@@ -396,48 +403,6 @@ def _user_line(thread: threading.Thread) -> str:
     return "code that has just ended" if line is None else f"{line.filename}:{line.lineno} in {line.name}"
 
 
-class DaemonThreadPool(ThreadPoolExecutor):
-    """A thread pool that does not keep the process alive; the interpreter waits for the threads of other executors."""
-
-    def __init__(self, threads: int, name: str = "rageval") -> None:
-        super().__init__(threads)
-        self._max_threads = threads
-        self._name = name
-        self._calls: queue.SimpleQueue[Callable[[], bool]] = queue.SimpleQueue()
-        self._started = 0
-
-    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call a function in a thread of the pool, and return the future of its result."""
-        future: Future[T] = Future()
-
-        def call() -> bool:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(function(*args, **kwargs))
-                except BaseException as error:  # noqa: BLE001 - raised by `result`
-                    future.set_exception(error)
-            return True
-
-        self._calls.put(call)
-        if self._started < self._max_threads:
-            self._started += 1
-            threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """End each thread after its current call, without waiting; pending calls are dropped."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._calls.get_nowait()
-        for _ in range(self._started):
-            self._calls.put(lambda: False)
-
-    def _work(self) -> None:
-        # A call returns False to end the thread.
-        while self._calls.get()():
-            pass
-
-
 @dataclass(eq=False, slots=True)
 class _PendingCall:
     """A call of a user's function that a coroutine awaits.
@@ -500,41 +465,3 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-class _PipeEnd(FileIO):
-    """One end of a pipe that does not block, with the methods of a socket that asyncio calls."""
-
-    def __init__(self, descriptor: int, mode: str) -> None:
-        super().__init__(descriptor, mode)
-        os.set_blocking(descriptor, False)
-
-    def recv(self, size: int) -> bytes | None:
-        """Return the bytes in the pipe, at most `size`; None if there are none."""
-        return self.read(size)
-
-    def send(self, data: bytes) -> None:
-        """Write bytes; if the pipe is full, nothing needs to be written. OSError if another thread has closed it."""
-        try:
-            self.write(data)
-        except ValueError as error:
-            raise OSError(str(error)) from None
-
-
-class _PipeEventLoop(asyncio.SelectorEventLoop):
-    """An event loop that is woken through a pipe."""
-
-    _ssock: _PipeEnd
-    _csock: _PipeEnd
-
-    def _make_self_pipe(self) -> None:
-        # As the method of asyncio, which other threads and `close` use through these attributes.
-        reading, writing = os.pipe()
-        self._ssock, self._csock = _PipeEnd(reading, "rb"), _PipeEnd(writing, "wb")
-        self._internal_fds += 1  # type: ignore[attr-defined]
-        self._add_reader(reading, self._read_from_self)  # type: ignore[attr-defined]
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a new event loop that opens no socket; on Windows, the usual one."""
-    return asyncio.new_event_loop() if sys.platform == "win32" else _PipeEventLoop()
