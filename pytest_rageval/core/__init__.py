@@ -8,6 +8,7 @@
   environment and `presets`, the settings of published papers.
 - `extensions`: finds the extensions, the plugins of others, and all options. `command`: what an extension declares for
   the command `rageval`.
+- `policy`: `Policy`, how the bounds of a threshold are decided. `plain`: objects as plain data for JSON, and back.
 - `errors`: the errors, and messages that name a remedy.
 - `shape`: reads JSON files, and checks their content against types.
 - `user_code`: calls of the user's functions, with checks of what they return.

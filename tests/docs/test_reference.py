@@ -97,7 +97,7 @@ def test_every_option_is_spelled_as_it_works(path):
     text = path.read_text(encoding="utf-8")
     flags = {option.typed for option in all_options() if option.is_flag}
     named = set(re.findall(r"--rageval-[a-z-]*[a-z]", text))
-    assert named <= flags | ({"--rageval-canary"} if path.name == "command_line.py" else set())
+    assert named <= flags | ({"--rageval-canary"} if path.name == "extensions.py" else set())
     assert set(re.findall(r"--rageval[ =]([a-z_]+)=", text)) <= {option.name for option in all_options()}
 
 
