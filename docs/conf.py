@@ -43,7 +43,7 @@ html_theme = "furo"
 html_title = f"pytest-rageval {release}"
 html_static_path = ["_static"]
 html_css_files = ["rageval.css"]
-html_extra_path = ["../pytest_rageval/report.schema.json"]
+html_extra_path = ["../pytest_rageval/report.schema.json", "llms.txt"]
 html_theme_options = {
     "source_repository": "https://github.com/pytest-rageval/pytest-rageval/",
     "source_branch": "main",

@@ -1,12 +1,13 @@
 """The documentation builds without warnings."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, SITE
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +28,9 @@ def test_the_documentation_builds_without_warnings(tmp_path):
     front = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
     assert "rageval_threshold" in front
     assert (tmp_path / "html" / "report.schema.json").exists()
+    sources = re.findall(rf"\({SITE}/(\S+)\)", (tmp_path / "html" / "llms.txt").read_text(encoding="utf-8"))
+    assert sources
+    assert [source for source in sources if not (tmp_path / "html" / source).exists()] == []
     # The pages load nothing from other servers: they work offline and do not track readers.
     assert not [
         line
