@@ -356,7 +356,12 @@ def _test_warnings(drop: DropTestResult, status: Status, *, is_small_set: bool) 
     On a small set the size of a drop decides too, so that a drop can be red although no test shows it.
     """
     units, what = _units(drop)
-    if not is_small_set and status == "pass" and drop.all_wrong is not None and not drop.all_wrong.significant:
+    if (
+        not is_small_set
+        and status == "pass"
+        and drop.all_wrong is not None
+        and not drop.all_wrong.significant
+    ):
         since = "" if drop.comparison.before.pin is None else " since the anchor"
         needed = drop.min_examples or 0
         often, limit = odds(drop.all_wrong)
