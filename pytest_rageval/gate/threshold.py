@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from math import inf
+from math import inf, isinf
 from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError, did_you_mean
@@ -104,7 +104,9 @@ class Threshold:
     def may_stop_early(self) -> bool:
         """True if `max_drop` of the whole set is the only bound, so that the evaluation may stop early."""
         others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.policy.fixed_cluster)
-        return self.shares_alpha and not self.where and all(other is None for other in others)
+        # A drop that is larger than allowed and not significant is not told from a smaller one.
+        may_pass = self.shares_alpha and self.policy.inconclusive == "warn"
+        return may_pass and not self.where and all(other is None for other in others)
 
     @property
     def shares_alpha(self) -> bool:
@@ -226,13 +228,9 @@ class Threshold:
                 f"{self.spec}: {self._baseline_keyword()} bounds a loss, and less of this score is better.\n"
                 "Give max, such as max=3."
             )
+        if self.policy.strict and self.max_drop is not None:
+            self._check_exclusion(scale)
         if scale is None:
-            if self.policy.strict:
-                raise InputError(
-                    f"{self.spec}: the policy {self.policy.name!r} excludes a drop, and the scale of this score is not "
-                    "declared.\n"
-                    "Its plugin declares it by registry.add_score(…, scale=(lowest, highest)); or give another policy."
-                )
             return
         low, high = scale
         for keyword, bound in (("min", self.min), ("max", self.max)):
@@ -252,6 +250,20 @@ class Threshold:
                     f"{self.spec}: {keyword}={drop:g} allows the mean to lose more than half of its scale, which "
                     f"goes from {low:g} to {high:g}.\n{remedy}."
                 )
+
+    def _check_exclusion(self, scale: tuple[float, float] | None) -> None:
+        """Refuse to exclude a drop if an unseen example may lose any amount."""
+        begin = f"{self.spec}: the policy {self.policy.name!r} excludes a drop, and"
+        if scale is None:
+            raise InputError(
+                f"{begin} the scale of this score is not declared.\n"
+                "Its plugin declares it by registry.add_score(…, scale=(lowest, highest)); or give another policy."
+            )
+        if isinf(scale[1]):
+            raise InputError(
+                f"{begin} this score has no highest value: an unseen question may lose any amount.\n"
+                "Give another policy."
+            )
 
     def warnings(self, scale: tuple[float, float] | None) -> tuple[str, ...]:
         """Return warnings about allowed drops so large that they are probably a mistake."""
@@ -274,7 +286,8 @@ class Threshold:
 
 def tests_a_drop(keywords: Mapping[str, Any], policies: Mapping[str, Policy]) -> bool:
     """Return True if a threshold with these keywords shares the error rate `alpha` with the other tests of the run."""
-    policy = policies.get(keywords.get("policy") or DEFAULT, policies[DEFAULT])
+    name = keywords.get("policy")
+    policy = policies.get(name, policies[DEFAULT]) if isinstance(name, str) else policies[DEFAULT]
     return keywords.get("max_drop") is not None and Threshold("", max_drop=0.0, policy=policy).shares_alpha
 
 

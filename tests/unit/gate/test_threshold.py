@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -225,6 +226,7 @@ def test_a_threshold_of_a_table_has_its_policy() -> None:
         ({"policy": "snapshot"}, False),
         ({"min": 0.5}, False),
         ({"max_drop": 0.02, "policy": "unknown"}, True),
+        ({"max_drop": 0.02, "policy": {"alpha": 0.01}}, True),
     ],
 )
 def test_a_test_of_a_drop_shares_the_level_of_the_run(keywords: dict[str, Any], *, shares: bool) -> None:
@@ -240,6 +242,7 @@ def test_a_test_of_a_drop_shares_the_level_of_the_run(keywords: dict[str, Any], 
         ({"max_drop": 0.02, "policy": Policy(cluster="none")}, True),
         ({"max_drop": 0.02, "policy": Policy(cluster="topic")}, False),
         ({"max_drop": 0.02, "policy": RELEASE}, False),
+        ({"max_drop": 0.02, "policy": Policy(inconclusive="fail")}, False),
         ({"max_drop": 0.02, "min": 0.5}, False),
         ({"max_drop": 0.02, "max": 0.5}, False),
         ({"max_drop": 0.02, "max_lost": 0}, False),
@@ -324,6 +327,11 @@ def test_without_a_scale_nothing_can_be_excluded() -> None:
     ):
         Threshold.parse(("fill@5",), {"max_drop": 2, "policy": "release"}).check_scale(None)
     Threshold.parse(("fill@5",), {"min": 85, "max": 900, "max_drop": 2}).check_scale(None)
+    with pytest.raises(InputError, match=r"^dcg@5: the policy 'release' excludes .* no highest value"):
+        Threshold.parse(("dcg@5",), {"max_drop": 2, "policy": "release"}).check_scale((0.0, inf))
+    Threshold.parse(("dcg@5",), {"max_drop": 2}).check_scale((0.0, inf))
+    default = {"pr": Policy(burden="exclude")}
+    Threshold.parse(("fill@5",), {"min": 85}, policies=default).check_scale(None)
 
 
 @pytest.mark.parametrize(
