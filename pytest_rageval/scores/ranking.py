@@ -137,9 +137,16 @@ def gold_ranks(example: Example, match: GoldMatch, k: int) -> Labelled:
 
 
 def judged_documents(ranking: Ranking, example: Example, share: float) -> list[bool]:
-    """Return for each document whether people judged it: it is, or is a part of, a gold passage of any grade."""
+    """Return for each document whether people judged it: it is, or is a part of, a gold passage of any grade.
+
+    Raises:
+        UnusableRanking: no retrieved document can be compared with one of the gold passages.
+    """
     gold = [replace(each, grade=1) for each in example.gold]
-    return [bool(positions) for positions in GoldMatch(ranking, gold, share).positions]
+    match = GoldMatch(ranking, gold, share)
+    if (reason := incomparable_reason(match)) is not None:
+        raise UnusableRanking(reason)
+    return [bool(positions) for positions in match.positions]
 
 
 @each_example
@@ -148,7 +155,8 @@ async def evaluate_judged(
 ) -> tuple[float, Evidence]:
     """Score the share of the first k retrieved documents that people judged; an empty ranking is 0.
 
-    Unscored: an example without gold passages of any grade.
+    Unscored: an example without gold passages of any grade; an example with a gold passage that no retrieved document
+    can be compared with.
     """
     if not example.gold:
         raise NoGroundTruth(NO_GOLD)

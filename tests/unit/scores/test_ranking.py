@@ -201,6 +201,16 @@ def test_condensed_scores_leave_out_documents_without_a_judgement(world) -> None
     assert _graded(world, "condensed.map@5", *ids) == pytest.approx((1 + 2 / 3) / 3)
 
 
+@pytest.mark.parametrize("spec", ["recall@3", "judged@3", "condensed.recall@3"])
+def test_documents_without_ids_are_not_taken_for_unjudged(world, spec: str) -> None:
+    """If no document can be compared with a gold passage, nobody knows whether it was judged."""
+    world.retrieve = lambda _question, _k: ["Some text."]
+    world.run = world.make_pipeline()
+    (outcome,) = world.evaluate(spec, Example("q", "q", gold=GRADED))
+    assert (outcome.value, outcome.cause) == (None, "retriever")
+    assert outcome.unscored == "no retrieved document has an id to find the gold passage by"
+
+
 def test_another_rule_of_relevance_is_an_error(world) -> None:
     """The rules of Rel'-recall are refused, and so is a grade for a measure whose gain is the grade."""
     with pytest.raises(
