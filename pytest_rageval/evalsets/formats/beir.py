@@ -95,7 +95,18 @@ def _read_judgements(files: Iterable[Path]) -> dict[str, dict[str, int]]:
     judged: dict[str, dict[str, int]] = {}
     for file in files:
         if ".tsv" in file.suffixes:
-            judged |= read_qrels(file)
+            for query, grades in read_qrels(file).items():
+                # Some folders have the same judgements as JSON lines, which are read first.
+                documents = judged.setdefault(query, {})
+                other = next(
+                    (name for name in grades if documents.get(name, grades[name]) != grades[name]), ""
+                )
+                if other:
+                    raise InputError(
+                        f"{file.name}: the grade of {other[:80]} for {query[:80]} is {grades[other]}, and "
+                        f"{documents[other]} in another file of this split.\nTake one of them out."
+                    )
+                documents |= grades
             continue
         for check, row in check_records(json_records(file), "query-id", "corpus-id", "score"):
             documents = judged.setdefault(check.name(row["query-id"], "query-id"), {})

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.table import rows_or_records
 from pytest_rageval.evalsets.records import Check, Records, check_records
 
@@ -28,12 +29,14 @@ def read(path: Path) -> Records:
     made (`synthesizer_name`, …) are tags. The messages of a conversation before its last question are the history. The
     id is the record's number, from 1.
     """
+    # In a table, a record has no key for an empty cell.
+    has_answers = "answer" in Shape(path).names
     for number, (check, record) in enumerate(check_records(rows_or_records(path, LISTS)), 1):
         given = {name: value for name, value in record.items() if value not in (None, "", [], {})}
         question, history = _question(given, check)
         passages = given.pop("contexts", None)
         # Before 0.2 the contexts of a test set were those that its questions were made of.
-        made_of = "contexts" in record and "answer" not in given
+        made_of = "contexts" in record and not (has_answers or "answer" in record)
         texts = check.texts(
             passages if made_of else given.pop("reference_contexts", None), "reference_contexts"
         )

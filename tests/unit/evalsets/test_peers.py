@@ -122,6 +122,21 @@ def test_what_ragas_has_else(record: dict[str, Any], expected: dict[str, Any], t
     assert load(tmp_path / "r.jsonl").examples == (Example("1", "Where?", **expected),)
 
 
+@pytest.mark.parametrize("name", ["r.jsonl", "r.csv"])
+def test_what_an_application_retrieved_is_not_gold_without_its_answer(name: str, tmp_path: Path) -> None:
+    """Before 0.2, `contexts` are gold in a test set, which has no answers; an answer may be empty."""
+    records = [
+        {"question": "Where?", "contexts": ["Reno."], "answer": answer, "ground_truth": "Tulsa."}
+        for answer in ("Reno.", "")
+    ]
+    if name == "r.csv":
+        pd.DataFrame(records).to_csv(tmp_path / name, index=False)
+    else:
+        (tmp_path / name).write_bytes(jsonl(*records))
+    for example in load(tmp_path / name):
+        assert (example.gold, example.extra["retrieved"]) == ((), [{"text": "Reno."}])
+
+
 def test_llama_index(tmp_path: Path) -> None:
     (example,) = _examples("llama_index", "rag_dataset.json", tmp_path)
     assert (example.question, example.reference) == ("Where is it made?", "In Tulsa.")
@@ -201,6 +216,20 @@ def test_judgements_of_beir_as_json_lines(tmp_path: Path) -> None:
     assert "test.jsonl line 2: d1 is judged twice" in _error(tmp_path)
     (tmp_path / "qrels" / "test.jsonl").write_bytes(jsonl({**rows[0], "score": 0.5}))
     assert '"score" is 0.5, expected an integer' in _error(tmp_path)
+
+
+def test_judgements_of_beir_in_several_tables_are_joined(tmp_path: Path) -> None:
+    (tmp_path / "queries.jsonl").write_bytes(jsonl({"_id": "1", "text": "Where?"}))
+    (tmp_path / "qrels").mkdir()
+    for number, document in enumerate(("d1", "d2")):
+        part = tmp_path / "qrels" / f"test-0000{number}-of-00002.tsv"
+        part.write_text(f"query-id\tcorpus-id\tscore\n1\t{document}\t1\n", encoding="utf-8")
+    # A judgement that is there twice is one, as where a repository has a second form of the file.
+    second = tmp_path / "qrels" / "test-00002-of-00002.tsv"
+    second.write_text("1\td1\t1\n", encoding="utf-8")
+    assert load(tmp_path).examples[0].gold == (Gold("d1"), Gold("d2"))
+    second.write_text("1\td1\t2\n", encoding="utf-8")
+    assert "the grade of d1 for 1 is 2, and 1 in another file" in _error(tmp_path)
 
 
 def test_parquet_is_read_as_each_format_and_as_a_table(tmp_path: Path) -> None:
