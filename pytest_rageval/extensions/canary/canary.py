@@ -23,7 +23,9 @@ from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
-from pytest_rageval.stats.paired_tests import PairedDrops, drop_p_values
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.stats.noninferiority import inferiority_p_value
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_p_values, unseen_gain
 from pytest_rageval.stats.power import detectable_drop
 
 ALPHA: Final = 0.01
@@ -119,14 +121,20 @@ def run_canary(
 
 def _two_sided_p_value(drops: Sequence[float]) -> float:
     """Twice the smaller p-value of the one-sided tests of a drop and of a rise, at most 1."""
+    return min(1.0, 2 * min(_p_value([sign * drop for drop in drops]) for sign in (1, -1)))
+
+
+def _p_value(drops: Sequence[float]) -> float:
+    """The one-sided p-value of a drop.
+
+    The baseline has means over several runs: where a model is right in most of them, the score is a little higher now
+    for many questions, and much lower for few. Sign flips alone take this for a rise in up to 13% of canaries.
+    """
     largest = max(1.0, *map(abs, drops))
-    tails = [
-        drop_p_values(
-            [PairedDrops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 4
-        ).p_values[0]
-        for sign in (1, -1)
-    ]
-    return min(1.0, 2 * min(tails))
+    [p_value] = drop_p_values([PairedDrops(drops, largest=largest)], alpha=ALPHA / 4).p_values
+    if p_value > ALPHA or all(abs(drop) >= largest - SCORE_TOLERANCE for drop in drops if drop):
+        return p_value
+    return max(p_value, inferiority_p_value(drops, largest=unseen_gain(drops, largest, whole_scale=True)))
 
 
 def plan_canaries(
