@@ -104,7 +104,14 @@ def run_drop_tests(
 
 def _automatic_cluster(inputs: Sequence[DropTestInput]) -> str | None:
     """Return "gold.source" if questions about one file depend on each other, and there are enough files; else None."""
-    inputs = [test_input for test_input in inputs if test_input.threshold.policy.cluster == "auto"]
+    # Other tests have no clusters, and perhaps all of the questions with a file.
+    inputs = [
+        test_input
+        for test_input in inputs
+        if test_input.threshold.policy.cluster == "auto"
+        and not test_input.threshold.policy.strict
+        and test_input.level is None
+    ]
     examples = {example.id: example for test_input in inputs for example in test_input.comparison.examples}
     try:
         cluster_of = dict(zip(examples, question_clusters(examples.values(), SOURCE), strict=True))

@@ -5,6 +5,7 @@ import pytest
 from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.policy import BUILT_IN
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import question_clusters, run_drop_tests
@@ -144,3 +145,21 @@ def test_the_drops_of_a_score_are_gathered_once(monkeypatch: pytest.MonkeyPatch)
 def test_many_questions_of_one_topic_are_clustered() -> None:
     """30,000 questions of one topic are clustered quickly: each links directly to the first one."""
     assert len(set(question_clusters([_example(f"q{n}", doc="x") for n in range(30_000)], "doc"))) == 1
+
+
+def test_a_threshold_that_excludes_a_drop_decides_on_no_clusters() -> None:
+    """Its questions depend on each other by files, and those of the slice of another threshold have none."""
+    examples = [_example(f"q{n}", f"file-{n // 4}") for n in range(120)]
+    examples += [_example(f"n{n}", topic="a") for n in range(20)]
+    now = {
+        example.id: float(int(example.id[1:]) // 4 % 3 > 0 or "topic" in example.tags) for example in examples
+    }
+    score, before = _score(examples, now), _baseline(examples, dict.fromkeys(now, 1.0))
+    release = DropTestInput(
+        threshold_of("recall@5", max_drop=0.02, policy=BUILT_IN["release"]), compare(score, {}, before)
+    )
+    part = score.where(topic="a")
+    in_slice = DropTestInput(
+        threshold_of("recall@5", max_drop=0.02, where={"topic": "a"}), compare(part, {}, before)
+    )
+    assert [result.cluster for result in run_drop_tests([release, in_slice])] == [None, None]
