@@ -71,14 +71,13 @@ class BaselineUpdate(NamedTuple):
     only_raised: list[tuple[str, str]]
 
 
-def compute_update(  # noqa: PLR0913 - what an update depends on
+def compute_update(
     before: Mapping[str, BaselineEntry],
     entries: Mapping[str, BaselineEntry],
     *,
     unfinished: Collection[str],
     failed: Mapping[str, Collection[str]],
     complete: bool,
-    replayed: Collection[str] = (),
 ) -> BaselineUpdate:
     """Return the update of a baseline by the entries of a run.
 
@@ -91,10 +90,9 @@ def compute_update(  # noqa: PLR0913 - what an update depends on
         unfinished: node ids of the tests that did not run to their end.
         failed: by node id, the names of scores that violate a bound other than `max_drop`.
         complete: whether all tests ran, so that tests without an entry no longer exist.
-        replayed: node ids of the tests all of whose replies are of an earlier run.
     """
     entries = {
-        nodeid: _averaged(before[nodeid], entry, replayed=nodeid in replayed) if nodeid in before else entry
+        nodeid: _averaged(before[nodeid], entry) if nodeid in before else entry
         for nodeid, entry in entries.items()
     }
     after = dict(entries)
@@ -125,13 +123,13 @@ def compute_update(  # noqa: PLR0913 - what an update depends on
     return BaselineUpdate(after, changes, kept, dropped, not_run, only_raised)
 
 
-def _averaged(before: BaselineEntry, entry: BaselineEntry, *, replayed: bool) -> BaselineEntry:
+def _averaged(before: BaselineEntry, entry: BaselineEntry) -> BaselineEntry:
     """Return an entry of a run with the means over this run and those before it, for scores that models take part in.
 
     Runs can be averaged if fingerprint and repeats are the same. A question is averaged if it is the same and has the
     same ranking as before: otherwise the retriever changed, and its mean begins anew. With c runs before, the new mean
-    is `(c·mean + score) / (c + 1)`, where c is at most 4, so that about the last five runs count. A replayed answer
-    with the score of the mean is no further run.
+    is `(c·mean + score) / (c + 1)`, where c is at most 4, so that about the last five runs count. An answer that is
+    as before, with the score of the mean, may be a cached one: it is no further run.
     """
     same = _same_questions(entry, before)
     scores: dict[str, ScoreEntry] = {}
@@ -147,7 +145,7 @@ def _averaged(before: BaselineEntry, entry: BaselineEntry, *, replayed: bool) ->
         ):
             continue
         means = {
-            example_id: _mean_example(old["examples"].get(example_id), example, replayed=replayed)
+            example_id: _mean_example(old["examples"].get(example_id), example)
             if example_id in same
             else example
             for example_id, example in score["examples"].items()
@@ -162,7 +160,7 @@ def _averaged(before: BaselineEntry, entry: BaselineEntry, *, replayed: bool) ->
     return {**entry, "scores": scores}
 
 
-def _mean_example(old: BaselineExample | None, new: BaselineExample, *, replayed: bool) -> BaselineExample:
+def _mean_example(old: BaselineExample | None, new: BaselineExample) -> BaselineExample:
     score, before = new["score"], None if old is None else old["score"]
     if (
         old is None
@@ -171,7 +169,7 @@ def _mean_example(old: BaselineExample | None, new: BaselineExample, *, replayed
         or (old.get("under"), old.get("ranking")) != (new.get("under"), new.get("ranking"))
     ):
         return new
-    if replayed and (before, old.get("answer")) == (score, new.get("answer")):
+    if (before, old.get("answer")) == (score, new.get("answer")):
         return old
     runs = min(old.get("runs", 1), MAX_RUNS - 1)
     return {**new, "score": (runs * before + score) / (runs + 1), "runs": runs + 1}

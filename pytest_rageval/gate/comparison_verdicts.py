@@ -95,7 +95,8 @@ def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) 
 
     counts: dict[str, Counts] = {}
     for pair in drop.comparison.pairs:
-        now, then = pair.outcome.value or 0.0, before.runs * pair.before.get("runs", 1)
+        # Repeats alone: runs over which an update averages may have shared a cached reply.
+        now, then = pair.outcome.value or 0.0, before.runs
         right = [(now + pair.drop) * then, now * runs]
         whole = [round(number) for number in right]
         # A mean over other numbers of repeats, as where some have no score, is no count.

@@ -327,7 +327,7 @@ def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
     if not first_with_value:
         what = f"gold passage with a {by.removeprefix('gold.')}" if by in GOLD_CLUSTERS else f"tag {by!r}"
         raise InputError(
-            f"cluster={by!r}: no example has a {what}.\n"
+            f"The policy's cluster {by!r}: no example has a {what}.\n"
             f'Name a tag of the eval set, or "{GOLD_CLUSTERS[0]}" or "{GOLD_CLUSTERS[1]}" for what the gold passages '
             "share."
         )

@@ -50,15 +50,17 @@ class DropTestResult:
     Attributes:
         comparison: the comparison of the examples that were tested.
         p_value: the p-value of the null hypothesis that the mean drop is at most `beyond`, adjusted for the thresholds
-            that are tested jointly. With `strict` the null hypothesis is that the drop is at least `max_drop`.
+            that are tested jointly. With the burden "exclude" the null hypothesis is that the drop is at least
+            `max_drop`.
         alpha: the level that the p-value is compared with: the threshold's alpha divided by its number of shares.
         interval: the confidence interval of the true drop; it agrees with the test.
         beyond: the mean drop under the null hypothesis: 0, or `max_drop`.
-        detectable_drop: the drop that this number of examples detects at 80% power; None with `strict`.
-        examples_needed: the number of examples that would detect the observed drop at 80% power; with `strict`, that
-            would exclude a drop of `max_drop`. None if no number would, or, with `strict`, more than 32 times as many.
+        detectable_drop: the drop that this number of examples detects at 80% power; None with the burden "exclude".
+        examples_needed: the number of examples that would detect the observed drop at 80% power; with the burden
+            "exclude", that would exclude a drop of `max_drop`. None if no number would, or, with this burden, more than
+            32 times as many.
         min_examples: the smallest number of examples, or clusters, that can show a drop if all of them get worse; with
-            `strict`, that can exclude one if nothing changed.
+            the burden "exclude", that can exclude one if nothing changed.
         cluster: what makes examples a cluster: a tag, "gold.source" or "gold.id"; None if they are independent.
         n_clusters: number of clusters of examples; None if the examples are tested as independent.
         design_effect: the variance factor of clusters or, without clusters, of examples that share gold passages; at
@@ -68,8 +70,8 @@ class DropTestResult:
         settled: False if the p-value is too close to alpha for 1,000,000 random draws.
         with_lost: the result if the examples that had a score and have none now had the lowest one; None if there are
             none.
-        all_wrong: the result if all examples had the lowest score; None with `strict`, or if so many can lose that the
-            test would be significant without doubt.
+        all_wrong: the result if all examples had the lowest score; None with the burden "exclude", or if so many can
+            lose that the test would be significant without doubt.
     """
 
     comparison: Comparison

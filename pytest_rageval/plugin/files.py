@@ -91,7 +91,6 @@ class BaselineWriterPlugin:
         self._entries: dict[str, BaselineEntry] = {}
         self._unfinished: set[str] = set()
         self._failed: dict[str, list[str]] = {}
-        self._replayed: set[str] = set()
         self._note = ""
         self._changes: list[str] = []
         self._lowers = False
@@ -109,8 +108,6 @@ class BaselineWriterPlugin:
         if "baseline" in results:
             self._entries[results["nodeid"]] = results["baseline"]
             self._failed[results["nodeid"]] = results["out_of_bounds"]
-            if results["llm"]["cached"] and not results["llm"]["live"]:
-                self._replayed.add(results["nodeid"])
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -166,7 +163,6 @@ class BaselineWriterPlugin:
             failed=self._failed,
             partial=partial,
             pin=AnchorPin.today(head_commit(self._config.rootpath)) if pins else None,
-            replayed=self._replayed,
         )
 
 

@@ -41,7 +41,6 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
     failed: Mapping[str, Collection[str]],
     partial: str,
     pin: AnchorPin | None = None,
-    replayed: Collection[str] = (),
 ) -> BaselineChanges:
     """Replace the entries of the tests that ran. After a full run, remove the entries of tests that no longer exist.
 
@@ -52,15 +51,12 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         failed: by node id, the names of scores that are out of a bound other than `max_drop`.
         partial: why this was not a full run, so that tests without an entry may still exist; empty after a full run.
         pin: the pin of new anchors for these tests; None to keep the old anchors.
-        replayed: node ids of the tests all of whose replies are of an earlier run.
 
     Raises:
         InputError: the existing file is not a baseline, or the file cannot be written.
     """
     old = Baseline.read(path)
-    update = compute_update(
-        old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial, replayed=replayed
-    )
+    update = compute_update(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
     written = entries.keys() - update.kept.keys()
     anchors = updated_anchors(old.anchors, update, written=written, pin=pin, complete=not partial)
     Baseline(update.tests, anchors=anchors).write(path)

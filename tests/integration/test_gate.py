@@ -590,7 +590,7 @@ def test_questions_of_one_document_are_one_loss(project):
     project.policies(pr='cluster = "subject"')
     result = project.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["cluster='subject': no example has a tag 'subject'.*"])
+    result.stdout.fnmatch_lines(["The policy's cluster 'subject': no example has a tag 'subject'.*"])
 
 
 def test_a_score_of_0_on_every_question_is_red(project):
