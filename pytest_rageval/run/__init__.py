@@ -1,7 +1,7 @@
 """One test run: the resources that tests share, and the evaluation of each test from its markers to its results.
 
-- `session`: the shared resources; computes the scores of eval sets. `base`: the part that a merge of shards has too:
-  baseline, definitions of scores, significance level.
+- `session`: computes the scores of eval sets. `resources`: what it shares: event loop, gateway and models. `base`: the
+  part that a merge of shards has too: baseline, definitions of scores, significance level.
 - `test`: evaluates the scores of one test into its record. `record`: the record, plain data. `judged`: judges a record.
   `report_entry`: builds the entry for the report. `stubs`: what a test receives in place of results, in a plan.
 - `registry`: the scores by name, and what plugins register. `plugin_objects`: checks what plugins' functions return.
