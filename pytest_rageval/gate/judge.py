@@ -206,7 +206,8 @@ def _slice_verdict(part: Slice, score: Score) -> Verdict:
         bounds = threshold.without_total_drop() if is_compared else threshold.without(*BASELINE_BOUNDS)
         verdict = verdict_on(measured._replace(anchor=None), bounds)
         if verdict.status == "fail":
-            return replace(verdict, warnings=(*verdict.warnings, str(error)))
+            text = str(error).removeprefix(f"{score.name}: ")
+            return replace(verdict, warnings=(*verdict.warnings, text))
         return Verdict("error", str(error))
     if part.early is not None and part.early.stopped and part.comparison is not None:
         return _early_stop_verdict(score, threshold, part.comparison, part.early)

@@ -70,7 +70,7 @@ class LostQuestion:
 
     Attributes:
         losses: the outcomes that explain it, each with its pair in the baseline, or None.
-        scores: by column, the score in the baseline (None if it was not compared), and now.
+        scores: by column, the score in the baseline (None if it was not compared), and the one that counts now.
     """
 
     losses: list[tuple[Outcome, ExamplePair | None]] = field(default_factory=list)
@@ -164,15 +164,17 @@ def lost_questions(explained: Sequence[tuple[Score, Explanation | None]]) -> dic
         for loss in explanation.losses if explanation else ():
             lost.setdefault(loss[0].example.id, LostQuestion()).losses.append(loss)
     for score, explanation in explained:
-        drops = explanation.comparison.drops_by_id if explanation and explanation.comparison else {}
+        comparison = explanation and explanation.comparison
+        column = score_name(score.spec, score.keywords)
+        # Where the retriever failed, the pair has the value that counts.
+        for pair in comparison.pairs if comparison else ():
+            if question := lost.get(pair.outcome.example.id):
+                now = pair.outcome.value or 0.0
+                question.scores[column] = now + pair.drop, now
+        # A slice has the same scores as the whole set, and perhaps no comparison.
         for outcome in score.outcomes:
-            if (question := lost.get(name := outcome.example.id)) is None:
-                continue
-            column, value = score_name(score.spec, score.keywords), outcome.value
-            # A slice has the same scores as the whole set, and perhaps no comparison.
-            if name in drops or column not in question.scores:
-                now = value if value is not None or name not in drops else 0.0
-                question.scores[column] = (now or 0.0) + drops[name] if name in drops else None, value
+            if question := lost.get(outcome.example.id):
+                question.scores.setdefault(column, (None, outcome.value))
     return dict(sorted(lost.items(), key=lambda item: (-item[1].drop, -len(item[1].losses))))
 
 

@@ -148,7 +148,12 @@ def test_a_drop_counts_what_the_retriever_failed_at(hundred):
     result = hundred.run("--rageval=max_unscored=0.1")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*6 of 100 questions worse, 0 better*", "  q21   1 → 0     What *", "      unscored *"]
+        [
+            "recall@1 fell from 1.000 to 0.940, 1.000 without those (allowed 0.01): 6 of 100",
+            "  questions worse, 0 better (6 have no score, since the retriever failed, and",
+            "  q21  1 → 0     What *",
+            "      unscored *the index is down*",
+        ]
     )
 
 
@@ -216,17 +221,22 @@ def cut(hundred):
 
 @pytest.mark.parametrize("ci", ["true", ""])
 @pytest.mark.parametrize("n", [1, 3])
-def test_an_eval_set_that_is_cut_to_a_few_lost_questions_is_an_error(cut, monkeypatch, n, ci):
+def test_an_eval_set_that_is_cut_to_a_few_lost_questions_fails(cut, monkeypatch, n, ci):
     """Attack: 1.000 → 0.000 over the questions that are left, which is not significant."""
     monkeypatch.setenv("CI", ci)
-    result = cut(n).run("-q")
+    gone = f"recall@1: {100 - n} of 100 questions of the baseline cannot be compared, more than the share "
+    project = cut(n)
+    result = project.run("-q")
+    result.assert_outcomes(failed=1)
+    text = " ".join(" ".join(result.outlines).split())
+    worse = f"{n} of {n} question{'s' * (n > 1)} worse, 0 better ({100 - n} removed"
+    assert f"recall@1 fell from 1.000 to 0.000 (allowed 0.02): {worse}" in text
+    assert f"warning: test_it.py::test_gate: {gone}" in text
+    result = project.run("-q", '--rageval=policy={"pr": {"small_set_drop": false}}')
     result.assert_outcomes(errors=1)
     text = " ".join(result.outlines)
     if ci:
-        assert (
-            f"recall@1: {100 - n} of 100 questions of the baseline cannot be compared, more than the share "
-            in text
-        )
+        assert gone in text
     else:
         assert (
             f"it could not fail, even if all of {n} example{'s' * (n > 1)} had the score 0 (max_drop=0.02: "
@@ -288,7 +298,7 @@ def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
         "10 examples had a score in the baseline and have none now: the judge's reply is neither yes nor no"
         in text
     )
-    assert "with 0 for each the drop would be 0.100 (p = 0.0003 ≤ 0.05)" in text
+    assert "with 0 for each the drop would be 0.100. Chance alone: fewer than 1 in 1,000 comparisons" in text
 
 
 # Bounds and judges with which every retriever passes.
@@ -444,7 +454,7 @@ def test_a_mark_of_the_users_own_may_begin_so(project):
     project.run().assert_outcomes(passed=1)
 
 
-IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test under it has a threshold*"
+IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test under it has the fixture rageval or *"
 
 
 @pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",), ("-n2",)])

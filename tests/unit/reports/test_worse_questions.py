@@ -127,6 +127,28 @@ def test_a_lost_question_is_shown_once_with_all_its_scores() -> None:
     assert brief[-1] == "accept"
 
 
+@pytest.mark.parametrize(("scale", "row"), [((0.0, 5.0), "5 → 0"), ((1.0, 5.0), "5 → 1")])
+def test_a_question_that_counts_with_the_lowest_value_has_it_in_its_row(
+    scale: tuple[float, float], row: str
+) -> None:
+    """Where the retriever failed, the row has the old score and the value that counts, on any scale."""
+    failed = [Outcome(Example(f"q{n}", "Why?"), None, "no index", cause="retriever") for n in range(12)]
+    before = BaselineScore(
+        {outcome.example.id: outcome.example.digest for outcome in failed},
+        {},
+        {outcome.example.id: {"score": 5.0} for outcome in failed},
+    )
+    kept = Outcome(Example("kept", "Why?"), 5.0)
+    score = Score("judged.correctness@5", [*failed, kept], scale=scale, max_unscored=1.0)
+    result = rule_on(
+        score, threshold_of("judged.correctness@5", max_drop=0.1), BaselineLookup({}, before), alpha=0.05
+    )
+    lines = failure_lines([result], Room())
+    at = next(n for n, line in enumerate(lines) if line.startswith("  q0 "))
+    assert f" {row} " in lines[at]
+    assert lines[at + 1] == "      unscored  no index"
+
+
 @pytest.mark.parametrize("bounds", [{}, {"min": 0.2}, {"max": 0.9}])
 def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, float]) -> None:
     """If a strict threshold fails for lack of examples and no question got worse, no questions are listed.
