@@ -27,6 +27,7 @@ from pytest_rageval.plugin.terminal import (
     print_command,
     print_lines,
     report_outcome,
+    shorten_to_place,
     terminal_width,
 )
 
@@ -104,6 +105,8 @@ class SummaryPlugin:
             self._note_place(report)
         if report.when not in PHASES:
             self._add_without_results(report)
+        if report.when == "call" and report.failed and self._config.getoption("tbstyle", "auto") == "line":
+            shorten_to_place(report)
         # pytest keeps all reports until the end of the run. The results are removed for the reason in
         # `pytest_unconfigure`.
         results = vars(report).pop("rageval", None)

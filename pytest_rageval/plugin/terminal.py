@@ -68,6 +68,15 @@ def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseExcep
         trace.reprentries = [*trace.reprentries, last]
 
 
+def shorten_to_place(report: pytest.TestReport) -> None:
+    """Leave a failure of this package one line in the terminal, for `--tb=line`.
+
+    pytest prints the whole failure before this line. Other reports have the whole failure by now.
+    """
+    if hasattr(report, "rageval_message"):
+        report.toterminal = lambda out: None  # type: ignore[method-assign]  # noqa: ARG005
+
+
 def _failure_location(item: pytest.Item, error: BaseException) -> tuple[str, int]:
     """Return the file and the innermost line of the test's file in the traceback; if it has none, that of the test."""
     lines = [

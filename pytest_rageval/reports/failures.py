@@ -111,7 +111,7 @@ def failure_lines(
         kept = [
             lines for n, lines in enumerate(sentences) if sum(map(len, sentences[: n + 1])) <= room.lines // 2
         ]
-        kept = kept or sentences[:1]
+        kept = kept or [_sentence_lines(results[0], ceiling=False)]
     head = [line for lines in kept for line in lines]
     if others := [_name(result) for result in results[len(kept) :]]:
         head.append(cut_line(f"{len(others)} more failed: {', '.join(others)}"))
@@ -130,7 +130,8 @@ def _name(result: ThresholdResult) -> str:
     return result.threshold.name if result.score is None else result.score.name
 
 
-def _sentence_lines(result: ThresholdResult) -> list[str]:
+def _sentence_lines(result: ThresholdResult, *, ceiling: bool = True) -> list[str]:
+    """Return why a threshold failed; the ceiling of its score, which explains no failure, only where there is room."""
     score, threshold = result.score, result.threshold
     if score is None:
         return result.verdict.reason.splitlines()
@@ -147,9 +148,8 @@ def _sentence_lines(result: ThresholdResult) -> list[str]:
         ]
         some = f"{len(failed)} of {len(result.slices)} values of {threshold.by} fail"
         lines += wrap_text(f"  {some}: {', '.join(failed)}", 4)
-    ceiling = ceiling_notes(score)
-    if ceiling:
-        lines += wrap_text(f"  {ceiling_text(ceiling)}", 4)
+    if ceiling and (notes := ceiling_notes(score)):
+        lines += wrap_text(f"  {ceiling_text(notes)}", 4)
     return [*lines, *zero_lines(score)]
 
 

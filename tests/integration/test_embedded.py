@@ -30,7 +30,7 @@ def test_a_file_that_is_no_model_is_named(project, monkeypatch):
     result = project.run_process()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*generator embedded model broken*", "The embedded model did not start from *broken.gguf: *"]
+        ["The embedded model did not start from *broken.gguf: *", "generator embedded model broken, *"]
     )
 
 

@@ -97,10 +97,12 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     """The report follows the published schema for any text, has every question, and is the same with workers."""
     odd.run_process(*RUN, "--rageval-update-baseline")
     monkeypatch.setenv("LOST", "2")
-    odd.run_process(*RUN, "--rageval-report=alone.json").assert_outcomes(failed=1, passed=1)
-    alone = _without_times(check(odd.path / "alone.json"))
-    odd.run_process("-n2", *RUN, "--rageval-report=workers.json").assert_outcomes(failed=1, passed=1)
-    assert _without_times(check(odd.path / "workers.json")) == alone
+    # A failure names the file of the report.
+    report = "--rageval-report=out.json"
+    odd.run_process(*RUN, report).assert_outcomes(failed=1, passed=1)
+    alone = _without_times(check(odd.path / "out.json"))
+    odd.run_process("-n2", *RUN, report).assert_outcomes(failed=1, passed=1)
+    assert _without_times(check(odd.path / "out.json")) == alone
     gate, own = alone["tests"]
     first, second, third, fourth = gate["questions"]
     assert first["question"] == f"What is the code of item-1? {ODD}"

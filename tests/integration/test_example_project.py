@@ -1,6 +1,7 @@
 """The example project passes as shipped, fails after the documented change, and needs no model."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -113,10 +114,20 @@ def test_a_red_build_fits_a_screen(broken, environ, arguments, of_test, of_run):
 
 @pytest.mark.slow
 def test_one_line_a_test_with_tb_line(broken):
-    lines = broken("--tb=line", "-q").outlines
+    lines = broken("--tb=line", "-q", "--junitxml=junit.xml").outlines
     start = next(n for n, line in enumerate(lines) if "= FAILURES =" in line)
     end = next(n for n, line in enumerate(lines) if "= short test summary" in line)
-    assert end - start - 1 == 7
+    *tests, suite = lines[start + 1 : end]
+    places = [re.search(r"/(test_\w+\.py:\d+: .*)", line)[1] for line in tests]
+    slice_text = "recall@3 where topic='billing' 0.500 < 0.65"
+    assert places[-2:] == [
+        f"test_retriever.py:8: recall@3 0.593 < 0.85; drop 0.346 > 0.02; ndcg@3 0.535 < 0.8; {slice_text}",
+        "test_retriever.py:15: llm_reteval@3 0.286 < 0.4; drop 0.209 > 0.02; answer.correct@3 0.231 < 0.35",
+    ]
+    assert len(places) == 7
+    assert suite.startswith("the suite got worse: ")
+    # Reports in files have the whole failure.
+    assert "recall@3 fell from 0.940 to 0.593" in Path("junit.xml").read_text(encoding="utf-8")
 
 
 def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
@@ -150,7 +161,8 @@ def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "recall@3: 0.593: drop 0.346 * from the baseline's",
+            "recall@3 fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0",
+            "accept this drop: change min or max in the test, then",
             "  fail *recall@3 * ↓ 0.02 *",
         ]
     )

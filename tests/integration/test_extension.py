@@ -86,7 +86,7 @@ def test_another_package_adds_each_kind(project, monkeypatch):
     project.test(TESTS)
     result = project.run_process()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["plugins: *shelves-1.0*", "  fill@2 *0.500 *"])
+    result.stdout.fnmatch_lines(["plugins: *shelves-1.0*", "  pass     fill@2 *0.500  ≥ 0.5 ≤ 0.5 *"])
 
 
 def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
