@@ -102,7 +102,7 @@ def test_the_length_of_the_failure_is_the_readers_choice(project):
     for arguments, most, shown in (((), 25, 4), (("-q",), 12, 0), (("-v",), 99, 15), (("-vv",), 199, 15)):
         lines = project.run(*arguments).outlines
         start = next(n for n, line in enumerate(lines) if "_ test_gate _" in line)
-        end = lines.index("test_it.py:2: Failed") + 1
+        end = lines.index("test_it.py:4: Failed") + 1
         assert end - start <= most
         rows = [line for line in lines[start:end] if "  1 → 0 " in line]
         assert len(rows) == shown
