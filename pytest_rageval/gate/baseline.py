@@ -72,8 +72,8 @@ class BaselineEntry(TypedDict):
     """A test in the file.
 
     `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
-    `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ from
-    the model's name. `own_k` is the number of documents that the retriever was configured to return, if it has one.
+    `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ
+    from the model's name. `own_k` is the number of documents that the retriever was configured to return, if it has one.
     """
 
     questions: dict[str, str]
