@@ -16,6 +16,7 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Places, Tally
 from pytest_rageval.core.plain import restore, to_plain
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample, select_subset
+from pytest_rageval.lib.foreign_values import is_identifier
 from pytest_rageval.run.inputs import Components
 from tests.unit.extensions.shards.sharded import (
     evaluate_merged,
@@ -27,8 +28,8 @@ from tests.unit.extensions.shards.sharded import (
 )
 from tests.unit.run.marked import Judge, Mark
 
-# An id of only white space is invalid.
-IDS = st.lists(st.text(min_size=1, max_size=6).filter(str.strip), min_size=1, max_size=25, unique=True)
+# White space around an id does not count, and a word such as "nan" is a missing id.
+IDS = st.lists(st.text(min_size=1, max_size=6).filter(is_identifier), min_size=1, max_size=25, unique=True)
 
 POLICIES = {
     "beyond": {"burden": "beyond"},
