@@ -83,12 +83,14 @@ class LostQuestion:
 
     @property
     def entry(self) -> QuestionEntry:
-        """What is known of the question from all its scores; of several rankings the longest."""
+        """What is known of the question from all its scores; of several rankings the longest, and each remark."""
         entries = [question_entry(*loss) for loss in self.losses]
         entries.sort(key=lambda entry: len(entry.get("retrieved", ())))
         merged: dict[str, Any] = {}
         for entry in entries:
             merged |= {**entry, "before": {**merged.get("before", {}), **entry.get("before", {})}}
+        if remarks := dict.fromkeys(entry["remark"] for entry in entries if "remark" in entry):
+            merged["remark"] = "; ".join(remarks)
         return merged  # type: ignore[return-value]
 
 
