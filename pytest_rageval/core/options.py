@@ -141,19 +141,19 @@ class CoreOptions:
     """The options of the core, in the order of the help text."""
 
     # fmt: off
-    model = Option[str | None](
+    model: Option[str | None] = Option(
         "model", "NAME", str, None,
         "model that generates answers; 'embedded' is a small local model, the default without OPENAI_API_KEY and "
         "without a base URL",
         is_flag=True,
     )
-    judge_model = Option[str | None](
+    judge_model: Option[str | None] = Option(
         "judge_model", "NAME", str, None,
         "model that compares answers, the judge. Several of one server, such as a,b,c, each have a vote, as with "
         "--rageval judge_votes=N. Default: the generating model, or canonical comparison if that is the embedded one",
         is_flag=True,
     )
-    judge_votes = Option(
+    judge_votes: Option[int] = Option(
         "judge_votes", "N", parse_odd_int, 1,
         "votes of the judge on each verdict. The majority counts, or the median of grades; reports say how often "
         "votes differ. Several votes are sampled at temperature 0.5. A judge of your own is called once",
@@ -167,26 +167,26 @@ class CoreOptions:
         "use the settings of a paper: alinejad2024, salemi2024, garigliotti2024, han2024 or gulsoy2024. Other "
         "options, the tables of the models and the arguments of thresholds take precedence",
     )
-    cutoffs = Option[tuple[int, ...]](
+    cutoffs: Option[tuple[int, ...]] = Option(
         "cutoffs", "K[,K…]", parse_cutoffs, (),
         'cut-offs of scores that are written without one: rageval_threshold("llm_reteval", min=0.8) is then one '
         "threshold for each cut-off",
     )
-    temperature = Option[float | None](
+    temperature: Option[float | None] = Option(
         "temperature", "T", parse_temperature, None,
         "temperature of the generating model, for all scores but llm_reteval. A threshold may set its own "
         "(temperature=). Default: 0.5, or 0 for the embedded model",
     )
-    draws = Option(
+    draws: Option[int] = Option(
         "draws", "N", parse_positive_int, 1,
         "answers generated for each question, for all scores but llm_reteval; the question's score is their mean. A "
         "threshold may set its own (draws=)",
     )
-    llm_reteval_temperature = Option[float | None](
+    llm_reteval_temperature: Option[float | None] = Option(
         "llm_reteval_temperature", "T", parse_temperature, None,
         "temperature of the generating model for llm_reteval; default: as for --rageval temperature=T",
     )
-    llm_reteval_draws = Option(
+    llm_reteval_draws: Option[int] = Option(
         "llm_reteval_draws", "N", parse_positive_int, 3,
         "answers generated from the gold passages for llm_reteval",
     )
@@ -204,39 +204,39 @@ class CoreOptions:
         "server of the judge; its key is in RAGEVAL_JUDGE_API_KEY. Default: RAGEVAL_JUDGE_BASE_URL, or the server "
         "of the generating model", private=True,
     )
-    parameters = Option[Mapping[str, Any] | None](
+    parameters: Option[Mapping[str, Any] | None] = Option(
         "parameters", "JSON", parse_parameters, None,
         "parameters of each request to the generating model, such as '{\"reasoning_effort\": \"low\"}'. They "
         "replace those that the package sets, such as temperature", private=True,
     )
-    judge_parameters = Option[Mapping[str, Any] | None](
+    judge_parameters: Option[Mapping[str, Any] | None] = Option(
         "judge_parameters", "JSON", parse_parameters, None,
         "parameters of each request to the judge; default: none", private=True,
     )
-    comparator = Option(
+    comparator: Option[str] = Option(
         "comparator", "EXPRESSION", str, "judge",
         "how two answers are compared: names of comparators and answer measures with and, or and thresholds, such "
         "as 'judge or em' or 'f1>=0.5'",
     )
-    match_share = Option(
+    match_share: Option[float] = Option(
         "match_share", "SHARE", parse_positive_share, 0.5,
         "share of a gold passage that the retrieved documents must contain, if it is matched by span or by text",
     )
-    document_id = Option[str | None](
+    document_id: Option[str | None] = Option(
         "document_id", "PATH", parse_path, None,
         "field of the retrieved documents that has the ids of the gold passages, such as metadata.source or "
         "payload.doc_id. Default: id, doc_id and other usual names",
     )
-    encoder = Option[str | None](
+    encoder: Option[str | None] = Option(
         "encoder", "MODEL[@LAYER]", parse_encoder, None,
         "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder. BERTScore "
         "compares tokens of the layer, such as roberta-large@17. Default: the packaged model and its last layer",
     )
-    bleu_smoothing = Option[Literal["exp", "none"]](
+    bleu_smoothing: Option[Literal["exp", "none"]] = Option(
         "bleu_smoothing", "exp|none", choice_parser("exp", "none"), "exp",
         "smoothing of answer.bleu. With none, an answer without four words in a row of a reference scores 0",
     )
-    max_tokens = Option[int | None](
+    max_tokens: Option[int | None] = Option(
         "max_tokens", "N", parse_positive_int, None,
         "most tokens of a reply. Without it the server sets the limit, and only a price table bounds the cost",
     )
@@ -246,33 +246,33 @@ class CoreOptions:
         "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway",
         by_extension=True,
     )
-    concurrency = Option(
+    concurrency: Option[int] = Option(
         "concurrency", "N", parse_positive_int, DEFAULT_CONCURRENCY,
         "most requests at a time from one process to a server; fewer while the server refuses some",
     )
-    rpm = Option[float | None](
+    rpm: Option[float | None] = Option(
         "rpm", "N", parse_rate, None,
         "most requests per minute to a server, over all workers",
     )
-    tpm = Option[float | None](
+    tpm: Option[float | None] = Option(
         "tpm", "N", parse_rate, None,
         "most tokens per minute to a server, over all workers",
     )
-    timeout = Option(
+    timeout: Option[float] = Option(
         "timeout", "SECONDS", parse_seconds, DEFAULT_TIMEOUT_S,
         "longest wait for one reply",
     )
-    retries = Option(
+    retries: Option[int] = Option(
         "retries", "N", parse_count, DEFAULT_RETRIES,
         "most repetitions of a request after 408, 409, 5xx, a timeout or a dropped connection. After 429 and 503, "
         "--rageval patience=SECONDS is the limit",
     )
-    patience = Option(
+    patience: Option[float] = Option(
         "patience", "SECONDS", parse_seconds, DEFAULT_PATIENCE_S,
         "give up on a server that answers none of the waiting requests for this long. The tests that need it are "
         "errors; the next run sends only the requests without a reply",
     )
-    threads = Option(
+    threads: Option[int] = Option(
         "threads", "N", parse_positive_int, 1,
         "threads that call a synchronous retriever or generator. With 1, the test's own thread makes one call at a "
         "time",
@@ -288,7 +288,7 @@ class CoreOptions:
         "or diskcache:FOLDER. Default: RAGEVAL_CACHE_URL, where alone a URL may contain a password", private=True,
         is_flag=True,
     )
-    cache_dir = Option(
+    cache_dir: Option[Path] = Option(
         "cache_dir", "DIR", Path, Path(".rageval_cache"),
         "folder of the reply cache, relative to the root directory by default",
     )
@@ -302,7 +302,7 @@ class CoreOptions:
         "send no requests; a reply that is neither in the cache nor in the cassette is an error",
         is_flag=True,
     )
-    cassette = Option[Path | None](
+    cassette: Option[Path | None] = Option(
         "cassette", "FILE", Path, None,
         "file of recorded replies, read if the cache does not have the reply; compressed if it ends in .gz",
         is_flag=True,
@@ -333,39 +333,39 @@ class CoreOptions:
         parse=parse_batch, switch_values=("submit", "status", "collect"), in_ini=False,
         is_flag=True, by_extension=True,
     )
-    batch_errors = Option[Literal["live", "unscored"]](
+    batch_errors: Option[Literal["live", "unscored"]] = Option(
         "batch_errors", "live|unscored", choice_parser("live", "unscored"), "live",
         "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
         by_extension=True,
     )
-    max_calls = Option[int | None](
+    max_calls: Option[int | None] = Option(
         "max_calls", "N", parse_count, None,
         "stop before more replies than this are requested",
     )
-    max_cost = Option[float | None](
+    max_cost: Option[float | None] = Option(
         "max_cost", "USD", parse_amount, None,
         "stop before the call with which the run could cost more than this",
         is_flag=True,
     )
-    prices = Option[Path | None](
+    prices: Option[Path | None] = Option(
         "prices", "FILE", Path, None,
         "file of model prices (TOML), which override the known ones",
     )
-    prompts = Option[Path | None](
+    prompts: Option[Path | None] = Option(
         "prompts", "FILE", Path, None,
         "file of prompts (TOML) that replace the package's own, for models at a server",
     )
-    max_unscored = Option(
+    max_unscored: Option[float] = Option(
         "max_unscored", "SHARE", parse_share, 0.05,
         "largest allowed share of examples without a score; above it, a score is an error",
     )
-    baseline = Option(
+    baseline: Option[Path] = Option(
         "baseline", "FILE", Path, BASELINE,
         "file of the scores that max_drop, max_total_drop and max_lost compare with; it belongs in git. Relative to "
         "the root directory by default",
         is_flag=True,
     )
-    baseline_ref = Option[str | None](
+    baseline_ref: Option[str | None] = Option(
         "baseline_ref", "REF", parse_ref, None,
         "compare with the baseline as it is at this commit or branch, such as origin/main, whatever this branch "
         "changed in it. Needs git, and a clone that has the commit. No effect with --rageval-update-baseline",
@@ -390,36 +390,36 @@ class CoreOptions:
         "anchor, more questions removed than --rageval max_removed=SHARE, and a test of the baseline that was not "
         "compared with it. The default under CI=true; off with --rageval require_baseline=false",
     )
-    allow_missing = Option[tuple[str, ...]](
+    allow_missing: Option[tuple[str, ...]] = Option(
         "allow_missing", "NODEID", str, (),
         "a test of the baseline, or a class, module or folder of such tests, that need not be compared with it: "
         "skipped, deselected or expected to fail. The report lists them. May be repeated",
         repeatable=True,
     )
-    max_removed = Option(
+    max_removed: Option[float] = Option(
         "max_removed", "SHARE", parse_share, 0.1,
         "largest share of the baseline's questions that may be removed or edited; above it, the comparison is an "
         "error under CI=true, and elsewhere a warning",
     )
-    policy = Option[Mapping[str, Mapping[str, Any]] | None](
+    policy: Option[Mapping[str, Mapping[str, Any]] | None] = Option(
         "policy", "JSON", Lazy("core.policy", "parse_tables"), None,
         "policies of thresholds: pr (the default), release, snapshot and your own. In pyproject.toml each is a table "
         "[tool.rageval.policy.NAME] with alpha, burden, inconclusive and other keys; here a JSON object of tables",
     )
-    repeat = Option(
+    repeat: Option[int] = Option(
         "repeat", "N", parse_positive_int, 1,
         "call generator and judge N times for each question, under new sample numbers. A question's score is the "
         "mean over these runs; reports give the spread of their means",
         is_flag=True,
     )
-    sample = Option(
+    sample: Option[float] = Option(
         "sample", "SHARE", parse_positive_share, 1.0,
         "score only this share of the questions of every eval set, chosen by a hash of their ids, so the same in "
         "each run. They are compared with the baseline's scores of the same questions. Only on the command line",
         in_ini=False, leaves_out=lambda settings: settings.sample < 1,
         is_flag=True,
     )
-    shard = Option[tuple[int, int] | None](
+    shard: Option[tuple[int, int] | None] = Option(
         "shard", "I/N", parse_shard, None,
         "score only part I of N of the questions of every eval set, chosen by a hash of their ids, and decide "
         "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
@@ -434,7 +434,7 @@ class CoreOptions:
         repeatable=True,
         is_flag=True,
     )
-    history = Option[Path | None](
+    history: Option[Path | None] = Option(
         "history", "FILE", Path, None,
         "append the scores of this run as one line to this file (.jsonl), which belongs in git. `rageval history` "
         "prints it, and the .md report has a chart of it",
@@ -445,7 +445,7 @@ class CoreOptions:
         "print annotations for GitHub, which show failures and warnings at the lines of the tests. The default "
         "under GITHUB_ACTIONS=true; off with --rageval annotations=false",
     )
-    seed = Option(
+    seed: Option[int] = Option(
         "seed", "N", parse_count, 0,
         "seed of bootstrap intervals and of random orders",
     )

@@ -113,14 +113,17 @@ class Settings(CoreOptions):
         if unknown := sorted(values.keys() - {option.name for option in all_options()}):
             raise TypeError(f"there is no option {unknown[0]!r}")
         # No secret is stored as plain text.
-        self.api_key, self.judge_api_key = (
-            Secret(key) if isinstance(key, str) else key for key in (api_key, judge_api_key)
+        self.api_key: Secret | None = Secret(api_key) if isinstance(api_key, str) else api_key
+        self.judge_api_key: Secret | None = (
+            Secret(judge_api_key) if isinstance(judge_api_key, str) else judge_api_key
         )
         for name in ("base_url", "judge_base_url"):
             if isinstance(url := values.get(name), str):
                 values[name] = BaseURL.parse(url)
         self.tables: Mapping[Role, Mapping[str, Any]] = tables or {}
-        self.gguf, self.ci, self.run = gguf, ci, run
+        self.gguf: str | None = gguf
+        self.ci: bool = ci
+        self.run: str = run
         self.sources: Mapping[str, str] = sources or {}
         self._values = values
 

@@ -78,7 +78,7 @@ class RunRecord(TestRecord):
         For thresholds with `max_ratio` the components include the reference retriever.
         """
         self._record_retriever()
-        self.examples = evalset.examples
+        self.examples: tuple[Example, ...] = evalset.examples
         keys = dict.fromkeys(map(score_key, thresholds))
         for with_reference in (True, False):
             requests = [request for request, needs_reference in keys if needs_reference == with_reference]
@@ -88,7 +88,7 @@ class RunRecord(TestRecord):
             if with_reference:
                 components = replace(components, reference=self._marked.reference())
             evaluated = self._session.outcomes(components, evalset, requests, all_requests=all_requests)
-            self.runs |= {(request, with_reference): runs for request, runs in evaluated.items()}
+            self.runs.update(((request, with_reference), runs) for request, runs in evaluated.items())
 
     def dependencies_of(self, request: ScoreRequest) -> Dependencies:
         """Return what a score depends on.
@@ -107,20 +107,24 @@ class RunRecord(TestRecord):
 
     def complete(self) -> None:
         """Record what is known at the end of the test."""
-        self.served = {model: sorted(names) for model, names in self._session.served.items() if names}
+        self.served: dict[str, list[str]] = {
+            model: sorted(names) for model, names in self._session.served.items() if names
+        }
         if self.runs:
             # Without a retriever that can be used there is no pipeline.
             with suppress(RagevalError):
-                self.verdicts = list(self._session.pipelines.get(self._components).verdicts)
+                self.verdicts: list[tuple[str, float]] = list(
+                    self._session.pipelines.get(self._components).verdicts
+                )
 
     def _record_retriever(self) -> None:
         # If the retriever cannot be used, that is the error of each score.
         with suppress(RagevalError):
             retriever = self._session.pipelines.get(self._components).retriever
             received = retriever.context_names
-            self.received = sorted({*RETRIEVER_CONTEXT} if "example" in received else received)
-            self.own_k = getattr(retriever, "own_k", None)
-            self.retriever = getattr(retriever, "description", "")
+            self.received: list[str] = sorted({*RETRIEVER_CONTEXT} if "example" in received else received)
+            self.own_k: int | None = getattr(retriever, "own_k", None)
+            self.retriever: str = getattr(retriever, "description", "")
 
 
 class TestRun(JudgedTest):

@@ -121,7 +121,7 @@ class EmbeddedServer(Server):
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
-        self.model = f"{weights.name}@{weights.fingerprint[:12]}"
+        self.model: str = f"{weights.name}@{weights.fingerprint[:12]}"
         self._settings = (id(self),)
         self._process: subprocess.Popen[str] | None = None
         self._starting: asyncio.Task[list[str]] | None = None

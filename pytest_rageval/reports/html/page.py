@@ -333,9 +333,9 @@ class ColumnView:
                 entry["verdict"] is None,
             ),
         )
-        self.score = ScoreView(entry)
+        self.score: ScoreView = ScoreView(entry)
         # A narrow column breaks the name between its parts.
-        self.name = re.sub(r"(?<=[._])|(?=@)", "\N{ZERO WIDTH SPACE}", column.name)
+        self.name: str = re.sub(r"(?<=[._])|(?=@)", "\N{ZERO WIDTH SPACE}", column.name)
 
 
 class TableView:
