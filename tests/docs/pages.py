@@ -135,6 +135,10 @@ class Page:
             shim = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c "{program}" "$@"\n'
             (tools / name).write_text(shim, encoding="utf-8")
             (tools / name).chmod(0o755)
+        (tools / "python").write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8"
+        )
+        (tools / "python").chmod(0o755)
         self.env: dict[str, str] = {
             "PATH": os.environ["PATH"] if installed else f"{tools}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
