@@ -73,7 +73,7 @@ class BaselineEntry(TypedDict):
 
     `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
     `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ
-    from the model's name. `own_k` is the number of documents that the retriever was configured to return, if it has one.
+    from the name of the model. `own_k` is the number of documents that the retriever was configured to return, if any.
     """
 
     questions: dict[str, str]
