@@ -199,7 +199,7 @@ class Example:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits over question, answers, gold and nuggets, without context, tags and extra keys."""
+        """Twelve hex digits over question, answers, gold, nuggets and excluded ids, without context and tags."""
         return self.digest_with_context(frozenset())
 
     def digest_with_context(self, context: AbstractSet[str]) -> str:
@@ -207,6 +207,8 @@ class Example:
         # JSON writes a tuple as a list, so tuples need no conversion.
         fields: list[Any] = [self.question, self.answers, self.answer_set, [*map(_gold_as_json, self.gold)]]
         fields += [self.reference, *([{"nuggets": self.nuggets}] if self.nuggets else [])]
+        if excluded := self.extra.get(EXCLUDED):
+            fields.append({EXCLUDED: excluded})
         if covered := [name for name in RETRIEVER_CONTEXT if name in context and getattr(self, name)]:
             values = _example_as_json(self)["extra"]
             fields.append({name: values[name] for name in covered})

@@ -309,6 +309,9 @@ def test_exclude_own_id_is_a_keyword_of_each_format(tmp_path: Path) -> None:
     )
     excluded = [each.extra["exclude_ids"] for each in load(tmp_path / "e.jsonl", exclude_own_id=True)]
     assert excluded == [["q1"], ["d7", "q2"]]
+    # The baseline does not compare a question with itself under another rule.
+    before, after = (load(tmp_path / "e.jsonl", exclude_own_id=on) for on in (False, True))
+    assert not {each.digest for each in before} & {each.digest for each in after}
     records = load_records([{"id": "q1", "question": "Where?"}], LoadOptions.parse({"exclude_own_id": True}))
     assert records is not None
     assert records.examples[0].extra == {"exclude_ids": ["q1"]}
