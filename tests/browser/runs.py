@@ -131,7 +131,11 @@ def planted_run(folder: Path, text: str) -> Path:
         }
         for n in range(1, 5)
     ]
-    models = {"rageval_model": f"m {text}", "rageval_judge": f"judge {text}", "rageval_max_unscored": "1"}
+    models = {
+        "rageval_model": f"m {text}",
+        "rageval_judge_model": f"judge {text}",
+        "rageval_max_unscored": "1",
+    }
     _write(folder, records, f"The code of NAME is cNUMBERx. {text}", JUDGED, **models)
     (folder / "pyproject.toml").write_text("[tool.rageval.policy.half]\nalpha = 0.5\n", encoding="utf-8")
 

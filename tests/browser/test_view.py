@@ -71,6 +71,7 @@ def test_earlier_runs_are_beside_the_report(page: Page) -> None:
     table = page.get_by_role("region", name="Runs of the history")
     expect(table.locator("tbody tr")).to_have_count(2)
     assert table.locator("th").all_inner_texts()[:4] == ["Run", "Time", "Failed tests", "answer.correct@2"]
+    assert table.locator("tbody td:nth-child(3)").all_inner_texts() == ["0", "0"]
     page.set_viewport_size({"width": 390, "height": 900})
     wide, window = page.evaluate(WIDER)
     assert wide <= window

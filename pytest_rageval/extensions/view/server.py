@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from pytest_rageval.extensions.history.history import Run
+
 LOOPBACK: Final = "127.0.0.1"
 PURPOSE: Final = "rageval view"
 TOKEN_BYTES: Final = 16
@@ -176,7 +178,7 @@ class Viewer:
 
         return HTMLResponse(trend_page(self._runs()))
 
-    def _runs(self) -> list[Any]:
+    def _runs(self) -> "list[Run]":
         if self._history is None:
             return []
         from pytest_rageval.extensions.history.history import read_history  # noqa: PLC0415 - few have one
@@ -227,12 +229,12 @@ def _lines(path: Path) -> list[dict[str, str]]:
     return []
 
 
-def _run_entry(run: Any) -> dict[str, Any]:
+def _run_entry(run: "Run") -> dict[str, Any]:
     scores: dict[str, float] = {}
     for key, point in run.points.items():
         if point.mean is not None:
             scores.setdefault(key.score, point.mean)
-    failed = sum(outcome in {"failed", "error"} for outcome in run.outcomes.values())
+    failed = sum(test.get("outcome") in {"failed", "error"} for test in run.line["tests"].values())
     return {
         "name": run.name,
         "title": run.title or "",

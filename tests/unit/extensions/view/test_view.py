@@ -12,6 +12,7 @@ import pytest
 from pytest_rageval.cli import main
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.calibration.human_labels import load_labels
+from pytest_rageval.extensions.history.history import history_entry
 from pytest_rageval.extensions.view import live_file
 from pytest_rageval.extensions.view.labels import VERDICTS, LabelFile, answers
 from tests.unit.reports.whole_document import whole_document
@@ -58,6 +59,28 @@ def test_the_page_is_the_report_with_what_the_server_adds(address: str) -> None:
     assert "connect-src &#39;self&#39;" in page
     assert page.count("<script>") == 1
     assert _ask(address, "history")[0] == 200
+
+
+@pytest.mark.slow
+def test_the_runs_of_the_history_are_in_the_state(folder: Path) -> None:
+    """The last run is first, with its means and its number of failed tests."""
+    document = whole_document(llm=dict.fromkeys(("live", "tokens_in", "tokens_out", "cost_usd"), 0))
+    failed, passed = (
+        history_entry(document | {"tests": [test | {"outcome": outcome} for test in document["tests"]]})
+        for outcome in ("failed", "passed")
+    )
+    (folder / "h.jsonl").write_text(f"{json.dumps(failed)}\n{json.dumps(passed)}\n", encoding="utf-8")
+    with viewing(folder, "--history", "h.jsonl") as address:
+        status, text, _ = _ask(address, "state")
+        assert status == 200
+        state = json.loads(text)
+        assert [run["failed"] for run in state["runs"]] == [0, len(document["tests"])]
+        (test,) = passed["tests"].values()
+        assert state["runs"][0]["scores"] == {
+            name: score["mean"] for name, score in test["scores"].items() if score["mean"] is not None
+        }
+        assert state["all_runs"] == 2
+        assert _ask(address, "history")[0] == 200
 
 
 @pytest.mark.slow
