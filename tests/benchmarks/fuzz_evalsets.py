@@ -115,7 +115,7 @@ WHOLE_FILE = re.compile(
     r"contains no examples|looks like no format|may be \w+ or|cannot be read|has no such split|has no column"
     r"|lacks \d+ (topics|queries) that|has \d+ files|is read as '\w+', which has no option"
     r"|the header has no columns|(contains|holds) (judgements|answers) and no questions"
-    r"|is one JSON object, with"
+    r"|is one JSON object, with|is [^.]*, which is not read"
 )
 """Matches the messages about a whole file, which name no line."""
 
