@@ -180,3 +180,17 @@ def test_a_score_in_a_line(values: list[float | None], tags: dict[str, str], lin
     """The line has the slice, the interval, and the numbers of scored and unscored examples."""
     outcomes = [Outcome(Example(str(n), "q"), value) for n, value in enumerate(values)]
     assert score_line(Score("recall@5", outcomes, slice=tags)) == line
+
+
+def test_each_score_of_a_question_has_its_remark() -> None:
+    """A question that several scores lost has the remarks of all of them."""
+    results = []
+    for spec, remark in (
+        ("rel_recall.answer@1", "item 'c1x' equals no reference"),
+        ("rel.other@1", "cited nothing"),
+    ):
+        score = Score(spec, [Outcome(Example("q1", "Which code?"), 0.0, evidence=Evidence(remark=remark))])
+        threshold = Threshold(spec, min=0.5)
+        results.append(ThresholdResult(threshold, score, verdict_on(score, threshold)))
+    lines = failure_lines(results, Room(full=True))
+    assert "      why         item 'c1x' equals no reference; cited nothing" in lines
