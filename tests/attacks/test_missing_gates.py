@@ -66,7 +66,7 @@ def test_a_gated_test_that_was_not_compared_fails_the_run(gated, way):
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        [HEAD, f"  test_it.py::test_gate: {reason}", "Run them. *--rageval allow_missing=NODEID *"]
+        [HEAD, f"  test_it.py::test_gate: {reason}", "Run them. *--rageval allow_missing=NODEID*"]
     )
     document = check(gated.path / "report.json")
     [*_, test] = [test for test in document["gate"]["missing"] if test["nodeid"] == "test_it.py::test_gate"]
