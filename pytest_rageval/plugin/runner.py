@@ -43,6 +43,8 @@ from pytest_rageval.plugin.terminal import (
 )
 
 if TYPE_CHECKING:
+    import pluggy
+
     from pytest_rageval.gate.baseline import Baseline
     from pytest_rageval.models.api import LLM
     from pytest_rageval.models.prompt_rendering import Prompts
@@ -330,16 +332,17 @@ class EvaluationPlugin:
                 "fixtures.\nMark the test in its file, or in pytest_collection_modifyitems."
             )
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    # A wrapper of the newer kind would be a frame in the traceback of each error of a fixture.
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object]
+    ) -> Generator[None, "pluggy.Result[object]", None]:
         """Say what an async fixture of a component has to be, if no other plugin awaits it."""
         name, function = fixturedef.argname, fixturedef.func
-        try:
-            return (yield)
-        except pytest.fail.Exception:
-            if name not in CALLS or not (iscoroutinefunction(function) or isasyncgenfunction(function)):
-                raise
-        raise failure(async_fixture_error(name))
+        result = yield
+        is_async = iscoroutinefunction(function) or isasyncgenfunction(function)
+        if name in CALLS and is_async and isinstance(result.exception, pytest.fail.Exception):
+            result.force_exception(failure(async_fixture_error(name)))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
