@@ -238,7 +238,7 @@ def test_a_run_compares_with_the_baseline_of_another_commit(branch):
     for ref in ("origin/main", "main", "HEAD~1", git("rev-parse", "main")):
         result = branch.run("-q", f"--rageval=baseline_ref={ref}")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        line = f"compared with the baseline of {ref} (--rageval baseline_ref=REF)"
+        line = f"compared with the baseline of {ref} (--rageval baseline_ref={ref})"
         result.stdout.fnmatch_lines([line, "FAILED test_it.py::test_gate - recall@1 drop 0.600 > 0.02"])
         result.stdout.no_fnmatch_line("*baseline differs*")
         # An update in this branch would change nothing.
@@ -261,7 +261,7 @@ def test_a_merge_compares_with_the_baseline_of_another_commit(branch):
             branch.run(*arguments, f"--rageval=baseline_ref={ref}")
         result = branch.pytester.run("rageval", "merge", "report1.json", "report2.json")
         assert result.ret == status
-        result.stderr.fnmatch_lines([f"compared with the baseline of {ref} (--rageval baseline_ref=REF)"])
+        result.stderr.fnmatch_lines([f"compared with the baseline of {ref} (--rageval baseline_ref={ref})"])
 
 
 @pytest.mark.parametrize("ref", ["--output=stolen", "-h", "a b", "main\x00x"])
@@ -270,7 +270,7 @@ def test_a_name_that_git_would_read_as_an_option_is_refused(branch, ref):
     result = branch.run(f"--rageval=baseline_ref={ref}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*--rageval baseline_ref=REF is * expected a commit or a branch, such as origin/main."]
+        ["*--rageval baseline_ref is *: expected a commit or a branch, such as origin/main."]
     )
     assert not (branch.path / "stolen").exists()
 
