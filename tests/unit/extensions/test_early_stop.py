@@ -306,10 +306,11 @@ def test_new_questions_are_evaluated_only_if_all_are(good: Settings) -> None:
         {"min": 0.1},
         {"max": 1.0},
         {"max_lost": 200},
-        {"strict": True, "max_drop": 0.3},
+        {"policy": "release", "max_drop": 0.3},
         {"where": {"topic": "a"}},
         {"by": "topic"},
-        {"cluster": "group"},
+        {"policy": "groups"},
+        {"policy": "total"},
     ],
 )
 def test_other_bounds_need_all_questions(good: Settings, words: dict[str, Any]) -> None:
@@ -320,8 +321,9 @@ def test_other_bounds_need_all_questions(good: Settings, words: dict[str, Any]) 
             for place, example in enumerate(EVALSET.examples)
         ),
     )
+    policies = {"groups": {"cluster": "group"}, "total": {"max_total_drop": 0.1}}
     run = _run(
-        good,
+        good.replace(policy=policies),
         Rag(changed=range(2)),
         threshold(**({"spec": "answer.em@1", "max_drop": 0.02} | words)),
         evalset=tagged,
