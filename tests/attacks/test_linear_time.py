@@ -237,7 +237,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
         without_reasoning(f"{start}{text}")
         for start in ("", "<think>", "</think>", "<|channel|>a<|message|>")
     ],
-    "replies.parse_support": _quietly(lambda text: judge_replies.parse_support(text)),
+    "replies.parse_support": _quietly(judge_replies.parse_support),
     "replies.parse_support, in a list": _quietly(lambda text: judge_replies.parse_support(f"[{text}]")),
     "replies.parse_nuggets": _quietly(judge_replies.parse_nuggets),
     "replies.parse_nuggets, in an object": _quietly(
