@@ -97,22 +97,22 @@ def test_values(rageval):
     )
     result = questions.run()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*retrieval.calls *2.000 * ≤ 2 *pass*"])
+    result.stdout.fnmatch_lines(["  pass     retrieval.calls *2.000  ≤ 2 *"])
 
 
 def test_a_failure_shows_the_steps(questions):
-    """If a score fails, the terminal, the JSON report and the HTML report show the steps of each listed question."""
+    """If a score fails, -vv, the JSON report and the HTML report show the steps of each listed question."""
     questions.pytester.makeconftest(AGENT + SYNC)
     questions.test('@pytest.mark.rageval_threshold("full_recall@5", min=0.9)\ndef test_gate():\n    pass\n')
-    result = questions.run("--rageval-report=report.json", "--rageval-report=report.html")
+    result = questions.run("-vv", "--rageval-report=report.json", "--rageval-report=report.html")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*2hop__2  0.00  Question 2?",
+            "  2hop__2  0 * Question 2?",
             '*retrieved * "Bob 2 sells tea."',
             '*step 1 * who: "Ann 2 lives upstairs."',
             '*step 2 * where: "Some other passage, number 0.", *',
-            "*2hop__4  0.00  Question 4?",
+            "  2hop__4  0 * Question 4?",
             "*step 2 * where: (nothing)",
         ]
     )
@@ -135,8 +135,7 @@ def test_calls_have_a_maximum_and_no_drop(questions):
     result.stdout.fnmatch_lines(
         [
             "retrieval.calls: max_drop bounds a loss, and less of this score is better.",
-            "retrieval.calls: 2.000 is above the maximum 1.5",
-            "4 of 5 questions are above 1.5:",
+            "retrieval.calls: 2.000 is above the maximum 1.5: 4 of 5 questions are above 1.5",
         ]
     )
 

@@ -179,11 +179,13 @@ def test_an_update_passes_whatever_the_baseline_says(project):
 
 
 def test_the_ini_file_cannot_switch_the_gate_off(project):
-    """`rageval_update_baseline` in the ini file has no effect: no baseline is written."""
+    """`rageval_update_baseline` in the ini file is an error, and no baseline is written."""
     project.ini(rageval_update_baseline="true")
     project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n')
     result = project.run("-W", "ignore")
-    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    problem = "rageval_update_baseline in pytest's configuration: it is an option of the command line alone"
+    result.stderr.fnmatch_lines([f"ERROR: {problem}: --rageval-update-baseline."])
     assert not (project.path / "rageval_baseline.json").exists()
 
 
@@ -240,7 +242,7 @@ def test_a_baseline_of_zeros_is_not_written(project, bounds):
                 "*Gold 'kb/handbook', retrieved 'doc-1'*",
             ]
             if "min" not in bounds
-            else ["recall@1: 0.000 is below the minimum 0.5"]
+            else ["recall@1: 0.000 is below the minimum 0.5: 12 of 12 questions are below 0.5"]
         )
     (project.path / "rageval_baseline.json").unlink()
     result = project.run()
