@@ -98,3 +98,12 @@ def test_a_tag_that_all_lost_questions_share_is_named() -> None:
     assert _cause(_other(8), tags=lambda n: {"topic": "a" if n < 8 else "b"}).endswith("; all topic=a")
     assert "topic" not in _cause(_other(8), tags=lambda n: {"topic": "a" if n < 7 else "b"})
     assert "topic" not in _cause(_other(8), tags=lambda _: {"topic": "a"})
+
+
+def test_rankings_do_not_explain_what_is_too_large():
+    """Too long a time is not explained by gold that was not found."""
+    evidence = Evidence(Ranking.of("q", [Document("text of other", "other")], 1))
+    gold = (Gold("g", "text of g"),)
+    score = Score("latency.p95", [Outcome(Example("q", "?", gold=gold), 2.5, evidence=evidence)])
+    assert cause_text([(score, beyond_bound(score, 1.0, below=False))]) == ""
+    assert cause_text([(score, beyond_bound(score, 3.0, below=True))]) != ""
