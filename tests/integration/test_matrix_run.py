@@ -55,6 +55,10 @@ def test_three_retrievers_by_two_generators(project, arguments):
             "  late       reads         1.000[*]              0.500≈        0.000",
             "  none       guesses       0.000               0.000≈        0.083",
             "  none       reads         0.000               0.000≈        0.000",
+            (
+                "    highest of 3 columns: all × guesses 2, all × reads 3, late × guesses 1, late × reads 1, "
+                "none × guesses 0, none × reads 0"
+            ),
             "  [*] highest of its column; ≈ not significantly lower; others significantly lower",
             "    (paired randomisation test, p ≤ 0.05, Bonferroni over all pairs of rows)",
         ],
