@@ -176,7 +176,7 @@ def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kin
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "*answer.correct@1 *39 * 1 *",
+            "  pass     answer.correct@1  1.000  ≥ 0.9  39 of 40  *",
             "*1 × rageval_judge.compare raised LookupError: no such table (conftest.py:*)",
         ]
     )
