@@ -30,7 +30,8 @@ def cause_text(explained: Sequence[tuple[Score, Explanation | None]]) -> str:
     """
     # The rankings do not say why a time, a cost or a number of calls is too large; what the questions share may.
     low = [(score, each) for score, each in explained if each is None or each.why != "above"]
-    scores = [score for score, _ in low if _rankings(score.outcomes)]
+    lost_below = {outcome.example.id for _, each in low if each for outcome, _ in each.losses}
+    scores = [score for score, _ in explained if lost_below and _rankings(score.outcomes)]
     # The whole set says more than a slice, and a longer ranking more than a shorter one.
     deepest = max(scores, key=lambda score: (not score.slice, _cut_off(score.outcomes)), default=None)
     losses = {
@@ -43,11 +44,10 @@ def cause_text(explained: Sequence[tuple[Score, Explanation | None]]) -> str:
     lost = [outcome for outcome, _ in losses.values()]
     texts = []
     if deepest is not None:
-        comparisons = [each.comparison for score, each in low if score is deepest and each]
+        comparisons = [each.comparison for score, each in explained if score is deepest and each]
         pairs = [pair for comparison in comparisons if comparison for pair in comparison.pairs]
         if not any(map(len, _rankings(deepest.outcomes))):
             return "every search returned nothing: is the index built?"
-        lost_below = {outcome.example.id for _, each in low if each for outcome, _ in each.losses}
         found = [loss for name, loss in losses.items() if name in lost_below]
         texts = [*_search_causes(deepest, pairs), *_gold_causes(found)]
     counts = (
