@@ -199,7 +199,7 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     scores = [score for test in report["tests"] for score in test["scores"]]
     missing = set(SCHEMA["$defs"]["score"]["properties"]) - {key for score in scores for key in score}
     # These rare keys are covered by tests of their own.
-    assert missing <= {"canary", "corrected", "early_stop", "partly_scored"}
+    assert missing <= {"canary", "corrected", "domains", "early_stop", "partly_scored"}
     examples = [example for score in scores for example in score["examples"]]
     missing = set(SCHEMA["$defs"]["example"]["properties"]) - {key for example in examples for key in example}
     assert missing <= {"before_answer", "early_stop", "remark", "retrieved", "undefined"}
