@@ -548,7 +548,7 @@ def test_no_part_of_the_plugin_has_a_name_to_switch_it_off_by(project, monkeypat
     rows = [line.split(" ") for line in (project.path / "names.txt").read_text(encoding="utf-8").splitlines()]
     own = {name for name, *modules in rows if any(module.startswith("pytest_rageval") for module in modules)}
     assert {name for name in own if not name.isdigit()} == {"rageval"}
-    # xdist's own plugins are for xdist to test, and each of these runs takes a second. A number is an id of one process.
+    # xdist's own plugins are for xdist to test, and each of these runs takes a second. A number is an id of a process.
     names = {
         name for name in ((name for name, *_ in rows) if run == project.run else own) if not name.isdigit()
     }

@@ -305,7 +305,8 @@ def test_a_folder_that_others_can_write_is_refused(project, llm, capsys, kind, p
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([why, remedy])
     capsys.readouterr()
-    assert main(["cache", *option.replace("--rageval-", "--").split("="), "info"]) == 2
+    arguments = ("--cache-dir", "cache") if place == "folder" else ("--cache", "diskcache:cache")
+    assert main(["cache", *arguments, "info"]) == 2
     assert fnmatch(capsys.readouterr().err, f"*{why}*")
     assert len(llm.requests) == asked
 

@@ -110,7 +110,7 @@ def test_an_anchor_has_the_commit_that_it_was_pinned_at(hundred):
     assert score["threshold"]["max_total_drop"] == 0.05
     assert score["threshold"]["alpha"] == 0.05
     assert (score["anchor"]["commit"], score["anchor"]["updates"]) == (commit, 0)
-    assert score["anchor"]["alpha"] == pytest.approx(0.05 / 20)
+    assert score["anchor"]["alpha"] == pytest.approx(0.05 / 8)
     assert score["baseline"]["alpha"] == pytest.approx(0.05)
 
 
@@ -230,7 +230,7 @@ def test_only_a_full_run_removes_an_anchor_without_its_test(hundred):
 def test_tests_with_a_total_drop_share_the_level_too(hundred):
     """Half of the level 0.05 is divided between two marked tests; for the anchor, all of it.
 
-    The anchor's first comparison gets a twentieth of its test's share; `rageval.score` is not divided.
+    The anchor's first comparison gets an eighth of its test's share; `rageval.score` is not divided.
     """
     hundred.policies(total="max_total_drop = 0.05")
     hundred.test(
@@ -245,5 +245,5 @@ def test_tests_with_a_total_drop_share_the_level_too(hundred):
     tests = json.loads((hundred.path / "report.json").read_text(encoding="utf-8"))["tests"]
     gate, own, total = (test["scores"][0] for test in tests)
     assert (gate["baseline"]["alpha"], "anchor" in gate) == (0.0125, False)
-    assert (total["anchor"]["alpha"], total["baseline"]["alpha"]) == (0.025 / 20, 0.0125)
-    assert own["anchor"]["alpha"] == 0.05 / 20
+    assert (total["anchor"]["alpha"], total["baseline"]["alpha"]) == (0.025 / 8, 0.0125)
+    assert own["anchor"]["alpha"] == 0.05 / 8
