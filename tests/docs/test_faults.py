@@ -120,7 +120,7 @@ SHOWN_BY = {
         "attacks/test_silent_green.py::test_removed_questions_are_counted_and_more_than_a_tenth_is_an_error"
     ],
     "The threshold could": [
-        "attacks/test_silent_green.py::test_an_eval_set_that_is_cut_to_a_few_lost_questions_is_an_error"
+        "attacks/test_silent_green.py::test_an_eval_set_that_is_cut_to_a_few_lost_questions_fails"
     ],
     "Questions that had": ["attacks/test_silent_green.py::test_lost_questions_without_a_score_are_no_pass"],
     "The baseline is edited": [
