@@ -49,7 +49,7 @@ def scores_command(options: argparse.Namespace) -> int:
 
 
 def _print_ir_measures(options: argparse.Namespace) -> None:
-    """Print the names of ir_measures with ours, or the threshold for one name, such as "P(rel=2)@5"."""
+    """Print which score each name of ir_measures is, or the threshold for one name, such as "P(rel=2)@5"."""
     names = {score.ir_measures: _name(score) for score in SCORES.values() if score.ir_measures}
     if options.name is None:
         width = max(map(len, names))

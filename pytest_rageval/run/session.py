@@ -32,15 +32,7 @@ blame_outcomes: Lazy = Lazy("scores.sufficiency", "blame_outcomes")
 
 
 class Session(SessionResources):
-    """Computes the scores of eval sets, with the resources that the tests of one process share.
-
-    Args:
-        settings: the resolved options.
-        context: the run; default: a new run of one process.
-        registry: the scores, formats and other objects of this package and of plugins; default: of this package.
-        tick: function that is called about every 0.1 s in the test's thread while the test waits for a result. Its
-            argument is the servers that do not respond.
-    """
+    """Computes the scores of eval sets, with the resources that the tests of one process share."""
 
     def __init__(
         self,

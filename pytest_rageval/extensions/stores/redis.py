@@ -68,7 +68,7 @@ local function finish(first, last, owner, idle, owners)
   if idle == '1' then redis.call('ZREM', sorted_set(owners), owner) end
 end
 """
-"""The beginning of each script. A key of another type than ours is deleted and counts as missing."""
+"""The beginning of each script. A key of a type that the store does not write is deleted and counts as missing."""
 
 CLAIM: Final = f"""{LIBRARY}
 local got = {{}}

@@ -73,7 +73,7 @@ def _other(lost: int) -> list[list[str]]:
     ],
 )
 def test_the_cause_is_read_from_the_rankings(now: list[list[str]], cause: str) -> None:
-    """Each kind of break is told from the others: no index, other passages, other order, fewer passages, new ids."""
+    """Each kind of break differs from the others: no index, other passages, other order, fewer passages, new ids."""
     assert _cause(now) == cause
 
 
