@@ -5,6 +5,7 @@ The adapter of a framework is imported only for a retriever of that framework.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from inspect import iscoroutine
 from types import FunctionType, MethodType
 from typing import Any, Final
 
@@ -127,6 +128,8 @@ def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Sear
     if found is None:
         kind = type(retriever).__name__
         if kind in {"coroutine", "async_generator"}:
+            if iscoroutine(retriever):
+                retriever.close()  # else Python warns, in a later test, that it was never awaited
             raise CallableError(
                 f"{name} is {'a coroutine' if kind == 'coroutine' else 'an async generator'}: the fixture is async, or "
                 "calls the async function.\nWrite a fixture that is not async, and returns the function itself, "

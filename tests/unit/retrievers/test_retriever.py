@@ -1,6 +1,7 @@
 """Calling the retriever under test, and checking its results."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -319,3 +320,15 @@ def test_excluded_ids_are_left_out_of_a_batch_too(loop: BackgroundEventLoop) -> 
     retriever.expect([example, Example("q2", "Who?")], 2)
     assert list(loop.run(retriever.retrieve(example, 2)).ids) == ["d1", "d2"]
     assert list(loop.run(retriever.retrieve(Example("q2", "Who?"), 2)).ids) == ["q1", "d1"]
+
+
+def test_a_coroutine_that_is_refused_is_closed(loop: BackgroundEventLoop) -> None:
+    """Python would warn, at some later test, that it was never awaited."""
+
+    async def search(_query: str, _k: int) -> list[str]:
+        return []
+
+    coroutine = search("a", 1)
+    with pytest.raises(CallableError, match="is a coroutine"):
+        adapt_retriever(coroutine, loop)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
