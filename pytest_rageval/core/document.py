@@ -362,7 +362,7 @@ class TestEntry(TypedDict, total=False):
     """One test of a run. The key `shard` has what only a merge reads."""
 
     nodeid: Required[str]
-    outcome: OutcomeName
+    outcome: Required[OutcomeName]
     message: str
     evalset: EvalSetEntry | None
     scores: Required[list[ScoreEntry]]
@@ -435,6 +435,14 @@ class SuiteEntry(TypedDict):
     tests: dict[str, float]
 
 
+class SettingsEntry(TypedDict, total=False):
+    """The settings of a run that messages name; the others are those of the user."""
+
+    generator: str | None
+    judge: str | None
+    comparator: str
+
+
 class ReportDocument(TypedDict, total=False):
     """The document of a run, with the keys that commands read."""
 
@@ -444,7 +452,7 @@ class ReportDocument(TypedDict, total=False):
     duration_s: float
     stopped: bool
     run: RevisionEntry
-    settings: dict[str, Any]
+    settings: SettingsEntry
     llm: UsageEntry
     gate: GateEntry
     suite: SuiteEntry

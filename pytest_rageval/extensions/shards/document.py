@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final, NotRequired, Required, TypedDict, cast
 
-from pytest_rageval.core.document import Between, Count, RevisionEntry, Share, TestEntry
+from pytest_rageval.core.document import Between, Count, RevisionEntry, SettingsEntry, Share, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.shape import check_shape
 
@@ -103,7 +103,7 @@ class ShardDocument(TypedDict):
     duration_s: float
     stopped: NotRequired[bool]
     run: NotRequired[RevisionEntry]
-    settings: dict[str, Any]
+    settings: SettingsEntry
     tests: list[ShardTestEntry]
     shard: ShardEntry
 

@@ -28,6 +28,7 @@ def report(path: Path, *scores: dict[str, Any], **more: Any) -> str:
     """Write a report with one test, and return its path."""
     test = {
         "nodeid": "test_r.py::test_found",
+        "outcome": "passed",
         "evalset": {"digest": more.pop("digest", "d")},
         "scores": scores,
     }
@@ -39,8 +40,8 @@ BEFORE = {f"q{n}": 1.0 for n in range(10)}
 AFTER = BEFORE | dict.fromkeys(("q1", "q3", "q4", "q5", "q7", "q8"), 0.0)
 
 SCORE = (
-    '{"schema": 1, "tests": [{"nodeid": "t", "scores": [{"where": {}, "spec": "recall@3", "mean": %s, '
-    '"examples": [%s]}]}]}'
+    '{"schema": 1, "tests": [{"nodeid": "t", "outcome": "passed", "scores": [{"where": {}, "spec": "recall@3", '
+    '"mean": %s, "examples": [%s]}]}]}'
 )
 
 
@@ -180,7 +181,7 @@ def test_grades_and_embeddings_are_compared_on_their_scale(
         ('{"schema": 2, "tests": []}', "has schema 2; this version reads 1"),
         ('{"schema": 1, "tests": [3]}', "tests[0] is 3, and must be an object"),
         (
-            '{"schema": 1, "tests": [{"nodeid": "t", "scores": [{}]}]}',
+            '{"schema": 1, "tests": [{"nodeid": "t", "outcome": "passed", "scores": [{}]}]}',
             "tests[0].scores[0] has no 'examples'",
         ),
         (
@@ -248,6 +249,7 @@ def seen(
     ]
     return {
         "nodeid": "test_r.py::test_found",
+        "outcome": "passed",
         "evalset": None,
         "scores": [score],
         "questions": questions,
@@ -438,6 +440,7 @@ def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
     tests = [
         {
             "nodeid": f"test_r.py::test_found[{retriever}-{generator}-5]",
+            "outcome": "passed",
             "function": "test_r.py::test_found",
             "system": {"rageval_retriever": retriever, "rageval_generator": generator},
             "parameters": {"k": "5"},
@@ -446,7 +449,7 @@ def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
         }
         for retriever, generator in names
     ]
-    plain = {"nodeid": "test_r.py::test_other", "evalset": None, "scores": []}
+    plain = {"nodeid": "test_r.py::test_other", "outcome": "passed", "evalset": None, "scores": []}
     path.write_text(json.dumps({"schema": 1, "tests": [plain, *tests]}), encoding="utf-8")
     return str(path)
 

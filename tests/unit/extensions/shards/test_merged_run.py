@@ -222,6 +222,10 @@ def test_a_report_that_was_cut_is_refused(four: Callable[..., list[Shard]]) -> N
     for index in (0, 5, -1):
         with pytest.raises(InputError, match="index"):
             Shard("1-4.json", {**shard.document, "shard": {**shard.entry, "index": index}})
+    tests = [{name: entry[name] for name in entry if name != "outcome"} for entry in shard.document["tests"]]
+    for changed, place in (({"tests": tests}, "outcome"), ({"settings": {"judge": {}}}, "settings.judge")):
+        with pytest.raises(InputError, match=f"1-4.json is not a complete report of a shard: .*{place}"):
+            Shard("1-4.json", {**shard.document, **changed})
     many = Shard("1-4.json", {**shard.document, "shard": {**shard.entry, "of": 10**12}})
     with pytest.raises(
         InputError, match="shard 2/1000000000000, 3/1000000000000, 4/1000000000000 is missing"
