@@ -3,8 +3,8 @@
 - Commands here: `scores`, `extensions`, and `rageval cache`: `cache_reading` (info, export) and `cache_writing`
   (import, prune, verify). `settings` is in `plugin.settings_command`, since it needs pytest.
 - Every other command is declared by its extension, or another plugin, as `COMMANDS` (`core.command`).
-- Printing, settings and session of commands that use models, and cache stores of plugins: `run.console`,
-  `run.command_session` and `run.plugin_stores`.
+- Printing, settings and session of commands that use models, and cache stores of plugins: `console`,
+  `command_session` and `plugin_stores`.
 
 The function of a command returns the exit status. It raises `RagevalError` for input that cannot be used.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
+from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.command import (
     JSON,
     Argument,
@@ -33,7 +34,6 @@ from pytest_rageval.core.errors import InputError, RagevalError, require
 from pytest_rageval.core.extensions import SETTER, SetOption, all_options, installed, others
 from pytest_rageval.core.resolution import resolve_cache
 from pytest_rageval.lib.secret import parse_public_cache
-from pytest_rageval.run.console import echo, echo_err
 
 EXIT_UNUSABLE = 2  # argparse's exit status for bad arguments, here also for files that cannot be used
 EXIT_INTERRUPTED = 130

@@ -8,6 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from pytest_rageval.cli.console import (
+    echo,
+    echo_err,
+    format_bytes,
+    format_count,
+    format_table,
+    format_timestamp,
+    to_one_line,
+)
+from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.core.command import CacheFile, Survey
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.core.extensions import installed
@@ -23,16 +33,6 @@ from pytest_rageval.models.stores.sqlite_file import (
     inspect_entries,
     schema_version,
 )
-from pytest_rageval.run.console import (
-    echo,
-    echo_err,
-    format_bytes,
-    format_count,
-    format_table,
-    format_timestamp,
-    to_one_line,
-)
-from pytest_rageval.run.plugin_stores import stores_for
 
 # Prefixes of SQLite's error names for a damaged file; the last is for missing tables.
 CORRUPT_FILE_ERRORS = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")

@@ -24,6 +24,7 @@ from pytest_rageval.cli.cache_reading import (
     split_damaged,
     survey,
 )
+from pytest_rageval.cli.console import echo, echo_err, format_bytes, format_count, to_one_line
 from pytest_rageval.core.command import CacheFile, Survey
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.lib.secret import StoreURL
@@ -42,7 +43,6 @@ from pytest_rageval.models.stores.sqlite_file import (
     repair,
     schema_version,
 )
-from pytest_rageval.run.console import echo, echo_err, format_bytes, format_count, to_one_line
 
 DAY_S = 86_400.0
 

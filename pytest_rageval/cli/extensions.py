@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from pytest_rageval import hookspecs
+from pytest_rageval.cli.console import echo
 from pytest_rageval.core.extensions import installed, others
-from pytest_rageval.run.console import echo
 
 
 def extensions_command(options: argparse.Namespace) -> int:

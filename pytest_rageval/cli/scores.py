@@ -8,9 +8,9 @@ from itertools import groupby
 from math import isfinite
 from typing import Any, Final
 
+from pytest_rageval.cli.console import echo
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.lib.lazy import lazy_pattern
-from pytest_rageval.run.console import echo
 from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.definition import ScoreDef
 

@@ -10,7 +10,6 @@
   the command `rageval`.
 - `policy`: `Policy`, how the bounds of a threshold are decided. `plain`: objects as plain data for JSON, and back.
 - `errors`: the errors, and messages that name a remedy.
-- `shape`: reads JSON files, and checks their content against types.
 - `user_code`: calls of the user's functions, with checks of what they return.
 - `event_loop`: an event loop in a thread of its own, for evaluations that wait for models or for the user's async code.
   `threads`: its loop and its pool of threads. `gathering`: runs many coroutines at once, and without an event loop.

@@ -249,11 +249,6 @@ def similar_names(name: str, known: Iterable[str], *, limit: int) -> list[str]:
     return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=limit)]
 
 
-def parse_failure(error: ValueError | RecursionError) -> str:
-    """Return why a text cannot be parsed. What a RecursionError says depends on the release of Python."""
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-
-
 def require(module: str, *, extra: str, purpose: str, remedy: str = "") -> Any:
     """Import and return a module that an extra of this package installs.
 

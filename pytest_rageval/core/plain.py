@@ -32,7 +32,7 @@ from typing import (
 
 from pytest_rageval.core.data import NOT_WRITTEN, Document, Example, Ranking
 from pytest_rageval.core.errors import Cause, QueryError, RagevalError
-from pytest_rageval.core.shape import check_fields, check_shape
+from pytest_rageval.lib.shape import check_fields, check_shape
 
 SHARED: Final[tuple[type, ...]] = (Document, Example, Ranking)
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from pytest_rageval.core.errors import InputError, did_you_mean, parse_failure
+from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.extensions import all_options, installed
 from pytest_rageval.core.options import MOVED, Option
 from pytest_rageval.core.parsers import (
@@ -21,6 +21,7 @@ from pytest_rageval.core.parsers import (
 )
 from pytest_rageval.core.settings import JUDGE_KEY, POLICY_OPTIONS, ROLES, Api, Role, Settings
 from pytest_rageval.lib.secret import CACHE_URL, BaseURL, Secret, StoreURL, parse_cache
+from pytest_rageval.lib.text import parse_failure
 
 Tables = dict[Role, dict[str, Any]]
 """The parsed values of a model's table, by role and key. The base URL, for example, is a `BaseURL`."""

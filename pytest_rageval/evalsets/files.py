@@ -17,9 +17,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn, cast
 
-from pytest_rageval.core.errors import InputError, parse_failure, require
+from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import to_plain
+from pytest_rageval.lib.text import parse_failure
 
 MAX_LINE_BYTES: Final = 64 * 2**20  # a longer line is not a record, and would fill the memory
 CHUNK_BYTES: Final = 2**16  # read from a JSON document at once

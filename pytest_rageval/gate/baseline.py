@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NotRequired, Self, TypedDict, cast
 
 from pytest_rageval.core.data import Example
-from pytest_rageval.core.errors import InputError, did_you_mean, parse_failure
+from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.comparison import (
     AnchorPin,
@@ -23,6 +23,7 @@ from pytest_rageval.gate.comparison import (
 )
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.lib.text import parse_failure
 
 SCHEMA: Final = 1
 

@@ -270,3 +270,8 @@ def join_unspaced(text: str) -> str:
     '1974年のNew York'
     """
     return text if text.isascii() else _GAP.sub("", text)
+
+
+def parse_failure(error: ValueError | RecursionError) -> str:
+    """Return why a text cannot be parsed. What a RecursionError says depends on the release of Python."""
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from pytest_rageval.core.errors import StoreError, parse_failure
+from pytest_rageval.core.errors import StoreError
 from pytest_rageval.lib.files import refuse_special, write_atomically
+from pytest_rageval.lib.text import parse_failure
 from pytest_rageval.models.messages import Reply, read_summary
 from pytest_rageval.models.stores.interface import Entry
 

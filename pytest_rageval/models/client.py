@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from pytest_rageval.core.errors import ContextOverflow, Unscored, parse_failure
+from pytest_rageval.core.errors import ContextOverflow, Unscored
 from pytest_rageval.core.options import (
     DEFAULT_CONCURRENCY,
     DEFAULT_PATIENCE_S,
@@ -21,6 +21,7 @@ from pytest_rageval.core.options import (
 from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.secret import Credentials, public_url
+from pytest_rageval.lib.text import parse_failure
 from pytest_rageval.models import completions, responses
 from pytest_rageval.models.blocked_sockets import blocked_error
 from pytest_rageval.models.budget import Limits

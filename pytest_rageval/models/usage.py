@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pytest_rageval.core.errors import InputError, parse_failure
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.files import refuse_special
+from pytest_rageval.lib.text import parse_failure
 
 SHIPPED_FILE: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval prices=FILE"

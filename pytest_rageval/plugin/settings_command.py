@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,10 +13,14 @@ import pytest
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.settings import Settings
+from pytest_rageval.lib.text import printable
 from pytest_rageval.plugin.startup import resolve_settings
-from pytest_rageval.run.console import echo
 
 DEFAULT: Final = "default"
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{printable(text)}\n")
 
 
 class _Configured:
@@ -44,15 +49,15 @@ def settings_command(options: argparse.Namespace) -> int:
         return 2
     rows = [*_options(configured.settings, configured.root), *_tables(configured.settings)]
     if options.json:
-        echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        _print(json.dumps(rows, indent=1, ensure_ascii=False))
         return 0
     widths = [max(len(row[key]) for row in rows) for key in ("name", "value")]
     for row in rows:
         name, value = (row[key].ljust(width) for key, width in zip(("name", "value"), widths, strict=True))
         default = "" if row["source"] == DEFAULT or not row["default"] else f" (default: {row['default']})"
-        echo(f"{name}  {value}  {row['source']}{default}".rstrip())
+        _print(f"{name}  {value}  {row['source']}{default}".rstrip())
         if options.verbose and row["help"]:
-            echo(f"    {row['typed']}: {row['help']}")
+            _print(f"    {row['typed']}: {row['help']}")
     return 0
 
 

@@ -6,7 +6,8 @@ from typing import Any, TypeGuard
 
 from pytest_rageval.core.document import ReportDocument
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.shape import check_shape, read_json
+from pytest_rageval.lib.files import refuse_special
+from pytest_rageval.lib.shape import check_shape, parse_json
 from pytest_rageval.reports.build import SCHEMA
 
 
@@ -46,3 +47,22 @@ def check_report(path: Path, document: object, remedy: str, kind: Any = ReportDo
 def is_report(document: object) -> TypeGuard[dict[str, Any]]:
     """Return True if a JSON document has the list `tests`, as reports have."""
     return isinstance(document, dict) and isinstance(document.get("tests"), list)
+
+
+def read_json(path: Path, what: str, remedy: str) -> Any:
+    """Return the content of a JSON file in UTF-8, with or without a byte-order mark.
+
+    Raises:
+        InputError: the file cannot be read, or is not JSON. `NaN` and infinite numbers are not JSON.
+    """
+    try:
+        refuse_special(path)
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"The {what} {path} cannot be read: {error.strerror or error}.\n{remedy}") from None
+    try:
+        return parse_json(content)
+    except UnicodeDecodeError as error:
+        raise InputError(f"The {what} {path} is not UTF-8: {error.reason}.\n{remedy}") from None
+    except ValueError as error:
+        raise InputError(f"The {what} {path} is not JSON: {error}.\n{remedy}") from None

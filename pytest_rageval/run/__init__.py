@@ -10,8 +10,6 @@
 - `gate_check`: whether each test of the baseline was compared with it.
 - `file_updates`: updates the baseline and the cassette.
 - `FinishedRun`: what the hook at the end of a run receives.
-- `console`: prints for the commands. `command_session`: settings and session of commands that use models.
-  `plugin_stores`: the cache stores of plugins, for these commands.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

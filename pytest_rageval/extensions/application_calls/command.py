@@ -9,14 +9,14 @@ from contextlib import closing, contextmanager
 from types import FrameType
 from typing import Any, Final
 
+from pytest_rageval.cli.command_session import command_settings, session_for
+from pytest_rageval.cli.console import echo_err, format_count
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.reports.build import usage_entry, usage_lines
-from pytest_rageval.run.command_session import command_settings, session_for
-from pytest_rageval.run.console import echo_err, format_count
 from pytest_rageval.run.session import Session
 
 FORWARDED_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import BASELINE
 from pytest_rageval.gate.baseline import SCHEMA, UPDATE_COMMAND, Baseline
-from pytest_rageval.run.console import echo, echo_err
 
 DRIVER: Final = "rageval-baseline"
 ATTRIBUTES: Final = f"{BASELINE} merge={DRIVER}"

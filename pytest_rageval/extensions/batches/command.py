@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
+from pytest_rageval.cli.console import echo, echo_err, format_count
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.resolution import RUN_VARIABLE
 from pytest_rageval.lib.files import write_atomically
-from pytest_rageval.run.console import echo, echo_err, format_count
 
 Step = Literal["submit", "status", "collect"]
 

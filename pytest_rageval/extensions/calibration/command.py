@@ -20,6 +20,8 @@ from typing import Any, Final, Literal, cast
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.answers.judge.protocol import Judge
+from pytest_rageval.cli.command_session import command_settings, session_for
+from pytest_rageval.cli.console import echo, echo_err, format_table, reason_lines, to_one_line
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome, Tally
 from pytest_rageval.core.settings import EMBEDDED
@@ -29,8 +31,6 @@ from pytest_rageval.extensions.calibration.report import agreement_with_people
 from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
 from pytest_rageval.reports.agreement import calibration_lines
 from pytest_rageval.reports.build import usage_entry, usage_lines
-from pytest_rageval.run.command_session import command_settings, session_for
-from pytest_rageval.run.console import echo, echo_err, format_table, reason_lines, to_one_line
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.stats.intervals import Estimate, wilson_interval

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
+from pytest_rageval.cli.console import echo
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.reading import read_report
-from pytest_rageval.run.console import echo
 
 
 def sample_command(options: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.answers.overlap import containment, normalize
+from pytest_rageval.cli.console import echo, format_count, to_one_line
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
@@ -22,7 +23,6 @@ from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
 from pytest_rageval.gate.drop_types import MIN_CLUSTERS
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS, id_key
-from pytest_rageval.run.console import echo, format_count, to_one_line
 from pytest_rageval.scores.measures.gold_matching import matching_files, normalize_path
 from pytest_rageval.scores.measures.near_duplicates import similar_questions
 from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment, normalize
+from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
+from pytest_rageval.cli.console import echo, echo_err, format_count, reason_lines
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.core.errors import BudgetError, InputError, Unscored
 from pytest_rageval.core.parsers import merge_parameters
@@ -27,8 +29,6 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.models.messages import empty_reason
 from pytest_rageval.models.prompt_rendering import Prompts, few_shot_question_prompt, read_prompts
-from pytest_rageval.run.command_session import command_settings, echo_request_count, session_for
-from pytest_rageval.run.console import echo, echo_err, format_count, reason_lines
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.measures.near_duplicates import words

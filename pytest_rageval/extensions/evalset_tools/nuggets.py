@@ -11,14 +11,14 @@ from typing import Final
 
 from pytest_rageval.answers.judge.protocol import JudgeTask
 from pytest_rageval.answers.judge.replies import parse_nuggets
+from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
+from pytest_rageval.cli.console import echo, format_count, reason_lines
 from pytest_rageval.core.data import EvalSet, Example
 from pytest_rageval.core.errors import BudgetError, InputError, NoGroundTruth, Unscored
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing
 from pytest_rageval.models.prompt_rendering import read_prompts
 from pytest_rageval.models.prompts import MAX_NUGGETS
-from pytest_rageval.run.command_session import command_settings, echo_request_count, session_for
-from pytest_rageval.run.console import echo, format_count, reason_lines
 from pytest_rageval.run.default_components import DefaultJudge
 
 NUGGETS: Final = JudgeTask(

@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.run.console import echo, echo_err
 
 PACKAGE: Final = Path(__file__).parents[2]
 EXAMPLES: Final = (PACKAGE / "_example", PACKAGE.parent / "example_project")

@@ -14,12 +14,12 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError, summary_line
 from pytest_rageval.core.policy import SMALL_SET
 from pytest_rageval.evalsets.loading import load
 from pytest_rageval.extensions.first_test.retriever_argument import check_retriever, parse_retriever_name
 from pytest_rageval.extensions.first_test.workflow import ProjectFile, is_installed, repository_root, workflow
-from pytest_rageval.run.console import echo, echo_err
 
 QUESTIONS: Final = Path("evals", "questions.jsonl")
 REPLIES: Final = Path("evals", "replies.jsonl")

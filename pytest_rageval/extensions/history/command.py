@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
+from pytest_rageval.cli.console import echo, format_count, to_one_line
 from pytest_rageval.extensions.history.history import (
     Point,
     Run,
@@ -17,7 +18,6 @@ from pytest_rageval.extensions.history.trend import BARS, sparkline
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.reports.layout import align_columns
 from pytest_rageval.reports.terminal import number_text
-from pytest_rageval.run.console import echo, format_count, to_one_line
 
 MAX_SPARKLINE_RUNS = 40  # a sparkline has one character for each run
 

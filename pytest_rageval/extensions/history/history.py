@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, NamedTuple, Required, Self, TypedDict,
 
 from pytest_rageval.core.document import Count, Length, ScoreEntry
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.core.shape import check_shape, parse_json
 from pytest_rageval.lib.files import append_line, refuse_special
+from pytest_rageval.lib.shape import check_shape, parse_json
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.gated_tests import failing_gates
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, VERDICTS

@@ -26,12 +26,12 @@ def pin_command(options: argparse.Namespace) -> int:
     Raises:
         InputError: there is no baseline, or it cannot be used, or it has no such test.
     """
+    from pytest_rageval.cli.console import echo  # noqa: PLC0415 - as above
     from pytest_rageval.core.errors import InputError, did_you_mean  # noqa: PLC0415 - every run imports this module
     from pytest_rageval.gate.baseline import Baseline, anchor_entry  # noqa: PLC0415 - as above
     from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - as above
     from pytest_rageval.lib.git import git_output  # noqa: PLC0415 - as above
     from pytest_rageval.lib.text import counted  # noqa: PLC0415 - as above
-    from pytest_rageval.run.console import echo  # noqa: PLC0415 - as above
 
     path = Path(options.baseline)
     baseline = Baseline.read_for_comparison(path, required=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_rageval.cli.console import echo, echo_err, format_table, to_one_line
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.report_diff.diff import (
     Report,
@@ -19,7 +20,6 @@ from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.reports.questions import single_question_lines
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.terminal import number_text
-from pytest_rageval.run.console import echo, echo_err, format_table, to_one_line
 
 
 def diff_command(options: argparse.Namespace) -> int:

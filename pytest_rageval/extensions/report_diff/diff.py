@@ -7,11 +7,11 @@ from math import fsum, isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from pytest_rageval.cli.console import format_count, to_one_line
 from pytest_rageval.core.document import QuestionEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.reports.build import SCORE_KEYWORDS
 from pytest_rageval.reports.terminal import number_text
-from pytest_rageval.run.console import format_count, to_one_line
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.resolution import is_ci
 from pytest_rageval.core.settings import Settings
@@ -33,7 +34,6 @@ from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings
 from pytest_rageval.reports.terminal import gain_lines, headline, table_lines, warning_lines
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import BaseSession
-from pytest_rageval.run.console import echo, echo_err
 from pytest_rageval.run.file_updates import update_baseline, update_cassette
 from pytest_rageval.run.gate_check import check_gate
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, NotRequired, Required, TypedDict, cast
 
 from pytest_rageval.core.document import Between, Count, RevisionEntry, SettingsEntry, Share, TestEntry
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.shape import check_shape
+from pytest_rageval.lib.shape import check_shape
 
 FORMAT: Final = 2
 """The version of those parts of a shard's report that only a merge reads."""

@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
+from pytest_rageval.cli.console import echo, format_count
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.records import from_records, write_jsonl
 from pytest_rageval.extensions.evalset_tools.reading import refuse_existing
 from pytest_rageval.extensions.traces.reading import read_traces
-from pytest_rageval.run.console import echo, format_count
 
 
 def from_traces_command(options: argparse.Namespace) -> int:

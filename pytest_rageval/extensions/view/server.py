@@ -14,12 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_rageval.cli.console import echo
 from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.extensions.view import live_file
 from pytest_rageval.extensions.view.labels import VERDICTS, Answer, LabelFile, answers
 from pytest_rageval.reports.html.page import html_report
 from pytest_rageval.reports.reading import read_report
-from pytest_rageval.run.console import echo
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.cli.command_session import registry_for
+from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.run.command_session import registry_for
-from pytest_rageval.run.plugin_stores import stores_for
 from pytest_rageval.run.registry import Registry
 
 SCHEMES = {"diskcache", "redis", "rediss"}

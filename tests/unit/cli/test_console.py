@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.run.console import format_bytes, format_count, format_table, to_one_line
+from pytest_rageval.cli.console import format_bytes, format_count, format_table, to_one_line
 
 
 @pytest.mark.parametrize(

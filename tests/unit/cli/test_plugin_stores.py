@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_rageval.cli import plugin_stores
+from pytest_rageval.cli.command_session import registry_for
+from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.core import extensions
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.run import plugin_stores
-from pytest_rageval.run.command_session import registry_for
-from pytest_rageval.run.plugin_stores import stores_for
 from pytest_rageval.run.registry import Registry
 
 TEAM = StoreURL.parse("team://host")

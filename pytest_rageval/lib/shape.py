@@ -1,4 +1,4 @@
-"""Reads a JSON file, and checks that its content has the shape that a type describes, such as a `TypedDict`.
+"""Reads JSON, and checks that it has the shape that a type describes, such as a `TypedDict`.
 
 A file may be damaged, edited, of another version or hostile. It is checked once, as a whole, where it is read: code
 behind that door relies on the types.
@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from math import inf
-from pathlib import Path
 from reprlib import Repr
 from types import NoneType, UnionType
 from typing import (
@@ -25,8 +24,7 @@ from typing import (
     is_typeddict,
 )
 
-from pytest_rageval.core.errors import InputError, parse_failure
-from pytest_rageval.lib.files import refuse_special
+from pytest_rageval.lib.text import parse_failure
 
 MAX_NUMBER: Final = 1e100  # sums and squares of larger numbers overflow
 MAX_INTEGER_DIGITS: Final = 300  # an integer with more digits is read as infinite
@@ -83,25 +81,6 @@ def check_fields(kind: type, values: Mapping[str, object]) -> None:
         except _MismatchError as mismatch:
             place = "".join(reversed([*mismatch.places, f".{name}"]))
             raise ValueError(f"{kind.__name__}{place} {mismatch}") from None
-
-
-def read_json(path: Path, what: str, remedy: str) -> Any:
-    """Return the content of a JSON file in UTF-8, with or without a byte-order mark.
-
-    Raises:
-        InputError: the file cannot be read, or is not JSON. `NaN` and infinite numbers are not JSON.
-    """
-    try:
-        refuse_special(path)
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"The {what} {path} cannot be read: {error.strerror or error}.\n{remedy}") from None
-    try:
-        return parse_json(content)
-    except UnicodeDecodeError as error:
-        raise InputError(f"The {what} {path} is not UTF-8: {error.reason}.\n{remedy}") from None
-    except ValueError as error:
-        raise InputError(f"The {what} {path} is not JSON: {error}.\n{remedy}") from None
 
 
 def parse_json(content: bytes) -> Any:
