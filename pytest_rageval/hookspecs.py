@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pytest_rageval.core.event_loop import BackgroundEventLoop
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.core.settings import Settings
-    from pytest_rageval.gate.results import ThresholdInput, ThresholdResult
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.gate.verdict import ThresholdInput, ThresholdResult
     from pytest_rageval.models.sources import MakeSource
     from pytest_rageval.retrievers import Retriever
     from pytest_rageval.retrievers.adapters import Adapter

@@ -25,15 +25,7 @@ MIN_RAISES: Final = 5
 class ScoreChange(NamedTuple):
     """The change of a score in the baseline, over the n questions that are unchanged and scored in both versions.
 
-    Attributes:
-        nodeid: the node id of the test.
-        name: the name of the score.
-        before: the old mean; NaN if n is 0.
-        after: the new mean; NaN if n is 0.
-        n: number of these questions.
-        worse: number of questions that got worse.
-        better: number of questions that got better.
-        lost: number of unchanged questions that had a score before and have none now.
+    The means are NaN if n is 0. `lost` is the number of unchanged questions that had a score before and have none now.
     """
 
     nodeid: str
@@ -47,7 +39,6 @@ class ScoreChange(NamedTuple):
 
     @property
     def is_lower(self) -> bool:
-        """True if the new baseline is lower than the old one, or has fewer scores."""
         return self.after < self.before or self.lost > 0
 
 
@@ -79,17 +70,11 @@ def compute_update(
     failed: Mapping[str, Collection[str]],
     complete: bool,
 ) -> BaselineUpdate:
-    """Return the update of a baseline by the entries of a run.
+    """Return the update of a baseline by the entries of the tests that ran.
 
-    A score in which models take part varies from run to run. The baseline has for each question its mean over the
-    last runs (`_averaged`).
-
-    Args:
-        before: the entries in the file, by node id.
-        entries: the entries of the tests that ran, by node id.
-        unfinished: node ids of the tests that did not run to their end.
-        failed: by node id, the names of scores that violate a bound other than `max_drop`.
-        complete: whether all tests ran, so that tests without an entry no longer exist.
+    A score in which models take part varies from run to run. The baseline has for each question its mean over the last
+    runs (`_averaged`). `failed` has, by node id, the names of scores that violate a bound other than `max_drop`. In a
+    `complete` run all tests ran, so that tests without an entry no longer exist.
     """
     entries = {
         nodeid: _averaged(before[nodeid], entry) if nodeid in before else entry
@@ -183,17 +168,10 @@ def updated_anchors(
     pin: AnchorPin | None = None,
     complete: bool,
 ) -> dict[str, AnchorEntry]:
-    """Return the anchors after an update of the baseline.
+    """Return the anchors after an update, which wrote the tests `written` and perhaps pins new anchors for them.
 
     Anchors stay as they are, except for their number of updates. A complete run removes the anchors of tests that no
     longer exist.
-
-    Args:
-        before: the anchors in the file, by node id.
-        update: the update of the baseline.
-        written: node ids of the tests that were written.
-        pin: the pin of new anchors for these tests; None to keep the old anchors.
-        complete: whether all tests ran.
     """
     if pin is not None:
         before = {**before, **{nodeid: anchor_entry(update.tests[nodeid], pin) for nodeid in written}}
@@ -250,7 +228,6 @@ def _entry_changes(nodeid: str, before: BaselineEntry, after: BaselineEntry) -> 
 def _score_changes(
     nodeid: str, name: str, before: ScoreEntry, after: ScoreEntry, same: set[str]
 ) -> Iterator[ScoreChange]:
-    """Yield the change of a score over the questions that are the same, if there is one."""
     old, new = before["examples"], after["examples"]
     common = same & old.keys() & new.keys()
     values = [(old[example_id].get("score"), new[example_id].get("score")) for example_id in common]
@@ -265,5 +242,4 @@ def _score_changes(
 
 
 def _same_questions(one: BaselineEntry, other: BaselineEntry) -> set[str]:
-    """Return the ids of the examples whose question is the same in both entries."""
     return {name for name, digest in one["questions"].items() if other["questions"].get(name) == digest}

@@ -183,10 +183,8 @@ def _row_index(names: Iterable[str]) -> dict[str, int]:
 class AnchorPin(NamedTuple):
     """When an anchor was pinned.
 
-    Attributes:
-        commit: the git commit, or None if it is unknown.
-        date: the date in ISO 8601.
-        updates: number of updates of the baseline since then that changed a score of the test.
+    `commit` is None if it is unknown, `date` is in ISO 8601. `updates` is the number of updates of the baseline since
+    then that changed a score of the test.
     """
 
     commit: str | None
@@ -195,7 +193,6 @@ class AnchorPin(NamedTuple):
 
     @classmethod
     def today(cls, commit: str | None) -> Self:
-        """The pin of an anchor that is pinned today (UTC); `commit` is None without git."""
         return cls(commit, datetime.now(UTC).date().isoformat())
 
     def __str__(self) -> str:
@@ -210,7 +207,7 @@ class BaselineScore:
     """A score in the baseline, or in its anchor.
 
     Attributes:
-        questions: the questions of the test: by example id, the digest of the question and its right answers.
+        questions: by example id, the digest of the question and its right answers.
         fingerprint: what the score depends on apart from the retriever, by name.
         examples: the examples of the score, by id.
         runs: number of repeats (`--rageval-repeat`) over which each example's score is a mean, in each run.
@@ -227,12 +224,10 @@ class BaselineScore:
 
     @property
     def kind(self) -> str:
-        """The word for it in messages: "baseline" or "anchor"."""
         return "baseline" if self.pin is None else "anchor"
 
     @property
     def options(self) -> str:
-        """The command-line options that write it again."""
         return UPDATE_OPTION if self.pin is None else f"{UPDATE_OPTION} --rageval-pin-baseline"
 
     @property
@@ -242,7 +237,6 @@ class BaselineScore:
 
     @cached_property
     def fingerprint_digest(self) -> str:
-        """The digest of the fingerprint (`fingerprint_digest`)."""
         return fingerprint_digest(self.fingerprint)
 
 
@@ -250,13 +244,9 @@ class BaselineScore:
 class QuestionChanges:
     """How the questions of a score changed since the baseline: the ids of those that cannot be compared.
 
-    A reworded question is `edited`; as far as the comparison is concerned, it is removed and another one is new.
-
-    Attributes:
-        removed: the questions that only the baseline has; empty for a slice, since the baseline has no tags.
-        new: the questions that only this run has.
-        edited: the questions that both have, with another text or other gold, or scored with other settings.
-        before: number of questions in the baseline.
+    A reworded question is `edited`; as far as the comparison is concerned, it is removed and another one is new. It is
+    `edited` too if it was scored with other settings. `removed` is empty for a slice, since the baseline has no tags.
+    `before` is the number of questions in the baseline.
     """
 
     removed: tuple[str, ...]
@@ -279,13 +269,7 @@ class QuestionChanges:
 
 @dataclass(frozen=True, slots=True)
 class ExamplePair:
-    """One example in this run and in the baseline.
-
-    Attributes:
-        outcome: the outcome in this run. It has a value, which is the lowest possible if the retriever failed.
-        drop: the old score minus the new score; 0 if the difference may be rounding.
-        before: the example in the baseline.
-    """
+    """One example in this run and in the baseline; `drop` is the old score minus the new one, without rounding."""
 
     outcome: Outcome
     drop: float
@@ -299,7 +283,6 @@ class ExamplePair:
 
     @property
     def old_answer(self) -> str | None:
-        """The answer in the baseline; None if it is not recorded."""
         return self.before.get("answer")
 
 
@@ -336,22 +319,18 @@ class Comparison:
 
     @property
     def n(self) -> int:
-        """The number of compared examples."""
         return len(self.drops)
 
     @property
     def examples(self) -> list[Example]:
-        """The compared examples."""
         return [outcome.example for outcome in self.outcomes]
 
     @property
     def drops_by_id(self) -> dict[str, float]:
-        """The drop of each compared example, by its id."""
         return {outcome.example.id: drop for outcome, drop in zip(self.outcomes, self.drops, strict=True)}
 
     @property
     def drop(self) -> float:
-        """The mean drop."""
         return fsum(self.drops) / self.n
 
     @property
@@ -361,7 +340,6 @@ class Comparison:
 
     @property
     def changed_pairs(self) -> Iterator[ExamplePair]:
-        """The compared examples that got worse or better."""
         return (
             self._pair(outcome, drop) for outcome, drop in zip(self.outcomes, self.drops, strict=True) if drop
         )
@@ -387,7 +365,6 @@ class Comparison:
         return self._lowered([*self.outcomes, *self.lost])
 
     def _lowered(self, outcomes: Iterable[Outcome]) -> "Comparison":
-        """Return the comparison with the lowest value for these outcomes."""
         drops = self.drops_by_id
         values = {outcome.example.id: outcome for outcome in self.outcomes}
         for outcome in outcomes:
@@ -417,12 +394,8 @@ def compare(
 ) -> Comparison:
     """Compare a score with its baseline.
 
-    Args:
-        score: the score in this run, of the whole eval set or of a slice.
-        fingerprint: what the score depends on in this run, apart from the retriever.
-        before: the score in the baseline or its anchor.
-        tolerance: differences of an example's scores up to this count as 0.
-        changed: the `changed_questions` of the whole eval set; None to compute them for this score.
+    Differences of an example's scores up to `tolerance` count as 0. `changed` are the `changed_questions` of the whole
+    eval set; None to compute them for this score.
 
     Raises:
         StaleBaselineError: the fingerprints differ, or no example can be compared.
@@ -490,13 +463,9 @@ def _old_mean(outcomes: Collection[Outcome], drops: Collection[float]) -> float:
 def question_changes(
     examples: Iterable[Example], before: BaselineScore, changed: AbstractSet[str], *, is_slice: bool = False
 ) -> QuestionChanges:
-    """Return which questions cannot be compared with the baseline.
+    """Return which of the examples cannot be compared; `changed` are the `changed_questions` of them.
 
-    Args:
-        examples: the examples of the eval set, or of a slice of it.
-        before: the score in the baseline or its anchor.
-        changed: the `changed_questions` of the examples.
-        is_slice: whether the examples are those of a slice, outside of which others were not removed.
+    If they are those of a slice, others were not removed.
     """
     present = {
         example.id: example.id in changed or _old_example(example, before) is None for example in examples
@@ -516,7 +485,7 @@ def fingerprint_digest(fingerprint: Mapping[str, Any]) -> str:
 
 
 def fingerprint_changes(before: BaselineScore, fingerprint: Mapping[str, Any]) -> list[str]:
-    """The differences between the baseline's fingerprint and the one of this run, as a line of text each."""
+    """Return the differences between the baseline's fingerprint and the one of this run, as a line of text each."""
     old = before.fingerprint
     return [
         f"{name}: {_value_text(old.get(name))} in the {before.kind}, {_value_text(fingerprint.get(name))} now"

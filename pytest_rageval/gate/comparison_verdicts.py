@@ -6,15 +6,16 @@ from math import sqrt
 from statistics import NormalDist
 from typing import Final
 
-from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.outcome import REFERENCE_LATENCY, Score
 from pytest_rageval.core.policy import SMALL_SET
 from pytest_rageval.gate.comparison import Comparison
-from pytest_rageval.gate.drop_types import MIN_CLUSTERS, DropTestResult
-from pytest_rageval.gate.ratio import RatioTestResult
+from pytest_rageval.gate.drop_tests import MIN_CLUSTERS, DropTestResult
 from pytest_rageval.gate.sentences import chance_text, change_text, format_number, lost_text, odds, power_text
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import (
     Measured,
+    RatioTestResult,
     Status,
     Verdict,
     format_against,
@@ -25,13 +26,12 @@ from pytest_rageval.gate.verdict import (
     worst_of,
 )
 from pytest_rageval.lib.text import counted
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE, Quantile
 
 MIN_REPEATS: Final = 3  # with fewer, on either side, no single question is significant
 
 
 def baseline_verdict(measured: Measured, threshold: Threshold, comparison: Comparison) -> Verdict:
-    """Return the verdict on the bounds that compare with the baseline and its anchor."""
     score, drop = measured.score, measured.drop
     verdicts = [_drop_verdict(measured, threshold, drop)] if drop is not None else []
     verdicts += [_lost_verdict(score, threshold, comparison)] if threshold.max_lost is not None else []
@@ -91,7 +91,7 @@ def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) 
         return
     if any(outcome.value not in {0.0, 1.0, None} for run in score.repeats for outcome in run):
         return
-    from pytest_rageval.stats.repeats import Counts, surely_worse  # noqa: PLC0415 - few runs have repeats
+    from pytest_rageval.stats.mcnemar import Counts, surely_worse  # noqa: PLC0415 - few runs have repeats
 
     counts: dict[str, Counts] = {}
     for pair in drop.comparison.pairs:
@@ -112,8 +112,7 @@ def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) 
 def blind_text(measured: Measured, threshold: Threshold) -> str:
     """Return why the threshold could not fail, even if all examples had the lowest score; empty if it could.
 
-    Then there are too few examples, or too few with more than the lowest score in the baseline. A threshold with a
-    `min` above the lowest score can fail. With the burden "exclude", the text says why the threshold could not pass.
+    With the burden "exclude", the text says why the threshold could not pass.
     """
     comparison = measured.comparison
     if comparison is None:
@@ -159,7 +158,6 @@ def _hopeless_text(threshold: Threshold, drop: DropTestResult) -> str:
 
 
 def _blind_drop_text(measured: Measured, threshold: Threshold, drop: DropTestResult) -> str:
-    """Return why a drop could not fail; empty if it could."""
     max_drop, all_wrong = threshold.max_drop or 0.0, drop.all_wrong
     largest = drop.comparison.mean - drop.comparison.lowest
     if largest <= max_drop + SCORE_TOLERANCE:
@@ -306,12 +304,7 @@ def early_pass(
 ) -> Verdict:
     """Return the verdict of an evaluation that stopped early and passes.
 
-    Args:
-        score: the score of the examples that are known.
-        threshold: the threshold, whose only bound is `max_drop`.
-        comparison: the comparison of these examples with the baseline.
-        reason: why the evaluation stopped.
-        not_evaluated: number of examples that can be compared and were not evaluated.
+    `score` and `comparison` are of the known examples; `not_evaluated` is the number of others that can be compared.
     """
     lowest, highest = score.reach
     lost_drop = (
@@ -387,8 +380,41 @@ def _test_warnings(drop: DropTestResult, status: Status, *, is_small_set: bool) 
         yield "the p-value is too close to alpha for 1,000,000 random draws, and counts as not significant"
 
 
+MIN_TIME_S: Final = 1e-9
+"""A measured time of 0 counts as the resolution of a clock, a nanosecond, since times are divided by it."""
+
+
+MIN_EXAMPLES: Final = 6
+"""With fewer examples the interval of a ratio of medians is too narrow."""
+
+
+def run_ratio_test(score: Score) -> RatioTestResult:
+    """Compare a score that is a time with that of the reference retriever in the same run.
+
+    Raises:
+        InputError: the score is not a quantile of times, or no example has a time of the reference.
+    """
+    pairs = [
+        (outcome.value, max(outcome.evidence.beside[REFERENCE_LATENCY], MIN_TIME_S))
+        for outcome in score.outcomes
+        if outcome.value is not None and REFERENCE_LATENCY in outcome.evidence.beside
+    ]
+    statistic = score.statistic
+    if not (pairs and isinstance(statistic, Quantile)):
+        raise InputError(f"{score.name}: there are no times of a reference retriever to compare with.")
+    own, other = zip(*pairs, strict=True)
+    # With fewer examples the quantile is the largest value, whose interval the bootstrap cannot estimate.
+    min_examples = max(MIN_EXAMPLES, round(1 / (1 - statistic.level)))
+    interval = None
+    if len(pairs) >= min_examples:
+        from pytest_rageval.stats.bootstrap import ratio_of_quantiles  # noqa: PLC0415 - imports numpy
+
+        interval = ratio_of_quantiles(own, other, index=statistic.index(len(pairs)), seed=score.seed)
+    reference = statistic.compute(other)
+    return RatioTestResult(reference, statistic.compute(own) / reference, interval, len(pairs), min_examples)
+
+
 def ratio_verdict(score: Score, threshold: Threshold, allowed: float, test: RatioTestResult) -> Verdict:
-    """Return the verdict on the ratio to the time of the reference."""
     ratio = format_against(test.ratio, allowed)
     interval = "" if test.interval is None else " [{:.3f}, {:.3f}]".format(*test.interval)
     text = f"{score:.3g} s is {ratio} times the reference's {test.reference:.3g} s{interval}, allowed {allowed:g}"

@@ -3,20 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, fsum, log, log2, nan
-from typing import Final
+from typing import Final, NamedTuple
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
 from pytest_rageval.gate.comparison import Comparison
-from pytest_rageval.gate.drop_types import (
-    MIN_CLUSTERS,
-    DropTestInput,
-    DropTestResult,
-)
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE, UNIT
 from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, joint_drop_test
 from pytest_rageval.stats.power import (
     MIN_CHANGES,
@@ -25,6 +21,80 @@ from pytest_rageval.stats.power import (
     examples_needed,
     intraclass_correlation,
 )
+
+MIN_CLUSTERS: Final = 20
+"""With fewer clusters the test of a drop has little power, and its level is only approximate."""
+
+
+class DropTestInput(NamedTuple):
+    """A score, perhaps of a slice, whose drop is to be tested.
+
+    `scale` has the lowest and the highest value of an example. `level` is the level of the test, for a threshold with
+    early stop whose questions were all evaluated; else it is computed.
+    """
+
+    threshold: Threshold
+    comparison: Comparison
+    scale: tuple[float, float] = UNIT
+    seed: int = 0
+    level: float | None = None
+
+    @property
+    def largest(self) -> float:
+        """The largest possible difference of an example; a score without a declared scale may exceed its scale."""
+        return max([self.scale[1] - self.scale[0], 2 * self.beyond, *map(abs, self.comparison.drops)])
+
+    @property
+    def beyond(self) -> float:
+        """The mean drop under the null hypothesis: `max_drop` with the burden "beyond", else 0."""
+        return (self.threshold.max_drop or 0.0) if self.threshold.policy.burden == "beyond" else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DropTestResult:
+    """The result of a test of a drop.
+
+    Attributes:
+        p_value: the p-value of the null hypothesis that the mean drop is at most `beyond`, adjusted for the thresholds
+            that are tested jointly. With the burden "exclude" the null hypothesis is that the drop is at least
+            `max_drop`.
+        alpha: the level that the p-value is compared with: the threshold's alpha divided by its number of shares.
+        interval: the confidence interval of the true drop; it agrees with the test.
+        detectable_drop: the drop that this number of examples detects at 80% power; None with the burden "exclude".
+        examples_needed: the number of examples that would detect the observed drop at 80% power; with the burden
+            "exclude", that would exclude a drop of `max_drop`. None if no number would, or more than 32 times as many.
+        min_examples: the smallest number of examples, or clusters, that can show a drop if all of them get worse; with
+            the burden "exclude", that can exclude one if nothing changed.
+        cluster: what makes examples a cluster: a tag, "gold.source" or "gold.id"; None if they are independent.
+        design_effect: the variance factor of clusters or, without clusters, of examples that share gold passages.
+        needs_symmetry: True if the result is significant only under the assumption that losses and gains are of similar
+            size.
+        settled: False if the p-value is too close to alpha for 1,000,000 random draws.
+        with_lost: the result if the examples that had a score and have none now had the lowest one.
+        all_wrong: the result if all examples had the lowest score; None with the burden "exclude", or if so many can
+            lose that the test would be significant without doubt.
+    """
+
+    comparison: Comparison
+    p_value: float
+    alpha: float
+    interval: tuple[float, float]
+    beyond: float = 0.0
+    detectable_drop: float | None = None
+    examples_needed: int | None = None
+    min_examples: int | None = None
+    cluster: str | None = None
+    n_clusters: int | None = None
+    design_effect: float = 1.0
+    needs_symmetry: bool = False
+    settled: bool = True
+    with_lost: "DropTestResult | None" = None
+    all_wrong: "DropTestResult | None" = None
+
+    @property
+    def significant(self) -> bool:
+        return self.p_value <= self.alpha
+
 
 SOURCE: Final = "gold.source"
 GOLD_CLUSTERS: Final = (SOURCE, "gold.id")
@@ -41,7 +111,7 @@ MANY_LOSSES: Final = 0.2
 def run_drop_tests(
     inputs: Sequence[DropTestInput], *, family_size: int = 1, extra_alpha_shares: int = 0
 ) -> list[DropTestResult]:
-    """Test the drops of the scores of one test.
+    """Test the drops of the scores of one eval set, or of slices of it, at one of `family_size` shares of the level.
 
     The drops are tested jointly, which takes the correlations of the scores into account
     (`pytest_rageval.stats.paired_tests.joint_drop_test`). All thresholds of the test together keep their level, and the
@@ -50,17 +120,12 @@ def run_drop_tests(
     - Scores with the same `cluster` are tested jointly, and separately from other scores; each group has an equal share
       of the level.
     - A threshold with early stop is tested alone, at its own share of the level, because the data decides whether it
-      reaches this test.
+      reaches this test. `extra_alpha_shares` is the number of such shares in this test.
     - A threshold with the burden "exclude" is tested alone at its own undivided level. A wrong decision is a pass,
       whose probability does not depend on other thresholds.
 
     The same tests are repeated for two worst cases: what the examples without a score may hide, and a retriever that
     finds nothing, which the threshold must be able to detect.
-
-    Args:
-        inputs: the scores of one eval set, or of slices of it.
-        family_size: number of shares of the level of which the test has one.
-        extra_alpha_shares: number of further shares of the level in this test, for thresholds with early stop.
 
     Raises:
         InputError: no example has the tag or the gold passages that `cluster` names.
@@ -151,14 +216,7 @@ def _run_tests(
     alpha_shares: tuple[int, int],
     power: bool,
 ) -> list[DropTestResult]:
-    """Run the tests.
-
-    Args:
-        inputs: the scores.
-        clusters: what makes examples a cluster, for each score.
-        alpha_shares: number of shares of the level of which the test has one, and of further shares in this test.
-        power: whether to compute what the tests can detect.
-    """
+    """Run the tests; with `power`, also compute what they can detect. `alpha_shares` are those of `run_drop_tests`."""
     family_size, extra_alpha_shares = alpha_shares
     results: dict[int, DropTestResult] = {}
     groups: defaultdict[str | None, list[int]] = defaultdict(list)
@@ -227,13 +285,7 @@ def _test_jointly(
 def _design_effect(
     drops: Sequence[float], clusters: Sequence[Hashable], *, default_correlation: float
 ) -> float:
-    """Return the design effect, at least 1.
-
-    Args:
-        drops: the drop of each example.
-        clusters: the cluster of each example.
-        default_correlation: the intraclass correlation if too few examples changed to estimate it.
-    """
+    """Return the design effect, at least 1; by default for too few changes to estimate the correlation."""
     if len(set(clusters)) == len(clusters):
         return 1.0
     correlation = intraclass_correlation(drops, clusters)
@@ -298,12 +350,8 @@ def _shared_gold_clusters(examples: Iterable[Example]) -> list[Hashable]:
 def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
     """Return the cluster of each example: examples that share a value of a tag, or a gold passage, are one cluster.
 
-    An example may have several values. Examples that are linked by a chain of shared values are one cluster. An example
-    without a value is a cluster of its own.
-
-    Args:
-        examples: the examples of an eval set.
-        by: the name of a tag; or "gold.source" or "gold.id".
+    `by` is the name of a tag, or "gold.source" or "gold.id". An example may have several values. Examples that are
+    linked by a chain of shared values are one cluster. An example without a value is a cluster of its own.
 
     Raises:
         InputError: no example has such a value.

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
-from pytest_rageval.gate.results import EarlyStopResult, Slice, ThresholdInput, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold, level_shares
 from pytest_rageval.gate.verdict import (
     WORST_FIRST,
+    EarlyStopResult,
     Measured,
+    Slice,
+    ThresholdInput,
+    ThresholdResult,
     Verdict,
     bounds_at_risk,
     coin_toss_text,
@@ -24,12 +27,12 @@ from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
-    from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+    from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult
     from pytest_rageval.gate.slices import ChangedQuestions
 
 # Imported late: many thresholds compare with nothing.
 run_drop_tests: Final = Lazy("gate.drop_tests", "run_drop_tests")
-run_ratio_test: Final = Lazy("gate.ratio", "run_ratio_test")
+run_ratio_test: Final = Lazy("gate.comparison_verdicts", "run_ratio_test")
 new_changed_questions: Final = Lazy("gate.slices", "ChangedQuestions")
 fill_in_comparisons: Final = Lazy("gate.slices", "fill_in_comparisons")
 anchor_warnings: Final = Lazy("gate.slices", "anchor_warnings")
@@ -46,13 +49,13 @@ BASELINE_BOUNDS: Final = ("max_drop", "max_lost")
 def evaluate_thresholds(
     inputs: Sequence[ThresholdInput | RagevalError], *, family_size: int = 1, extra_alpha_shares: int = 0
 ) -> list[ThresholdResult | RagevalError]:
-    """Evaluate the thresholds of one test.
+    """Evaluate the thresholds of one test, whose scores are of one eval set; an error is returned unchanged.
 
     Drops from the baseline are tested jointly, and so are drops from the anchor. A slice without any question in the
     baseline has no baseline yet.
 
     Args:
-        inputs: the thresholds, with scores of the same eval set; an error in place of an input is returned unchanged.
+        inputs: the thresholds, or errors.
         family_size: number of gated tests that share the level of `max_drop` and `max_total_drop`. With several, the
             test of the whole suite has half of the level of `max_drop`.
         extra_alpha_shares: number of further shares of the level in this test, for thresholds with early stop.
@@ -127,7 +130,6 @@ def _slices(
 
 
 def _fill_in(part: Slice, whole: Score, changed: "ChangedQuestions | None") -> None:
-    """Compare a slice with the baseline, the anchor and the reference, as far as its threshold needs them."""
     score = part.score
     if score is not None and part.threshold.max_ratio is not None:
         part.ratio = run_ratio_test(score)
@@ -292,7 +294,6 @@ def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> 
 
 
 def _comparison_verdict(measured: Measured, threshold: Threshold) -> Verdict:
-    """Return the verdict on the bounds that compare with another retriever: with the reference, or the baseline."""
     score, comparison, ratio = measured.score, measured.comparison, measured.ratio
     if ratio is not None and threshold.max_ratio is not None:
         verdict: Verdict = ratio_verdict(score, threshold, threshold.max_ratio, ratio)

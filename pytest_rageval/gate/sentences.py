@@ -4,7 +4,7 @@ from typing import Final
 
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
-from pytest_rageval.gate.drop_types import DropTestResult
+from pytest_rageval.gate.drop_tests import DropTestResult
 from pytest_rageval.gate.verdict import ids_text, reasons_text
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
@@ -30,14 +30,8 @@ def change_text(
 ) -> str:
     """Return a change as text: "fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0 better".
 
-    If the comparison excludes examples, or counts some with the worst value, their numbers follow.
-
-    Args:
-        score: the score.
-        drop: the test of its change.
-        max_drop: the allowed drop; None if nothing is allowed or forbidden.
-        minimum: the minimum that the score violates; None if it violates none.
-        name_worse: whether the questions that got worse are named.
+    If the comparison excludes examples, or counts some with the worst value, their numbers follow. `minimum` is the
+    minimum that the score violates, if any.
     """
     comparison = drop.comparison
     old, change = comparison.mean, comparison.drop
@@ -123,7 +117,6 @@ def format_number(number: float) -> str:
 
 
 def _examples_text(comparison: Comparison) -> str:
-    """Return the numbers of examples that are excluded or count with the worst value; empty if there are none."""
     parts = []
     if failed := comparison.failed:
         parts.append(
@@ -138,7 +131,6 @@ def _examples_text(comparison: Comparison) -> str:
 
 
 def power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> str:
-    """Return which drop this number of questions can show, and how many are needed, as text; empty if unknown."""
     comparison, detectable, needed = drop.comparison, drop.detectable_drop, drop.examples_needed
     questions, parts = counted(comparison.n, "question"), []
     if detectable is not None and detectable <= comparison.mean - score.reach[0]:

@@ -15,9 +15,9 @@ from pytest_rageval.gate.comparison import (
     compare,
     question_changes,
 )
-from pytest_rageval.gate.drop_types import DropTestInput
-from pytest_rageval.gate.results import BaselineLookup, Slice
+from pytest_rageval.gate.drop_tests import DropTestInput
 from pytest_rageval.gate.sentences import chance_text, change_text, removal_text
+from pytest_rageval.gate.verdict import BaselineLookup, Slice
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 
@@ -29,7 +29,6 @@ class ChangedQuestions:
         self._changes: dict[tuple[int, int], QuestionChanges] = {}
 
     def changes(self, score: Score, before: BaselineScore) -> QuestionChanges:
-        """Return the `question_changes` of a score, computed only if they are not cached."""
         key = id(score), id(before)
         if key not in self._changes:
             examples = [outcome.example for outcome in score.outcomes]
@@ -37,7 +36,6 @@ class ChangedQuestions:
         return self._changes[key]
 
     def get(self, score: Score, before: BaselineScore) -> set[str]:
-        """Return the `changed_questions` of a score's examples, computed only if they are not cached."""
         examples = [outcome.example for outcome in score.outcomes]
         for cached_before, cached_examples, changed in self._entries:
             same_baseline = (

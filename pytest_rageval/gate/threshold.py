@@ -31,25 +31,8 @@ WARN_DROP_SHARE: Final = 0.2  # above this share the run warns
 class Threshold:
     """Bounds on the mean of a score, and the policy by which they are decided. A bound that is not set is None.
 
-    Attributes:
-        spec: name of the score, such as "recall@5".
-        min: lowest mean that passes.
-        max: highest mean that passes.
-        max_drop: largest allowed drop of the mean from the baseline, over the same examples.
-        max_lost: largest number of examples that may score less than in the baseline; no significance test.
-        max_ratio: for scores that are times: the largest allowed ratio to the time of the reference retriever, which is
-            measured in the same run.
-        where: tags that limit the threshold to a slice, such as `{"topic": "billing"}`.
-        by: a tag; the threshold holds for the slice of each value of this tag.
-        policy: how the bounds are decided.
-        comparator: how two answers are compared, such as "judge or em"; None for the default comparator.
-        label: how eRAG compares the answer from one passage; None for the comparator.
-        order: order of the passages in the prompt of Rel'-recall: "random" or "rank"; None for "rank".
-        temperature: sampling temperature of the generator; None for that of the settings.
-        draws: number of answers that are drawn per prompt; in LLM-retEval, of answers from the gold passages; None for
-            the number of the settings.
-        relevant: which passages are relevant in Rel'-recall, such as "contains" or "judge@20"; None for "gold".
-        ignored: keywords of the marker that do not affect this score, with their values; not a keyword itself.
+    `where` limits the threshold to a slice; with `by`, it holds for the slice of each value of this tag. `ignored` is
+    no keyword: it has the keywords of the marker that do not affect this score, with their values.
     """
 
     spec: str
@@ -71,12 +54,10 @@ class Threshold:
 
     @classmethod
     def keywords(cls) -> tuple[str, ...]:
-        """Return the keywords of the marker."""
         return tuple(f.name for f in fields(cls) if f.name not in {"spec", "ignored"})
 
     @property
     def request(self) -> ScoreRequest:
-        """The score that the threshold bounds."""
         keywords = {name: value for name in SCORE_KEYWORDS if (value := getattr(self, name)) is not None}
         return ScoreRequest(self.spec, **keywords)
 
@@ -87,7 +68,6 @@ class Threshold:
 
     @property
     def has_bound(self) -> bool:
-        """True if at least one bound is set."""
         return any(getattr(self, keyword) is not None for keyword in BOUNDS)
 
     @property
@@ -97,7 +77,6 @@ class Threshold:
 
     @property
     def uses_baseline(self) -> bool:
-        """True if a bound compares with the baseline or its anchor."""
         return self.max_drop is not None or self.max_lost is not None
 
     @property
@@ -114,12 +93,10 @@ class Threshold:
         return self.max_drop is not None and not (self.policy.strict and self.max_total_drop is None)
 
     def without(self, *bounds: str) -> "Threshold":
-        """Return the threshold without these bounds."""
         cleared: dict[str, Any] = dict.fromkeys(bounds)
         return replace(self, **cleared)
 
     def without_total_drop(self) -> "Threshold":
-        """Return the threshold without `max_total_drop`."""
         return replace(self, policy=replace(self.policy, max_total_drop=None))
 
     def with_ignored(self, keywords: Collection[str]) -> "Threshold":
@@ -153,13 +130,7 @@ class Threshold:
         optional: bool = False,
         policies: Mapping[str, Policy] = BUILT_IN,
     ) -> "Threshold":
-        """Parse the arguments of the marker, or of `rageval.score`.
-
-        Args:
-            args: the positional arguments.
-            kwargs: the keyword arguments; None is the same as no argument.
-            optional: True for `rageval.score`, where bounds are optional.
-            policies: the policies that `policy` may name.
+        """Parse the arguments of the marker, or of `rageval.score`, where bounds are `optional`. None is no argument.
 
         Raises:
             InputError: a keyword is unknown or has a wrong value, or a required bound is missing.
@@ -200,12 +171,7 @@ class Threshold:
     def check_scale(
         self, scale: tuple[float, float] | None, *, is_cost: bool = False, is_time: bool = False
     ) -> None:
-        """Refuse bounds that do not suit the score.
-
-        Args:
-            scale: the lowest and the highest value of the score; None if its scale is not declared.
-            is_cost: whether lower values of the score are better, so that a drop is not a loss.
-            is_time: whether the score is a time, which can be compared with that of a reference retriever.
+        """Refuse bounds that do not suit the score, whose `scale` is None if it is not declared.
 
         Raises:
             InputError: `min` or `max` is not on the scale; an allowed drop exceeds half of its width, as does a
@@ -252,7 +218,6 @@ class Threshold:
                 )
 
     def _check_exclusion(self, scale: tuple[float, float] | None) -> None:
-        """Refuse to exclude a drop if an unseen example may lose any amount."""
         begin = f"{self.spec}: the policy {self.policy.name!r} excludes a drop, and"
         if scale is None:
             raise InputError(

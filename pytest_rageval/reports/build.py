@@ -16,9 +16,8 @@ from pytest_rageval.core.outcome import Outcome, Places, Score
 from pytest_rageval.core.policy import DEFAULT
 from pytest_rageval.core.settings import sampling_text
 from pytest_rageval.core.spec import SCORE_KEYWORDS, score_name
-from pytest_rageval.gate.results import EarlyStopResult, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Verdict, excluded_failures_warnings
+from pytest_rageval.gate.verdict import EarlyStopResult, ThresholdResult, Verdict, excluded_failures_warnings
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted

@@ -9,7 +9,7 @@ from pytest_rageval.core.document import QuestionEntry
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.spec import score_name
 from pytest_rageval.gate.comparison import ExamplePair
-from pytest_rageval.gate.results import ThresholdResult
+from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.causes import cause_text

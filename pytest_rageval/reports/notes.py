@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pytest_rageval.core.document import ComparisonEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score, Tally
 from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
-from pytest_rageval.gate.results import ThresholdResult
+from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.intervals import MEAN
@@ -27,7 +27,7 @@ from pytest_rageval.stats.intervals import MEAN
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import ScoreChange
     from pytest_rageval.gate.comparison import Comparison
-    from pytest_rageval.gate.drop_types import DropTestResult
+    from pytest_rageval.gate.drop_tests import DropTestResult
 
 # Few scores are compared.
 AnchorPin: Final = Lazy("gate.comparison", "AnchorPin")

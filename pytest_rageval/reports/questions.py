@@ -13,7 +13,7 @@ from pytest_rageval.core.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import Comparison, ExamplePair
-from pytest_rageval.gate.results import ThresholdResult
+from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.layout import field_lines, wrap_text

@@ -8,8 +8,8 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
-from pytest_rageval.gate.results import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.run.inputs import MarkedTest

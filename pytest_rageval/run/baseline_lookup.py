@@ -10,8 +10,8 @@ from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample
 from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
-from pytest_rageval.gate.results import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.record import TestRecord

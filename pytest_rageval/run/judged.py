@@ -14,8 +14,8 @@ from pytest_rageval.core.errors import RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score, compute_intervals
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.judge import evaluate_thresholds, violated_bounds
-from pytest_rageval.gate.results import BaselineLookup, EarlyStopResult, ThresholdInput, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, EarlyStopResult, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.build import error_entry, score_entry, threshold_result_entry

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import ScoreRequest, Spec
-from pytest_rageval.gate.results import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import printable
 from pytest_rageval.reports.build import entry_name, order_keys, sliced_name

@@ -2,9 +2,9 @@
 
 - `intervals`, `bootstrap`: confidence intervals of means and quantiles.
 - `paired_tests`: the gate's joint test of paired differences. It consists of `mcnemar` (scores of 0 and 1),
-  `sign_flips` (all other scores) and `noninferiority` (does not assume symmetry).
+  `sign_flips` (all other scores) and `noninferiority` (does not assume symmetry). `mcnemar` also tests single questions
+  over repeats.
 - `power`: the smallest drop that a test can detect. `sequential`: tests that are repeated as data arrives.
-- `suite`: one test of all questions of several tests. `repeats`: single questions that got worse, from repeats.
 - `systems`: the best of several systems, Bradley-Terry ratings. `agreement`: agreement of raters, correlations.
 
 numpy and scipy are imported only if scores are not all 0 or 1.

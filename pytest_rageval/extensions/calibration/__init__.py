@@ -18,8 +18,8 @@ from pytest_rageval.core.options import Option
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.extensions.calibration.gate import CalibrationGate
-    from pytest_rageval.gate.results import ThresholdResult
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.gate.verdict import ThresholdResult
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 

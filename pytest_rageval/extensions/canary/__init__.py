@@ -11,8 +11,8 @@ from pytest_rageval.core.parsers import parse_count
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
-    from pytest_rageval.gate.results import ThresholdInput
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.gate.verdict import ThresholdInput
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")

@@ -16,8 +16,8 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, is_comparable
-from pytest_rageval.gate.results import BaselineLookup, ThresholdInput
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.lib.text import counted
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import resolve

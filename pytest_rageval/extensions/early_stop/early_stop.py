@@ -17,8 +17,8 @@ from pytest_rageval.gate.comparison import (
     is_comparable,
     question_changes,
 )
-from pytest_rageval.gate.results import EarlyStopResult, ExampleState
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import EarlyStopResult, ExampleState
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.run.judged import EarlyScore
 from pytest_rageval.run.registry import Registry, resolve

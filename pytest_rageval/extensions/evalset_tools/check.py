@@ -19,8 +19,7 @@ from pytest_rageval.evalsets.formats.promptfoo import find_assertion
 from pytest_rageval.evalsets.formats.table import is_list_cell
 from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, SearchableText
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset
-from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, question_clusters
-from pytest_rageval.gate.drop_types import MIN_CLUSTERS
+from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, MIN_CLUSTERS, question_clusters
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS, id_key
 from pytest_rageval.scores.measures.gold_matching import matching_files, normalize_path

@@ -11,12 +11,10 @@ from pytest_rageval.core.policy import Policy
 from pytest_rageval.gate import judge as decided
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
-from pytest_rageval.gate.drop_tests import run_drop_tests
-from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult, run_drop_tests
 from pytest_rageval.gate.judge import evaluate_thresholds
-from pytest_rageval.gate.results import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Measured, Verdict
+from pytest_rageval.gate.verdict import BaselineLookup, Measured, ThresholdInput, ThresholdResult, Verdict
 from pytest_rageval.lib.spool import Spool
 
 Values = Mapping[str, float | None]

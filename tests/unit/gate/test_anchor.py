@@ -15,8 +15,8 @@ from pytest_rageval.gate.baseline import Baseline, BaselineEntry, anchor_entry, 
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
 from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.judge import evaluate_thresholds
-from pytest_rageval.gate.results import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.gate.threshold import level_shares
+from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.failures import Room, failure_lines
 from pytest_rageval.reports.notes import comparisons_entry

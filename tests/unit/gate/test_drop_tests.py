@@ -8,8 +8,7 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.policy import BUILT_IN
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
-from pytest_rageval.gate.drop_tests import question_clusters, run_drop_tests
-from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult, question_clusters, run_drop_tests
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from tests.unit.gate.scored import Values, comparison_of, numbered, threshold_of

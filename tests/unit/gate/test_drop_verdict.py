@@ -8,8 +8,7 @@ import pytest
 
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.comparison import compare
-from pytest_rageval.gate.drop_tests import run_drop_tests
-from pytest_rageval.gate.drop_types import DropTestInput, DropTestResult
+from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult, run_drop_tests
 from pytest_rageval.gate.verdict import Verdict
 from tests.unit.gate.scored import (
     Values,

@@ -13,7 +13,7 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.judge import evaluate_thresholds
-from pytest_rageval.gate.results import BaselineLookup, ThresholdInput, ThresholdResult
+from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from tests.unit.gate.scored import before_of, numbered, rule_on, score_of, threshold_of

@@ -7,8 +7,7 @@ import pytest
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Cause
 from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.gate.ratio import RatioTestResult
-from pytest_rageval.gate.verdict import Verdict
+from pytest_rageval.gate.verdict import RatioTestResult, Verdict
 from tests.unit.gate.scored import numbered, score_of, threshold_of, verdict_on
 
 

@@ -4,9 +4,8 @@ from typing import Any
 
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.gate.results import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Verdict
+from pytest_rageval.gate.verdict import ThresholdResult, Verdict
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports import build as results
 from pytest_rageval.reports.build import Notes

@@ -4,8 +4,8 @@ import pytest
 
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
-from pytest_rageval.gate.results import ThresholdResult
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.reports.failures import Room, failure_lines, ranking_lines, score_line
 from pytest_rageval.reports.questions import question_entry, score_text, single_question_lines
 from pytest_rageval.stats.bootstrap import bca_means

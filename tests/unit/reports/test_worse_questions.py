@@ -9,7 +9,7 @@ from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import BaselineScore, compare
-from pytest_rageval.gate.results import BaselineLookup, ThresholdResult
+from pytest_rageval.gate.verdict import BaselineLookup, ThresholdResult
 from pytest_rageval.reports.failures import Room, failure_lines
 from pytest_rageval.reports.questions import question_entry, single_question_lines
 from pytest_rageval.reports.terminal import table_lines, warning_lines

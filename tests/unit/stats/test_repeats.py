@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.repeats import Counts, surely_worse
+from pytest_rageval.stats.mcnemar import Counts, surely_worse
 
 
 @pytest.mark.parametrize(("before", "now"), [(3, 3), (5, 5), (5, 3), (3, 6)])

@@ -11,7 +11,7 @@ import pytest
 from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore
-from pytest_rageval.gate.results import BaselineLookup
+from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.reports.build import report_document
 from pytest_rageval.reports.html import page as html
 from pytest_rageval.reports.html.page import Histogram, ScoreView, html_report
