@@ -32,13 +32,7 @@ DOWNSTREAM: Final = "answer.correct"
 class Association:
     """The correlation of a score of rankings with downstream performance.
 
-    Attributes:
-        annotator: the way in which passages are labelled.
-        measure: the measure of a ranking by its labels.
-        k: the cut-off.
-        tau: Kendall's tau-b; None if one of the two scores is the same for all questions.
-        rho: Spearman's rho; None if one of the two scores is the same for all questions.
-        n: the number of questions.
+    `tau` (Kendall's tau-b) and `rho` (Spearman's) are None if one of the two scores is the same for all questions.
     """
 
     annotator: str
@@ -53,10 +47,8 @@ class Association:
 class Agreement:
     """The table of correlations by annotator, measure and cut-off.
 
-    Attributes:
-        label: the expression by which answers were compared; None for the default comparator.
-        associations: the correlations that could be computed.
-        missing: by annotator, measure and cut-off, the error that prevented the computation.
+    `label` is the expression by which answers were compared; None for the default comparator. `missing` has the errors
+    that prevented the computation.
     """
 
     label: str | None
@@ -109,11 +101,7 @@ class Agreement:
 class AgreementRequest:
     """The table that a test requests.
 
-    Attributes:
-        annotators: some of `ANNOTATORS`.
-        measures: some of `MEASURES`.
-        ks: the cut-offs.
-        label: the expression by which answers are compared; None for the default comparator.
+    `label` is the expression by which answers are compared; None for the default comparator.
     """
 
     annotators: Sequence[str]
@@ -141,17 +129,14 @@ class AgreementRequest:
         return [*map(self.answer_score_request, self.ks), *labels]
 
     def answer_score_request(self, k: int) -> ScoreRequest:
-        """Return the request for the score of the answers from the first k passages."""
         return ScoreRequest(f"{DOWNSTREAM}@{k}", comparator=self.label)
 
     def label_score_request(self, annotator: str, measure: str, k: int) -> ScoreRequest:
-        """Return the request for the score of the rankings by the annotator's labels."""
         # `provenance` is used for gold, because it labels retrieved passages only, as the other annotators do.
         family = "provenance" if annotator == "gold" else annotator
         return ScoreRequest(f"{family}.{measure}@{k}", label=self.label if annotator == "erag" else None)
 
     def combinations(self) -> Iterable[tuple[str, str, int]]:
-        """Return all combinations of annotator, measure and cut-off."""
         return product(self.annotators, self.measures, self.ks)
 
     def agreement(self, scores: Mapping[ScoreRequest, Score | RagevalError]) -> Agreement:

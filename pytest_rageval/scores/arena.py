@@ -180,14 +180,8 @@ async def run_battles(
     """Compare two systems' long answers to each question; the value of an outcome is the result of `system`.
 
     The rules are those against the reference: an abstention loses, two abstentions tie. Two equal answers tie too,
-    without a call of the judge.
-
-    Args:
-        pipeline: has the judge.
-        questions: each example with whether the answer of `system` is read first. If the run judges both orders, the
-            answer is read in both places.
-        system: returns the answers of the system that is scored.
-        rival: returns the answers of the other system.
+    without a call of the judge. Each question says whether the answer of `system` is read first; if the run judges both
+    orders, it is read in both places.
     """
     reads_first = {example.id: first for example, first in questions}
 
@@ -364,11 +358,7 @@ def arena_text(entry: ScoreEntry) -> str:
 
 
 def domains_text(entry: ScoreEntry) -> str:
-    """Return the results by domain.
-
-    Such as "by domain, win, win or tie, no answer: recreation 40.0%, 60.0%, 0.0% of 5; writing 20.0%, 20.0%, 0.0% of
-    5".
-    """
+    """Return the results by domain: "by domain, win, win or tie, no answer: writing 20.0%, 20.0%, 0.0% of 5"."""
     texts = []
     for domain, counts in entry["domains"].items():
         n, wins = counts["questions"], counts["wins"]

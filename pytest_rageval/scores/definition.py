@@ -79,7 +79,6 @@ class WorkedExample:
 
     Attributes:
         text: the example in words.
-        k: the cut-off.
         record: the record in the eval set.
         retrieved: the ids of the retrieved passages.
         texts: the texts of passages by id; "Passage ID." for all others.
@@ -124,7 +123,6 @@ class ScoreDef:
 
     Attributes:
         name: the name that users write, without the cut-off.
-        evaluate: the function that scores the examples.
         asks: what the score may ask generator, comparator and judge, out of `scores.known_dependencies()`; empty if it
             needs no model.
         asks_all: whether it is not known what the score asks, so that `asks` has everything.
@@ -135,25 +133,20 @@ class ScoreDef:
         depends_on_ids: whether the score of an example depends on the other examples only by their ids. `ExampleSubset`
             has the ids of the whole set.
         corrected_by: the human labels that can correct the mean: labels of "answers" if the values are verdicts on
-            answers, labels of "passages" if the values are measures over verdicts on passages; None: the mean cannot be
-            corrected.
+            answers, of "passages" if they are measures over verdicts on passages; None: the mean cannot be corrected.
         notes: returns the keys that only this score has in its report entry. The argument is None for a score that
             could not be computed.
-        family: what the score has in common with the other scores of its method; None for other plugins' scores.
         definition: the definition of an example's value, in one sentence.
         worked: the value in the worked example of the family, and how it is computed.
         needs: the data that an example must have, such as `GOLD`. The needed models follow from `asks`.
-        extra: the extra of this package that the score needs; None: no extra.
-        needs_k: whether the name of the score must have a cut-off.
+        extra: the extra of this package that the score needs.
         is_cost: whether a lower value is better, so that only `max` bounds the score.
-        statistic: the statistic that sums up the examples' values.
         is_time: whether the values are durations. Such a score is evaluated before the other scores of a test, while
             nothing else runs.
         semi_gold: whether the keyword `draws` sets the number of answers from the gold passages. Otherwise it sets the
             number of answers that are scored.
         ir_measures: the name of the measure in the package ir_measures; empty if it has none.
-        takes_relevant: the rules of relevance that the keyword `relevant` may name; empty if the score does not accept
-            it.
+        takes_relevant: the rules of relevance that the keyword `relevant` may name.
         one_passage: whether the generator reads one passage at a time, so that the passages have no order.
         paired_score: the score, without the cut-off, that is reported together with this one over their common
             examples; empty: no score.
@@ -187,7 +180,6 @@ class ScoreDef:
 
     @property
     def has_answer_verdicts(self) -> bool:
-        """Whether the values are verdicts on answers."""
         return self.corrected_by == "answers"
 
     @property
@@ -197,7 +189,6 @@ class ScoreDef:
 
     @property
     def generates(self) -> bool:
-        """Whether the score may use the generator."""
         return not self.asks.isdisjoint(GENERATOR_METHODS)
 
     @property
@@ -263,7 +254,7 @@ class ScoreDef:
         return {method: template for method, template in templates.items() if template}
 
     def uses_judge(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
-        """Return True if the score is known to use the judge."""
+        """Whether the score is known to use the judge."""
         return not self.asks_all and bool(self._judge_tasks(self._parsed_comparisons(pipeline, resolved)))
 
     def check_needs(self, pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore) -> None:
@@ -299,7 +290,6 @@ class ScoreDef:
         return sorted([*own, *judge_tasks(_comparator_names(comparisons))], key=lambda task: task.name)
 
     def _parsed_comparisons(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
-        """Return the comparators that the score uses, by keyword."""
         compares = "comparator" in self.keywords
         texts = self.comparisons(pipeline, resolved) if compares else {}
         return {keyword: pipeline.comparison(text) for keyword, text in texts.items()}
@@ -315,7 +305,6 @@ def _changed_draws(draw_settings: DrawSettings) -> dict[str, int]:
 
 
 def _comparator_names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
-    """Return the names of the comparators in expressions."""
     return frozenset[str]().union(*(expression.names for expression in comparisons.values()))
 
 
@@ -336,11 +325,7 @@ far fewer keep a server busy."""
 
 
 def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
-    """Check that the user's retriever, generator or judge did not fail on too many questions.
-
-    Raises:
-        CallableError: it failed on all questions, or on a larger share than `max_unscored`.
-    """
+    """Raise CallableError if the user's code failed on all questions, or on a larger share than `max_unscored`."""
     failed = {outcome.example.id: outcome.failed for outcome in outcomes if outcome.failed is not None}
     if not failed:
         return
@@ -359,11 +344,8 @@ def check_ids(retriever: Any, outcomes: Sequence[Outcome]) -> None:
     """Check that the documents do not have the ids of gold passages in another field than the id, or in another form.
 
     This happens if a framework creates new ids at each start, for instance, or if the eval set has names of files where
-    the retriever has their paths. Then every score is 0, which says nothing of the retriever.
-
-    Args:
-        retriever: the retriever; only one with a sample of `fields` can be checked.
-        outcomes: the outcomes of a score that compares rankings with gold passages.
+    the retriever has their paths. Then every score is 0, which says nothing of the retriever. Only a retriever with a
+    sample of `fields` can be checked.
 
     Raises:
         InputError: no gold passage was found, and a field has ids of gold passages, or an id or a field similar ones.
@@ -404,14 +386,9 @@ def check_ids(retriever: Any, outcomes: Sequence[Outcome]) -> None:
 def combine_errors(
     errors: Mapping[str, RagevalError], last_line: str = "", what: str = "example"
 ) -> RagevalError:
-    """Combine the errors of several examples into one error, which has each message once, with the ids of its examples.
+    """Combine the errors of examples, by id, into one, which has each message once, with the ids of its examples.
 
-    Errors with the same `reason` count as one.
-
-    Args:
-        errors: by the id of the example; at least one.
-        last_line: the last line of the message; empty for none.
-        what: what the keys name.
+    Errors with the same `reason` count as one. `what` is the word for what the keys name.
     """
     ids_by_message: dict[str, list[str]] = {}
     for id_, error in errors.items():
@@ -435,16 +412,11 @@ async def score_each(
     *,
     max_concurrency: int | None = None,
 ) -> list[Outcome]:
-    """Score examples concurrently, and collect for each the judge's votes.
+    """Score examples concurrently (at most `max_concurrency`; None: all), and collect for each the judge's votes.
 
     If `score` raises `Unscored` or `Undefined`, the example is unscored or undefined. If the user's retriever,
     generator or judge fails, the example is unscored and the outcome has the error. Any other exception is raised when
     all examples have ended, so that their replies are in the cache. A `RagevalError` names its examples.
-
-    Args:
-        examples: the examples.
-        score: returns the value of an example with its evidence, or an outcome.
-        max_concurrency: the number of examples that are scored concurrently; None: all.
     """
     failed: dict[str, RagevalError] = {}
 

@@ -45,5 +45,4 @@ def gold_passages(example: Example) -> list[Document]:
 
 
 def has_references(example: Example) -> bool:
-    """Return True if an example has reference answers of any kind."""
     return bool(references_of(example) or example.answer_set)

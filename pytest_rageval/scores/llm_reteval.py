@@ -167,14 +167,7 @@ UNCHECKED: Final = ReferenceChecks()
 
 
 def case_of(checks: ReferenceChecks, *, gold_retrieved: bool, yes: bool) -> str | None:
-    """Return the letter of the case in which Recall@k and the verdict disagree.
-
-    None if they agree, or if the case is not known.
-
-    Args:
-        checks: the answers compared with the reference answers.
-        gold_retrieved: whether a gold passage was retrieved.
-        yes: whether the verdict is yes.
+    """Return the letter of the case in which Recall@k and the verdict disagree; None if they agree, or it is not known.
 
     >>> case_of(ReferenceChecks(correct=False), gold_retrieved=True, yes=False)
     'C'
@@ -205,13 +198,6 @@ def lost_by(
     - "generator": all gold passages were retrieved, and the generator cannot answer from them alone, or there were no
       other passages.
     - "not known": none of these can be determined.
-
-    Args:
-        case: the case of the question; see `case_of`.
-        checks: the answers compared with the reference answers.
-        recall: the share of the gold passages that was retrieved.
-        yes: whether the verdict is yes.
-        has_other_passages: whether the prompt has a passage that is not gold.
     """
     if yes:
         return None
@@ -293,7 +279,7 @@ def _has_near_duplicate(ranking: Ranking, example: Example) -> bool:
 
 
 async def _is_yes(comparison: Awaitable[float]) -> bool | None:
-    """Return True if the verdict of a comparison is yes, False if it is no, None if there is no verdict."""
+    """Return whether the verdict of a comparison is yes; None if there is no verdict."""
     try:
         return await comparison >= YES_THRESHOLD
     except Unscored:

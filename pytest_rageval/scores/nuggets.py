@@ -190,15 +190,7 @@ def _vital_labels(example: Example, labels: Labels) -> list[float]:
 def _evidence(
     example: Example, best: Labels, ranking: Ranking, labels: Sequence[Labels], *, vital: bool = False
 ) -> Evidence:
-    """Return the share of nuggets that each passage supports, and a remark that names the unsupported nuggets.
-
-    Args:
-        example: the example.
-        best: the highest label of each nugget.
-        ranking: the passages.
-        labels: the labels of the nuggets for each passage.
-        vital: whether only vital nuggets count.
-    """
+    """Return the share of nuggets that each passage supports, and a remark that names the unsupported nuggets."""
     scored_labels = [_vital_labels(example, of_passage) for of_passage in labels] if vital else labels
     shares = tuple(map(strict, scored_labels))
     return Evidence(ranking, labels=shares, remark=_remark(example, best, vital=vital))
@@ -261,15 +253,11 @@ def alpha_ndcg(
     supports nugget i, else 0, and c(r, i) is the number of passages before rank r that support it. It is divided by the
     α-DCG@k of the ideal ranking. The ideal ranking is built greedily, as in Clarke et al. and ndeval: the next passage
     is the one with the highest gain; of passages with equal gain, the one with the highest name, so that the ideal
-    ranking does not depend on the order of the ranking under test. An optimal ranking is NP-hard to find. The
-    greedy ranking may have a slightly lower α-DCG than the given one; the value is then 1.
+    ranking does not depend on the order of the ranking under test. An optimal ranking is NP-hard to find. The greedy
+    ranking may have a slightly lower α-DCG than the given one; the value is then 1.
 
-    Args:
-        ranking: the labels of each retrieved passage, in rank order.
-        missed: the labels of each known passage that was not retrieved. They are used in the ideal ranking only.
-        k: the cut-off.
-        alpha: the share of its gain that a nugget loses with each passage that supports it.
-        names: the names of the retrieved and the missed passages; without names the first of equal passages counts.
+    The labels of `missed` passages, which were not retrieved, are used in the ideal ranking only. `names` are those of
+    the retrieved and the missed passages; without names the first of equal passages counts.
 
     >>> alpha_ndcg([(1, 0), (1, 0), (0, 1)], [], 3)
     0.9651954696014428

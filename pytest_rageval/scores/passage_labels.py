@@ -30,12 +30,7 @@ NO_ANSWERS: Final[ExpectedAnswers] = (), "reference"
 
 
 class Label(NamedTuple):
-    """The label of a passage.
-
-    Attributes:
-        value: how useful the passage is, in [0, 1].
-        answer: the generator's answer from the passage alone; None if no answer was generated.
-    """
+    """How useful a passage is, in [0, 1], and the generator's answer from it alone, if there is one."""
 
     value: float
     answer: str | None = None
@@ -66,10 +61,7 @@ def label_each_passage(
     can_label: Callable[[Example], bool],
     expected: Callable[[Example], ExpectedAnswers] = expected_of,
 ) -> LabelRanking:
-    """Return a function that labels the passages of a ranking independently of each other.
-
-    `can_label` says whether an example has the references that the labels need.
-    """
+    """Return a function that labels the passages of a ranking independently of each other."""
 
     async def label_ranking(example: Example) -> LabelledRanking:
         if not can_label(example):

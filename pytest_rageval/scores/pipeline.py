@@ -55,10 +55,8 @@ SEMI_GOLD_SAMPLES: Final = 3
 class DrawSettings(NamedTuple):
     """How often and at which temperature answers are generated.
 
-    Attributes:
-        temperature: the temperature of the generator; None for the generator's own.
-        answers: the number of answers per question. All are scored, and the mean counts.
-        gold: the number of answers per question that are generated from the gold passages.
+    `temperature` is None for the generator's own. All `answers` to a question are scored, and the mean counts. `gold`
+    is the number of answers per question that are generated from the gold passages.
     """
 
     temperature: float | None = None
@@ -74,8 +72,6 @@ class ResolvedScore:
     """A score with all parameters that determine it, except the examples.
 
     Attributes:
-        spec: the parsed name of the score.
-        k: the cut-off, at least 1.
         comparator: the expression by which two answers are compared; None for the default comparator.
         label: the expression by which eRAG compares the answer from one passage; None for `comparator`.
         order: the order of the passages in the prompt of Rel'-recall: "rank" or "random".
@@ -99,17 +95,14 @@ class ResolvedScore:
 
     @property
     def relevance(self) -> Relevance:
-        """The parsed value of `relevant`."""
         return Relevance.parse(self.relevant)
 
 
 class GoldRules(NamedTuple):
     """How rankings are compared with gold passages.
 
-    Attributes:
-        k: the cut-off.
-        grade: the lowest grade of a relevant passage.
-        judged_only: whether only documents count that are gold passages of any grade.
+    `grade` is the lowest grade of a relevant passage. With `judged_only` only documents count that are gold passages of
+    any grade.
     """
 
     k: int
@@ -120,12 +113,8 @@ class GoldRules(NamedTuple):
 class GoldMatches(NamedTuple):
     """The rankings of all examples compared with their gold passages, for all measures by the same rules.
 
-    Attributes:
-        examples: the examples.
-        rules: the rules of the comparison.
-        outcomes: one outcome per example. The value is that of the measure that was computed last, or None if the
-            example is unscored.
-        gold_ranks: the ranks of the gold passages for each outcome with a value.
+    The value of an outcome is that of the measure that was computed last, or None if the example is unscored.
+    `gold_ranks` has the ranks of the gold passages for each outcome with a value.
     """
 
     examples: Sequence[Example]
@@ -256,7 +245,6 @@ class Pipeline:
 
     @property
     def has_retrieved(self) -> bool:
-        """Whether a retrieval has started."""
         return self._started_rankings > 0
 
     @property
@@ -355,7 +343,6 @@ class Pipeline:
         return replace(ranking, documents=tuple(documents)).move_to_spool(self.spool)
 
     async def answer(self, query: Query, k: int) -> str:
-        """Return the generator's answer from the first k retrieved documents."""
         _, answer = await self.ranking_and_answer(query, k)
         return answer
 
@@ -513,8 +500,6 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class _VotedVerdict(Generic[T]):
-    """A verdict with the votes that it was determined by."""
-
     verdict: T
     votes: Tally
 
@@ -548,7 +533,6 @@ Evaluation = Callable[[Pipeline, Sequence[Example], ResolvedScore], Awaitable[li
 
 
 def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:
-    """Return the texts of passages, in order."""
     return tuple([passage.text for passage in passages])
 
 

@@ -30,12 +30,7 @@ from pytest_rageval.stats.intervals import UNIT
 async def retrieve_and_match(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[Ranking, GoldMatch]:
-    """Return the ranking of an example and its comparison with the gold passages.
-
-    Raises:
-        NoGroundTruth: the example has no relevant gold passages.
-        UnusableRanking: no retrieved document can be compared with one of the gold passages.
-    """
+    """Return the ranking of an example and its comparison with the gold passages."""
     example = example.with_lowest_grade(resolved.relevance.grade)
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
@@ -137,11 +132,7 @@ def gold_ranks(example: Example, match: GoldMatch, k: int) -> Labelled:
 
 
 def judged_documents(ranking: Ranking, example: Example, share: float) -> list[bool]:
-    """Return for each document whether people judged it: it is, or is a part of, a gold passage of any grade.
-
-    Raises:
-        UnusableRanking: no retrieved document can be compared with one of the gold passages.
-    """
+    """Return for each document whether people judged it: it is, or is a part of, a gold passage of any grade."""
     gold = [replace(each, grade=1) for each in example.gold]
     match = GoldMatch(ranking, gold, share)
     if (reason := incomparable_reason(match)) is not None:

@@ -39,7 +39,6 @@ class RelPrompt:
         unknown_reason: the reason why the relevant passages are not known; None if they are known.
         passage_names: for each passage of the prompt, the names of the relevant passages that it is or is a part of; if
             there are none, a name of its own.
-        wanted: the right answers, each as its aliases.
         available_answers: the positions of the wanted answers in a relevant passage of the prompt or, if the relevant
             passages are not known, in any passage of the prompt.
         answers_in_prompt: the positions of the wanted answers in any passage of the prompt.
@@ -64,12 +63,10 @@ class RelPrompt:
 
     @property
     def available_passages(self) -> int:
-        """The number of relevant passages in the prompt."""
         return len(self.relevant.intersection(chain.from_iterable(self.passage_names)))
 
     @property
     def no_answer_reason(self) -> str:
-        """The reason why `available_answers` is empty."""
         if self.unknown_reason is not None:
             return "no wanted answer occurs in a passage of the prompt"
         if not self.available_passages:
@@ -105,15 +102,7 @@ class RelPrompt:
 
 
 class _Relevant(NamedTuple):
-    """The relevant passages of an example.
-
-    Attributes:
-        names: their names.
-        in_prompt: for each passage of the prompt, the names of the relevant passages that it is or is a part of.
-        unknown_reason: see `RelPrompt`.
-        counts: see `RelPrompt`.
-        rel_is_known: see `RelPrompt`.
-    """
+    """The names of the relevant passages, and for each passage of the prompt, those that it is or is a part of."""
 
     names: frozenset[Hashable]
     in_prompt: Sequence[tuple[Hashable, ...]]
@@ -123,7 +112,6 @@ class _Relevant(NamedTuple):
 
 
 async def rel_prompt(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> RelPrompt:
-    """Return the prompt of an example."""
     ranking = await pipeline.prompt_ranking(example, resolved.k, resolved.order)
     if resolved.relevance.by == "gold":
         relevant = _relevant_by_gold(pipeline, example.with_lowest_grade(resolved.relevance.grade), ranking)

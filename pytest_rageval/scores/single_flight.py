@@ -83,7 +83,7 @@ class SingleFlight:
                     waiter.set_result(failure)
 
     def has_started(self, key: Hashable) -> bool:
-        """Return True if the result of a key is computed or being computed, or if its error is stored."""
+        """Whether the result of a key is computed or being computed, or its error is stored."""
         stored_key = self._compact(key)
         return stored_key in self._results or stored_key in self._errors or stored_key in self._waiters
 

@@ -87,11 +87,8 @@ async def evaluate_sufficient(
 def stratify_answers(context: Iterable[Outcome], answers: Iterable[Outcome]) -> dict[str, Any]:
     """Return the numbers of correct, wrong and abstaining answers with "sufficient" and with "insufficient" context.
 
-    Questions without a verdict on the context or on the answer are counted as "left_out".
-
-    Args:
-        context: the outcomes of the score `sufficient`.
-        answers: the outcomes of a score of answers.
+    `context` are the outcomes of the score `sufficient`. Questions without a verdict on the context or on the answer
+    are counted as "left_out".
     """
     verdicts = {outcome.example.id: outcome.value for outcome in context}
     counts = {True: Counter[str](), False: Counter[str]()}
@@ -120,16 +117,11 @@ def _result(outcome: Outcome) -> str:
 def blame_outcomes(
     answers: Sequence[Outcome], context: Iterable[Outcome], match_share: float = DEFAULT_MATCH_SHARE
 ) -> list[Outcome]:
-    """Return the outcomes of a score of answers, with `lost_by` of wrong answers set by the verdict on the context.
+    """Return the outcomes of a score of answers, with `lost_by` of wrong answers set by the verdict on the `context`.
 
     The cause is the generator if the context was sufficient. If it was insufficient, the cause is the retriever; but if
     all gold passages were retrieved, it is "not known". A cause that LLM-retEval has determined from gold passages and
     reference answers is not changed: "judge", "distraction" or "generator".
-
-    Args:
-        answers: the outcomes of a score of answers.
-        context: the outcomes of the score `sufficient`.
-        match_share: the share of a gold passage that must be retrieved for the passage to count as found.
     """
     contexts = {outcome.example.id: outcome for outcome in context}
     return [_blame_outcome(answer, contexts.get(answer.example.id), match_share) for answer in answers]
@@ -153,10 +145,7 @@ def _all_found(context: Outcome, match_share: float) -> bool:
 
 
 def strata_text(entry: ScoreEntry) -> str:
-    """Return the verdicts on answers by stratum of contexts.
-
-    Such as "answer.correct@5 by context: sufficient 10 of 12 correct, 1 wrong, 1 abstained; insufficient …".
-    """
+    """Return the verdicts on answers by stratum of contexts."""
     return "; ".join(
         f"{strata['score']} by context: {_stratum_counts_text(strata)}" for strata in entry["strata"]
     )

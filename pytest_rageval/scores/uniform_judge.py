@@ -20,8 +20,7 @@ def uniform_judge_warning(
     """Return a warning if the judge gave the same verdict on everything; otherwise an empty text.
 
     There is no warning if all rankings have the same recall and no question moved, because then the verdicts may be
-    right. `verdicts` are those of the judge, with their questions. `moved` are the questions of which one of the scores
-    differs from its baseline.
+    right. `verdicts` have their questions. `moved` are the questions of which a score differs from its baseline.
     """
     scores = list(scores)
     questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}

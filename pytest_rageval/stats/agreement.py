@@ -14,11 +14,7 @@ Label = TypeVar("Label", bound=Hashable)
 
 
 def accuracy(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
-    """Share of items that both raters label the same, in [0, 1], with Wilson's 95% interval; None without items.
-
-    >>> accuracy(["yes", "no", "yes", "no"], ["yes", "no", "no", "no"]).value
-    0.75
-    """
+    """Share of items that both raters label the same, in [0, 1], with Wilson's 95% interval; None without items."""
     _require_equal_lengths(a, b)
     return proportion(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) if a else None
 
@@ -80,9 +76,6 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
 def majority(labels: Sequence[Label], *, tie: Label) -> Label:
     """Return the label that more than half of the annotators chose, or `tie` if there is none.
 
-    Raises:
-        ValueError: there are no labels.
-
     >>> majority([1, -1, 1], tie=0), majority([1, -1, 0], tie=0), majority([1, -1], tie=0)
     (1, 0, 0)
     """
@@ -125,7 +118,7 @@ def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def _rank_correlation(name: str, a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Call the function of `scipy.stats` with this name and return its statistic; None if a or b is constant."""
+    """Return a statistic of `scipy.stats`; None if a or b is constant."""
     _require_equal_lengths(a, b)
     if not _both_vary(a, b):
         return None

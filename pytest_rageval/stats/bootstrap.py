@@ -41,10 +41,7 @@ def bca_means(samples: Sequence[Sequence[float]], *, seed: int = 0) -> list[tupl
 
 
 def _resamples(n: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield blocks of resamples, 2,000 in total: arrays whose rows are n indices of examples.
-
-    The same seed gives the same resamples.
-    """
+    """Yield blocks of resamples, 2,000 in total: arrays whose rows are n indices of examples."""
     rng = np.random.default_rng(seed)
     rows = max(1, MAX_BLOCK_SIZE // n)
     for done in range(0, N_RESAMPLES, rows):
@@ -89,7 +86,6 @@ def ratio_of_quantiles(
 
 
 def bca_correlation(a: Sequence[float], b: Sequence[float], *, seed: int) -> tuple[float, float, float]:
-    """Return Pearson's correlation of two sequences, neither constant, and the bounds of its 95% BCa interval."""
     x, y = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     r = float(_correlations(x[None], y[None])[0])
     u, v = ((values - values.mean()) / values.std() for values in (x, y))

@@ -15,15 +15,12 @@ SCORE_TOLERANCE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The value of a statistic of a sample, with the bounds of its 95% confidence interval."""
-
     value: float
     low: float
     high: float
 
 
 def proportion(successes: int, n: int) -> Estimate:
-    """Return `successes / n`, for n ≥ 1, with Wilson's 95% interval."""
     return Estimate(successes / n, *wilson_interval(successes, n))
 
 
@@ -53,7 +50,6 @@ Interval = tuple[float, float] | None
 
 
 def mean_interval(values: Sequence[float], *, scale: tuple[float, float] = UNIT, seed: int = 0) -> Interval:
-    """Return the 95% interval of the mean of one sample, as `mean_intervals`."""
     return mean_intervals([values], scale=scale, seed=seed)[0]
 
 
@@ -181,13 +177,11 @@ class Mean:
     name: str = "mean"
 
     def compute(self, values: Sequence[float]) -> float:
-        """Return the mean of the values."""
         return math.fsum(values) / len(values)
 
     def intervals(
         self, samples: Sequence[Sequence[float]], *, scale: tuple[float, float], seed: int
     ) -> list[Interval]:
-        """Return the 95% interval of the mean of each sample, as `mean_intervals`."""
         return mean_intervals(samples, scale=scale, seed=seed)
 
 
@@ -208,21 +202,17 @@ class Quantile:
 
     @property
     def name(self) -> str:
-        """The level in per cent after a p, such as "p95"."""
         return f"p{100 * self.level:g}"
 
     def index(self, n: int) -> int:
-        """Return the index of the quantile among n sorted values, from 0."""
         # A product such as 0.07 * 100 is slightly above the exact value, and must not be rounded up.
         return max(math.ceil(self.level * n - 1e-9), 1) - 1
 
     def compute(self, values: Sequence[float]) -> float:
-        """Return the quantile of the values."""
         return sorted(values)[self.index(len(values))]
 
     def intervals(
         self, samples: Sequence[Sequence[float]], *, scale: tuple[float, float], seed: int
     ) -> list[Interval]:
-        """Return the 95% interval of the quantile of each sample, as `quantile_interval`; scale and seed are unused."""
         del scale, seed
         return [quantile_interval(values, self.level) for values in samples]

@@ -78,7 +78,6 @@ def _least_heads(difference: int, changed: int, coins: int) -> int:
 
 
 def binomial_probability(trials: int, successes: int, probability: float) -> float:
-    """The probability of this number of successes in independent trials."""
     if probability in {0, 1}:
         return float(successes == trials * probability)
     if trials <= MAX_N_EXACT:
@@ -151,14 +150,7 @@ MIN_RUNS: Final = 3
 
 
 class Counts(NamedTuple):
-    """In how many repeats a question was right.
-
-    Attributes:
-        right_before: the number in the baseline.
-        runs_before: the number of repeats in the baseline.
-        right_now: the number in this run.
-        runs_now: the number of repeats in this run.
-    """
+    """In how many repeats a question was right, out of those of the baseline, and of this run."""
 
     right_before: int
     runs_before: int
@@ -166,7 +158,6 @@ class Counts(NamedTuple):
     runs_now: int
 
     def __str__(self) -> str:
-        """Return the counts as text, such as "5 of 5 to 0 of 5"."""
         return f"{self.right_before} of {self.runs_before} to {self.right_now} of {self.runs_now}"
 
     @property
@@ -196,13 +187,10 @@ class Counts(NamedTuple):
 def surely_worse(counts: Mapping[str, Counts], alpha: float) -> dict[str, Counts]:
     """Return the questions that got worse by more than chance does to any of them, at the level alpha.
 
-    The questions are tested one by one (Fisher's exact test, one-sided), and the level is divided among those that
-    could be significant at all (Tarone): k is the smallest number for which at most k questions have a smallest
-    p-value of alpha / k or less. A question that is right, or wrong, in every repeat of both runs costs nothing.
-
-    Args:
-        counts: for each question, in how many repeats it was right, whether that changed or not.
-        alpha: the probability, at most, that any question is returned although none got worse.
+    The questions, changed or not, are tested one by one (Fisher's exact test, one-sided), and the level is divided
+    among those that could be significant at all (Tarone): k is the smallest number for which at most k questions have a
+    smallest p-value of alpha / k or less. A question that is right, or wrong, in every repeat of both runs costs
+    nothing.
 
     Source: Tarone (1990), "A modified Bonferroni method for discrete data".
 

@@ -80,19 +80,11 @@ def inferiority_p_value(
 
     This is the reverse of `noninferiority_p_value`, with the signs of the differences exchanged: the null distribution
     of mean drop `allowed` reweights the observed differences and, if needed, adds whole gains that were not observed.
-    The p-value is the probability that n examples from this distribution have a mean drop of at least the observed one.
     A sign-flip test assumes that the differences are symmetric under the null hypothesis. This test does not, and
     keeps its level even if a few large gains make up for many small losses.
 
-    Args:
-        drops: for each example, its score in the baseline minus its new score, in any order.
-        allowed: the mean drop under the null hypothesis, in (-largest, largest).
-        largest: the largest gain that is assumed possible. A smaller value gives a smaller p-value: n examples without
-            a gain leave room, at level 0.05, for a share of `1 - 0.05^(1/n)` of gains of this size.
-        points: the maximum number of grid points, as in `noninferiority_p_value`.
-
-    Returns:
-        A number in (0, 1]; 1 if the observed mean drop is `allowed` or less, or there are no examples.
+    `largest` is the largest gain that is assumed possible. A smaller value gives a smaller p-value: n examples without
+    a gain leave room, at level 0.05, for a share of `1 - 0.05^(1/n)` of gains of this size.
 
     Raises:
         ValueError: `allowed` is not in (-largest, largest), or a difference is not a number in [-largest, largest].

@@ -36,7 +36,6 @@ class PairedDrops:
 
     Attributes:
         values: for each question, its score in the baseline minus its new score; NaN if one of them is missing.
-        beyond: the largest mean drop under the null hypothesis; 0 tests for any drop.
         largest: the largest possible difference in either direction; 1 for scores in [0, 1].
         tolerance: differences up to this count as 0; 1e-6 suits scores that are computed from embeddings.
     """
@@ -207,14 +206,8 @@ def drop_interval(
       (`pytest_rageval.stats.noninferiority`), which allows for losses that were not observed.
     - With clusters both bounds invert the sign-flip test of the cluster sums of `d - δ`.
 
-    Args:
-        drops: differences, as `PairedDrops.values`.
-        alpha: error probability of each bound, in (0, 0.5]; the interval covers the true drop with probability
-            1 - 2·alpha.
-        largest: the largest possible difference in either direction.
-        clusters: the cluster of each question; None if questions are independent.
-        inferiority_alpha: level of a second lower bound, which inverts the inferiority test and so allows for gains
-            that were not observed. The smaller of the two bounds is used. None for no second bound.
+    The interval covers the true drop with probability 1 - 2·alpha. `inferiority_alpha` is the level of a second lower
+    bound, which inverts the inferiority test and so allows for gains that were not observed; the smaller one is used.
 
     Returns:
         `(low, high)` within ±largest. `(-largest, largest)` if there is no difference, or if all clusters have the same
@@ -306,7 +299,6 @@ def _is_symmetric(known: Sequence[float], score: PairedDrops) -> bool:
 
 
 def _requires_inferiority(known: Sequence[float], score: PairedDrops, alpha: float) -> bool:
-    """Whether the inferiority test must be significant too."""
     is_powerful = alpha >= MIN_ALPHA_INFERIORITY and len(known) >= MIN_N_INFERIORITY
     return is_powerful and not _is_symmetric(known, score)
 
@@ -329,7 +321,6 @@ def _columns(
 
 
 def _tango_drop_interval(drops: Sequence[float], n: int, alpha: float, largest: float) -> tuple[float, float]:
-    """Tango's interval of n questions or clusters whose differences are 0 or ±`largest`."""
     lost, gained = (sum(sign * drop > SCORE_TOLERANCE for drop in drops) for sign in (1, -1))
     low, high = tango_interval(lost, gained, n, alpha=alpha)
     return low * largest, high * largest

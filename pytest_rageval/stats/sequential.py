@@ -83,11 +83,7 @@ class CurtailedDropTest:
         self._update_verdict()
 
     def add(self, drop: float) -> None:
-        """Add the difference of an evaluated question.
-
-        Raises:
-            ValueError: the difference is not a number from -largest to largest, or all changed questions were added.
-        """
+        """Add the difference of an evaluated question; raise ValueError if it is out of range, or one too many."""
         if not -self._largest <= drop <= self._largest:
             raise ValueError(
                 f"a difference of scores must be a number from {-self._largest} to {self._largest}, found {drop}"
@@ -99,11 +95,7 @@ class CurtailedDropTest:
         self._update_verdict()
 
     def skip(self) -> None:
-        """Remove a question from the full set, because it was evaluated and has no score.
-
-        Raises:
-            ValueError: all changed questions were added.
-        """
+        """Remove a question from the full set, because it was evaluated and has no score."""
         self._take_one()
         self._questions -= 1
         self._update_verdict()

@@ -30,12 +30,9 @@ Floats = NDArray[np.float64]
 class SignFlipResult:
     """Result of a joint sign-flip test.
 
-    Attributes:
-        p_values: the p-value of each column, adjusted for all columns.
-        draws: number of draws; 0 if the p-values are computed from the normal distribution.
-        settled: True if another seed would lead to the same decisions at alpha, except with probability
-            `RESAMPLING_RISK`. False if the maximum number of draws was reached; an undecided p-value is then set above
-            alpha.
+    `p_values` are adjusted for all columns. `draws` is 0 if they are computed from the normal distribution. If
+    `settled`, another seed would lead to the same decisions at alpha, except with probability `RESAMPLING_RISK`;
+    otherwise the maximum number of draws was reached, and an undecided p-value is set above alpha.
     """
 
     p_values: tuple[float, ...]
@@ -209,7 +206,6 @@ def _log_martingale(count: float, draws: int, p: float) -> float:
 
 
 def _confidence_upper_bound(count: float, draws: int, log_evidence: float) -> float:
-    """Upper end of the Robbins-Lai confidence sequence of a probability, by bisection."""
     low, high = count / draws, 1.0
     for _ in range(60):
         middle = (low + high) / 2

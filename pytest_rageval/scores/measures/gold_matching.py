@@ -32,12 +32,7 @@ Interval = tuple[float, float]
 
 
 class Overlap(NamedTuple):
-    """The parts of a gold passage that a document covers.
-
-    Attributes:
-        parts: disjoint intervals in [0, 1], as shares of the passage.
-        kind: how the document was matched with the passage.
-    """
+    """The parts of a gold passage that a document covers: disjoint intervals in [0, 1], as shares of the passage."""
 
     parts: tuple[Interval, ...]
     kind: MatchKind
@@ -52,7 +47,7 @@ class GoldHit(NamedTuple):
     Attributes:
         rank: the rank, from 0, of the document at which the required share is reached; None if it is not reached.
         documents: the ranks of the documents that are the passage or a part of it; empty if the passage is not found.
-        kind: the least reliable kind of match that the share needed; None if the passage is not found.
+        kind: the least reliable kind of match that the share needed.
         comparable: whether at least one document can be compared with the passage.
         source: how the file of a span was identified: by its "path", by the "end" of a path, or "ambiguous" if several
             paths have that end. An ambiguous passage is not found.
@@ -146,7 +141,6 @@ class GoldMatch:
 
     @property
     def texts(self) -> frozenset[str]:
-        """The texts of the retrieved documents."""
         return frozenset(document.text for document in self._ranking)
 
     @cached_property
@@ -171,7 +165,6 @@ class GoldMatch:
         )
 
     def _find(self, passage: Gold) -> GoldHit:
-        """Find a passage in the ranking."""
         if not passage.grade:
             return GoldHit(None, (), None, comparable=True)
         if passage.source is None:
@@ -223,13 +216,8 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
        without case and punctuation, and a word counts by its number of letters. This rule is the least reliable: a text
        may occur in several places, and a run that is cut short at the end of a chunk is not recognised.
 
-    Args:
-        document: a retrieved document.
-        passage: the gold passage.
-        files: the files of the ranking that the passage's source matches. None: only the document's own file is known.
-
-    Returns:
-        The parts, or None if the two cannot be compared because the document lacks the data that identify the passage.
+    `files` are the files of the ranking that the passage's source matches; None: only the document's own file is known.
+    The result is None if the two cannot be compared because the document lacks the data that identify the passage.
     """
     span, wanted = document.span, passage.span
     if span is not None and wanted is not None:

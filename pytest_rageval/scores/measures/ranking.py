@@ -25,11 +25,8 @@ Labels = tuple[tuple[int, float], ...]
 class Labelled(NamedTuple):
     """A ranking with the labels of its documents. Most have few, so only those above 0 are stored.
 
-    Attributes:
-        found: the labels of the retrieved documents.
-        ideal: the labels of all relevant documents, highest first; at least one.
-        cutoff: the number of positions that count, at least 1.
-        size: the number of retrieved documents, of which at most `cutoff` count.
+    `ideal` has the labels of all relevant documents, highest first; at least one. `cutoff` is the number of positions
+    that count, at least 1, and `size` the number of retrieved documents.
     """
 
     found: Labels
@@ -167,7 +164,6 @@ def _dcg(labels: Iterable[tuple[int, float]]) -> float:
 
 @cache
 def discount(position: int) -> float:
-    """Return the logarithm by which a gain at a position, from 0 on, is divided."""
     return log2(position + 2)
 
 

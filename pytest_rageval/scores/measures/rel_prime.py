@@ -11,15 +11,10 @@ from dataclasses import dataclass
 class Recall:
     """Recall over Rel, the relevant items of a query, and over Rel', those in the prompt; Out is what was returned.
 
-    Items are passages (Out are the cited passages) or answers (Out are the listed answers). The losses of the retriever
-    and of the generator are separated by `over_rel = coverage · over_rel_prime + beyond`: coverage is the retriever's
-    share, and beyond is 0 as long as the generator uses only the prompt.
-
-    Attributes:
-        relevant: |Rel|.
-        available: |Rel'|.
-        found: |Out ∩ Rel|.
-        found_available: |Out ∩ Rel'|.
+    Items are passages (Out are the cited passages) or answers (Out are the listed answers). `relevant` is |Rel|,
+    `available` |Rel'|, `found` |Out ∩ Rel|, and `found_available` |Out ∩ Rel'|. The losses of the retriever and of the
+    generator are separated by `over_rel = coverage · over_rel_prime + beyond`: coverage is the retriever's share, and
+    beyond is 0 as long as the generator uses only the prompt. A share is None if its divisor is 0.
 
     >>> recall = Recall(relevant=8, available=4, found=3, found_available=3)
     >>> recall.over_rel, recall.coverage, recall.over_rel_prime
@@ -33,22 +28,22 @@ class Recall:
 
     @property
     def over_rel(self) -> float | None:
-        """`|Out ∩ Rel| / |Rel|`; None if Rel is empty."""
+        """`|Out ∩ Rel| / |Rel|`."""
         return _share(self.found, self.relevant)
 
     @property
     def over_rel_prime(self) -> float | None:
-        """`|Out ∩ Rel'| / |Rel'|`; None if Rel' is empty."""
+        """`|Out ∩ Rel'| / |Rel'|`."""
         return _share(self.found_available, self.available)
 
     @property
     def coverage(self) -> float | None:
-        """`|Rel'| / |Rel|`, the retriever's share; None if Rel is empty."""
+        """`|Rel'| / |Rel|`, the retriever's share."""
         return _share(self.available, self.relevant)
 
     @property
     def beyond(self) -> float | None:
-        """`|(Out ∩ Rel) - Rel'| / |Rel|`, found although not in the prompt; None if Rel is empty."""
+        """`|(Out ∩ Rel) - Rel'| / |Rel|`, found although not in the prompt."""
         return _share(self.found - self.found_available, self.relevant)
 
 
@@ -57,8 +52,6 @@ class RelPrime:
     """The result of one query.
 
     Attributes:
-        answers: recall of the wanted answers.
-        citations: recall of the relevant passages.
         citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages; None if no passage is cited. A hallucinated
             citation is in Out and not relevant. The precision over Rel' is the same, because a cited passage that is
             relevant was in the prompt.
