@@ -257,7 +257,7 @@ class Pipelines:
         """The number of requested rankings, and the number of completed ones."""
         # Repeats share the rankings of the first pipeline.
         firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
-        return sum(first.total_rankings for first in firsts), sum(first.finished_rankings for first in firsts)
+        return sum(first.rankings.total for first in firsts), sum(first.rankings.finished for first in firsts)
 
     @property
     def share_begun(self) -> float:
@@ -289,7 +289,8 @@ class Pipelines:
             return names.union(*(reported for (model, _), reported in list(served.items()) if model in names))
 
         remarks: Counter[str] = Counter()
-        for pipeline in list(self._judged):
+        # Repeats share the retriever of the first pipeline.
+        for pipeline in {id(each.rankings): each for each in list(self._judged)}.values():
             if completion_counts := getattr(pipeline.retriever, "completion_counts", None):
                 judge_names = with_served_names(pipeline.judge.model_names)
                 for model, count in list(completion_counts.items()):

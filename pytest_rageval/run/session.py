@@ -20,7 +20,8 @@ from pytest_rageval.run.record import Dependencies
 from pytest_rageval.run.registry import DEFAULT_CUTOFF, Registry, resolve
 from pytest_rageval.run.resources import RunContext, SessionResources
 from pytest_rageval.scores.definition import GOLD, ScoreDef, check_failures, check_ids, combine_errors
-from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, Query, ResolvedScore
+from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, ResolvedScore
+from pytest_rageval.scores.rankings import Query
 
 if TYPE_CHECKING:
     from pytest_rageval.models.rate_limits import Stall

@@ -21,7 +21,7 @@ from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.judged import EarlyScore, JudgedTest, any_room, joined, score_of_slice
 from pytest_rageval.run.record import Dependencies, TestRecord, score_key
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.pipeline import Query
+from pytest_rageval.scores.rankings import Query
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class RunRecord(TestRecord):
 
     def ranking_of(self, example: Example, k: int) -> Ranking | None:
         """Return the ranking of an example of which no outcome has one; None if it was not retrieved."""
-        return self._session.pipelines.get(self._components).known_ranking(example, k)
+        return self._session.pipelines.get(self._components).rankings.known(example, k)
 
     def complete(self) -> None:
         """Record what is known at the end of the test."""

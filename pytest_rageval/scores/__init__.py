@@ -2,9 +2,9 @@
 
 - `definition`: `ScoreDef`, the definition of a score; `Family`, what the scores of a method have in common; the
   functions that score examples. `uniform_judge`: warns if a judge always says the same.
-- `pipeline`: `Pipeline`, which retrieves, generates and judges. All scores of a run share its results.
-- `ground_truth`: what an example says is right. `rel_prompt`: what of it is in a prompt, for Rel'-recall.
-- `single_flight`: computes a result once, although several scores need it at the same time.
+- `pipeline`: `Pipeline`, which generates and judges; what an example says is right. `rankings`: `Rankings`, which
+  retrieves. All scores of a run share their results.
+- `rel_prompt`: what of the ground truth is in a prompt, for Rel'-recall.
 - Methods: the modules in `MODULES`. The module of a method is all that there is of it: its docstring is its text in the
   reference, `FAMILY` has its worked example, and `SCORES` the definitions of its scores.
 - `passage_labels`: scores of rankings by labels of their passages, for the methods that differ in the labels.

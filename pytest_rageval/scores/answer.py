@@ -15,8 +15,7 @@ from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample, each_example
-from pytest_rageval.scores.ground_truth import NO_REFERENCES, expected_of, references_of
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of, references_of
 
 
 @each_example

@@ -13,9 +13,8 @@ from typing import Final
 from pytest_rageval.core.data import Document, Example
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
-from pytest_rageval.scores.ground_truth import has_references
 from pytest_rageval.scores.passage_labels import Label, label_each_passage, label_scores, score_by_labels
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, has_references
 
 
 async def evaluate_erag(

@@ -26,8 +26,14 @@ from pytest_rageval.scores.definition import (
     WorkedExample,
     each_example,
 )
-from pytest_rageval.scores.ground_truth import NO_REFERENCES, gold_passages, references_of
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
+from pytest_rageval.scores.pipeline import (
+    NO_REFERENCES,
+    Pipeline,
+    ResolvedScore,
+    gold_passages,
+    references_of,
+    texts_of,
+)
 
 GRADES: Final = (float(MIN_GRADE), float(MAX_GRADE))
 

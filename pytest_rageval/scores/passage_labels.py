@@ -9,9 +9,8 @@ from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.scores.definition import ScoreDef, score_with_progress
-from pytest_rageval.scores.ground_truth import NO_REFERENCES, expected_of
 from pytest_rageval.scores.measures.ranking import BINARY_ONLY_MEASURES, usefulness
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of
 
 WORKED: Final = {
     "p": (2 / 3, "2 / 3"),

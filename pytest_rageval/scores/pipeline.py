@@ -1,13 +1,9 @@
 """`Pipeline`: retrieves, generates and judges for all scores of a run, and computes each result once."""
 
-import asyncio
 import random
-from array import array
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
@@ -24,16 +20,15 @@ from pytest_rageval.answers.comparators import (
 )
 from pytest_rageval.answers.judge import protocol as judges
 from pytest_rageval.core.data import Document, Example, Ranking
-from pytest_rageval.core.errors import InputError, UnusableRanking
+from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome, Tally
 from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.scores.ground_truth import gold_passages, references_of
 from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE
 from pytest_rageval.scores.measures.ranking import Labelled
-from pytest_rageval.scores.single_flight import SingleFlight, digest_key
+from pytest_rageval.scores.rankings import Query, Rankings, SingleFlight
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge.protocol import JudgeTask, Text
@@ -45,11 +40,51 @@ U = TypeVar("U")
 
 abstains: Final = Lazy("answers.abstention", "abstains")  # only for answers
 
-Query = Example | str
-"""An example, whose history, filters and metadata count too; or the text of a question."""
-
 SEMI_GOLD_SAMPLES: Final = 3
 """The number of answers that are generated from the gold passages (LLM-retEval, section 3.2)."""
+
+
+NO_REFERENCES: Final = "no reference answers"
+"""The reason why an example without reference answers is unscored."""
+
+NO_GOLD: Final = "no gold passages"
+"""The reason why an example without gold passages is unscored."""
+
+
+def references_of(example: Example) -> tuple[str, ...]:
+    """Return the alternative reference answers; empty if there are none, or if the example has an answer set.
+
+    An `answer_set` takes precedence over `answers`, and `answers` over the long-form `reference`.
+    """
+    if example.answer_set:
+        return ()
+    return example.answers or ((example.reference,) if example.reference is not None else ())
+
+
+def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
+    """Return `expected` and `expected_as` of `Evidence`: the references, or one alias of each wanted answer."""
+    if references := references_of(example):
+        return references, "reference"
+    return tuple(aliases[0] for aliases in example.answer_set), "wanted"
+
+
+def gold_passages(example: Example) -> list[Document]:
+    """Return the relevant gold passages as documents for the generator.
+
+    Raises:
+        NoGroundTruth: the example has no relevant gold passages, or one of them has no text.
+    """
+    relevant = example.relevant
+    if not relevant:
+        raise NoGroundTruth(NO_GOLD)
+    passages = [Document(gold.text, gold.id) for gold in relevant if gold.text is not None]
+    if len(passages) < len(relevant):
+        raise NoGroundTruth('a gold passage has no "text" for the generator to read')
+    return passages
+
+
+def has_references(example: Example) -> bool:
+    return bool(references_of(example) or example.answer_set)
 
 
 class DrawSettings(NamedTuple):
@@ -151,7 +186,7 @@ class Pipeline:
         spool: stores the documents of rankings, of which a report shows only a few.
     """
 
-    retriever: "Retriever | _SharedRankings"
+    retriever: "Retriever"
     generator: "Generator"
     judge: judges.Judge
     _: KW_ONLY
@@ -170,6 +205,7 @@ class Pipeline:
     reference: "Retriever | None" = None
     cached_replies: Callable[[], int] = lambda: 0
     spool: Spool = field(default_factory=Spool)
+    rankings: Rankings = None  # type: ignore[assignment]  # created from the retriever, and shared by repeats
 
     def __post_init__(self) -> None:
         """Create the comparators and the empty caches of results."""
@@ -181,99 +217,23 @@ class Pipeline:
         }
         self._expressions: dict[str, Expression] = {}
         self.results: SingleFlight = SingleFlight()
-        # By k.
-        self._rankings: defaultdict[int, SingleFlight] = defaultdict(
-            partial(SingleFlight, _compact_ranking_key)
-        )
+        if self.rankings is None:
+            self.rankings = Rankings(self.retriever, self.cached_replies, self.spool)
+        self.ranking: Callable[[Query, int], Coroutine[Any, Any, Ranking]] = self.rankings.get
         # For the display of progress.
         self.started_examples: int = 0
         self.waiting_examples: int = 0
-        self.finished_rankings: int = 0
-        self._started_rankings = 0
-        # Hashes, because 100,000 questions may be waiting at once and only their number is needed.
-        self._expected_rankings: set[int] = set()
-        # Held while a retrieval is timed.
-        self.timing_lock: asyncio.Lock = asyncio.Lock()
-        # Hashes of the retrievals during which a model reply came from the cache, for the retriever or for another
-        # caller. The array is moved to the set when the set is needed, which is only in runs that measure latency.
-        self._overlapped_cached_reply: set[int] = set()
-        self._new_overlaps = array("q")
         # The rankings that were last compared with gold passages. The next measure often needs the same.
         self.last_gold_matches: GoldMatches | None = None
 
     def repetition(self, n: int) -> "Pipeline":
         """Return the pipeline of the n-th repeat: the same rankings, and new replies of generator and judge."""
-        return replace(
-            self,
-            retriever=_SharedRankings(self),
-            judge=self.judge.repetition(n),
-            repeat=n,
-            recorded_verdicts={},
-        )
+        return replace(self, judge=self.judge.repetition(n), repeat=n, recorded_verdicts={})
 
     def draw_pipelines(self, generator: "Generator", draw_settings: DrawSettings) -> list["Pipeline"]:
         """Return one pipeline per drawn answer, all with the rankings of this pipeline."""
-        shared = replace(
-            self, retriever=_SharedRankings(self), generator=generator, draw_settings=draw_settings
-        )
+        shared = replace(self, generator=generator, draw_settings=draw_settings)
         return [replace(shared, draw=n) for n in range(draw_settings.answers)]
-
-    async def ranking(self, query: Query, k: int) -> Ranking:
-        """Return the retriever's ranking for k documents.
-
-        Raises:
-            InputError: the example has filters, and the retriever does not accept them.
-        """
-        key = self.retriever.key(query)
-        ranking = await self._rankings[k].get(key, lambda: self._retrieve(key, query, k))
-        # The attribute is not set by the retriever, because a question without a history may share the ranking.
-        without_history = (
-            isinstance(query, Example)
-            and query.history
-            and not self.retriever.context_names & {"history", "example"}
-        )
-        return replace(ranking, without_history=True) if without_history else ranking
-
-    def known_ranking(self, query: Query, k: int) -> Ranking | None:
-        """Return the ranking if it was retrieved already; None if it was not, or if the retriever failed."""
-        return cast("Ranking | None", self._rankings[k].get_if_done(self.retriever.key(query)))
-
-    @property
-    def retriever_description(self) -> str:
-        """The class of the retriever, and by what it was recognised; empty for a function."""
-        return getattr(self.retriever, "description", "")
-
-    @property
-    def has_retrieved(self) -> bool:
-        return self._started_rankings > 0
-
-    @property
-    def total_rankings(self) -> int:
-        """The number of rankings that were requested or are expected."""
-        return self._started_rankings + len(self._expected_rankings)
-
-    @contextmanager
-    def expect_rankings(self, examples: Iterable[Example], k: int) -> Iterator[None]:
-        """Count the rankings of examples as expected, before they are requested."""
-        if isinstance(self.retriever, _SharedRankings):
-            yield
-            return
-        hashes, expected = set(), []
-        for example in examples:
-            # If the retriever does not accept an example, `ranking` will raise this error.
-            with suppress(InputError):
-                key = self.retriever.key(example)
-                if not self._rankings[k].has_started(key):
-                    hashes.add(hash((key, k)))
-                    expected.append(example)
-        self._expected_rankings |= hashes
-        self.retriever.expect(expected, k)
-        try:
-            yield
-        finally:
-            # If the run was interrupted, some of the rankings were not requested. A new set is created, because a set
-            # does not shrink in memory when its items are removed.
-            self._expected_rankings = self._expected_rankings - hashes
 
     @contextmanager
     def track_scoring(self, number: int) -> Iterator[Callable[[], None]]:
@@ -295,31 +255,6 @@ class Pipeline:
         finally:
             # If the run was interrupted, some of the examples were not started.
             self.waiting_examples -= waiting
-
-    async def _retrieve(self, key: Hashable, query: Query, k: int, *, alone: bool = False) -> Ranking:
-        self._started_rankings += 1
-        retrieval = hash((key, k))
-        self._expected_rankings.discard(retrieval)
-        is_first, cached_before = self._started_rankings == 1, self.cached_replies()
-        try:
-            ranking = await self.retriever.retrieve(query, k, alone=alone)
-        finally:
-            self.finished_rankings += 1
-        if self.cached_replies() > cached_before:
-            self._new_overlaps.append(retrieval)
-        ranking = ranking.move_to_spool(self.spool)
-        # The first call also opens connections and loads models, so its duration is not that of a retrieval.
-        return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
-
-    async def retrieve_alone(self, query: Query, k: int) -> Ranking:
-        """Retrieve a ranking again; the question is not sent in a batch with others."""
-        return await self._retrieve(self.retriever.key(query), query, k, alone=True)
-
-    def overlapped_cached_reply(self, query: Query, k: int) -> bool:
-        """Return True if a model reply came from the cache during a retrieval, for the retriever or another caller."""
-        self._overlapped_cached_reply.update(self._new_overlaps)
-        del self._new_overlaps[:]
-        return hash((self.retriever.key(query), k)) in self._overlapped_cached_reply
 
     async def ranking_with_texts(self, query: Query, k: int) -> Ranking:
         """Return the same as `ranking`, for a generator or a judge, which read the texts.
@@ -409,7 +344,7 @@ class Pipeline:
 
     def known_long_answer(self, query: Query, k: int) -> str | None:
         """Return the long answer if it was generated already; None if it was not, or if a component failed."""
-        ranking = self.known_ranking(query, k)
+        ranking = self.rankings.known(query, k)
         if ranking is None:
             return None
         key = ("explained", _question_to_answer(query, ranking), texts_of(ranking.documents))
@@ -510,15 +445,6 @@ async def _collect_votes(work: Awaitable[T]) -> T | _VotedVerdict[T]:
     return _VotedVerdict(verdict, votes) if votes.verdicts else verdict
 
 
-def _compact_ranking_key(key: tuple[str, str]) -> Hashable:
-    """Return the question, or if there is a context a digest of both.
-
-    The question needs no digest: the example has the same object, so it takes no further memory.
-    """
-    question, context = key
-    return digest_key(key) if context else question
-
-
 def _question_text(query: Query) -> str:
     return query if isinstance(query, str) else query.full_question
 
@@ -551,32 +477,3 @@ class _RecordingComparator:
     async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
         """As `compare`. It is not recorded: of answers that rules refuse, a judge may always say the same."""
         return await in_turn(self._judge)(question, references, prediction)
-
-
-@dataclass(frozen=True)
-class _SharedRankings:
-    """A retriever that returns the rankings of another pipeline, so that a repeat does not retrieve again."""
-
-    _pipeline: Pipeline
-
-    def key(self, query: Query) -> Hashable:
-        return self._pipeline.retriever.key(query)
-
-    async def retrieve(self, query: Query, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - no call is made
-        return await self._pipeline.ranking(query, k)
-
-    @property
-    def replays(self) -> bool:
-        return self._pipeline.retriever.replays
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        return self._pipeline.retriever.settings
-
-    @property
-    def context_names(self) -> frozenset[str]:
-        return self._pipeline.retriever.context_names
-
-    @property
-    def max_concurrency(self) -> int:
-        return self._pipeline.retriever.max_concurrency

@@ -20,10 +20,16 @@ from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.core.outcome import EMPTY_MAPPING, Evidence, Outcome
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example, score_each
-from pytest_rageval.scores.ground_truth import NO_GOLD
 from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels, match_by_id
 from pytest_rageval.scores.measures.ranking import Labelled, compute_measure
-from pytest_rageval.scores.pipeline import Evaluation, GoldMatches, GoldRules, Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import (
+    NO_GOLD,
+    Evaluation,
+    GoldMatches,
+    GoldRules,
+    Pipeline,
+    ResolvedScore,
+)
 from pytest_rageval.stats.intervals import UNIT
 
 
@@ -119,7 +125,7 @@ async def _match(
         ranks_by_id[example.id] = shared.setdefault(ranks, ranks)
         return Outcome(example, 0.0, None, Evidence(ranking, counts=counts))
 
-    with pipeline.expect_rankings((example for example in examples if example.relevant), k):
+    with pipeline.rankings.expect((example for example in examples if example.relevant), k):
         outcomes = await score_each(
             examples, match_example, max_concurrency=pipeline.retriever.max_concurrency
         )

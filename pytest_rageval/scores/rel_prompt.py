@@ -12,10 +12,9 @@ from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Undefined, UnusableRanking
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.scores.contains import contains_answer
-from pytest_rageval.scores.ground_truth import NO_GOLD, NO_REFERENCES
 from pytest_rageval.scores.measures.gold_matching import GoldMatch
 from pytest_rageval.scores.measures.rel_prime import RelPrime, rel_prime
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import NO_GOLD, NO_REFERENCES, Pipeline, ResolvedScore
 from pytest_rageval.scores.ranking import incomparable_reason
 from pytest_rageval.scores.relevance import judge_finds_relevant
 

@@ -61,9 +61,8 @@ from pytest_rageval.scores.definition import (
     WorkedExample,
     each_example,
 )
-from pytest_rageval.scores.ground_truth import NO_REFERENCES
 from pytest_rageval.scores.measures.rel_prime import Recall, RelPrime
-from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import NO_REFERENCES, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.scores.rel_prompt import NO_RELEVANT, RelPrompt, prompt_with_relevant, rel_prompt
 
 MAX_NAMED_ITEMS = 5

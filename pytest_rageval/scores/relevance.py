@@ -14,7 +14,6 @@ from pytest_rageval.answers.judge.tasks import majority, read_share
 from pytest_rageval.core.data import Document, Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
-from pytest_rageval.scores.ground_truth import has_references
 from pytest_rageval.scores.passage_labels import (
     NO_ANSWERS,
     Label,
@@ -22,7 +21,7 @@ from pytest_rageval.scores.passage_labels import (
     label_scores,
     score_by_labels,
 )
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, has_references
 
 RELEVANT: Final = JudgeTask(
     name="relevant",

@@ -78,11 +78,13 @@ async def _time_retrieval(pipeline: Pipeline, example: Example, k: int) -> tuple
     """
 
     async def measure() -> tuple[Ranking, float]:
-        async with pipeline.timing_lock:
+        async with pipeline.rankings.timing_lock:
             ranking, cached_before = await pipeline.ranking(example, k), pipeline.cached_replies()
-            is_uncertain = ranking.seconds is None or pipeline.overlapped_cached_reply(example, k)
+            is_uncertain = ranking.seconds is None or pipeline.rankings.overlapped_cached_reply(example, k)
             if is_uncertain and not pipeline.retriever.replays:
-                ranking = replace(ranking, seconds=(await pipeline.retrieve_alone(example, k)).seconds)
+                ranking = replace(
+                    ranking, seconds=(await pipeline.rankings.retrieve_alone(example, k)).seconds
+                )
             return ranking, _seconds(pipeline, ranking, cached_before)
 
     return await pipeline.results.get(("timed", pipeline.retriever.key(example), k), measure)
@@ -100,7 +102,7 @@ async def _time_both_retrievals(
     """
 
     def retrieve() -> Awaitable[Ranking]:
-        return pipeline.retrieve_alone(example, k)
+        return pipeline.rankings.retrieve_alone(example, k)
 
     def retrieve_reference() -> Awaitable[Ranking]:
         return reference.retrieve(example, k, alone=True)
@@ -111,8 +113,8 @@ async def _time_both_retrievals(
         return ranking, _seconds(pipeline, ranking, cached_before)
 
     async def measure() -> tuple[Ranking, float, float]:
-        async with pipeline.timing_lock:
-            if not pipeline.has_retrieved:
+        async with pipeline.rankings.timing_lock:
+            if not pipeline.rankings.finished:
                 # The first calls also open connections and load models.
                 await retrieve_reference()
                 await retrieve()

@@ -13,8 +13,7 @@ from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example
-from pytest_rageval.scores.ground_truth import NO_GOLD
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import NO_GOLD, Pipeline, ResolvedScore
 from pytest_rageval.scores.ranking import match_ranking
 
 

@@ -47,7 +47,7 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
         calls.append((query, k))
         if len(calls) % 100 == 0:
             tasks.append(len(asyncio.all_tasks()))
-            totals.append((run.total_rankings, run.finished_rankings < run.total_rankings))
+            totals.append((run.rankings.total, run.rankings.finished < run.rankings.total))
         return _found(query, k)
 
     run = Pipeline(adapt_retriever(search, loop), None, None)
@@ -55,7 +55,7 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
     # Each question has a task per score, and a task per ranking, which two of the scores share.
     assert max(tasks) <= 5 * MAX_CONCURRENCY + 10
     assert set(totals) == {(2 * MANY, True)}
-    assert (run.total_rankings, run.finished_rankings, len(calls)) == (2 * MANY, 2 * MANY, 2 * MANY)
+    assert (run.rankings.total, run.rankings.finished, len(calls)) == (2 * MANY, 2 * MANY, 2 * MANY)
     for score, value in zip(outcomes, (1.0, None, 0.1), strict=True):
         assert [outcome.example.id for outcome in score] == [f"q{n}" for n in range(MANY)]
         assert value is None or {outcome.value for outcome in score} == {value}
@@ -120,7 +120,7 @@ def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchro
     (outcomes,) = loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     assert queries == [f"item {n}" for n in range(MAX_FAILURES)]
     assert sum(outcome.failed is not None for outcome in outcomes) == MANY
-    assert run.total_rankings == run.finished_rankings == MANY
+    assert run.rankings.total == run.rankings.finished == MANY
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
         loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     loop.run(asyncio.sleep(0.05))
     # The total has the questions that were retrieved and those that waited.
-    assert run.total_rankings == run.finished_rankings <= len(asked) + MAX_CONCURRENCY
+    assert run.rankings.total == run.rankings.finished <= len(asked) + MAX_CONCURRENCY
     (outcomes,) = loop.run(_evaluated(run, _examples(MANY), ("recall@5",)))
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
 

@@ -12,7 +12,7 @@ from pytest_rageval.core.outcome import Tally
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores.pipeline import Pipeline
-from pytest_rageval.scores.single_flight import SingleFlight
+from pytest_rageval.scores.rankings import SingleFlight
 
 
 def test_the_same_piece_is_computed_once(world, example) -> None:
