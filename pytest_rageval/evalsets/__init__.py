@@ -1,13 +1,12 @@
 """Reads eval sets: `load()` reads a file or a folder, `load_records()` records in Python. Both return an `EvalSet`.
 
-- `loading`: `load()` and `load_records()`. `format`: recognises the format of a file. `formats`: reads each format.
+- `loading`: `load()` and `load_records()`. `formats`: recognises and reads each format.
 - `field_map`: renames fields. `records`: converts records to examples and back, and checks every field.
 - `sampling`: draws a random sample while reading; selects a sample by a hash of the ids, or a shard of it.
 - `files`: strict JSON. `corpus`: corpora.
 """
 
-from pytest_rageval.evalsets.format import Format
-from pytest_rageval.evalsets.formats import FORMATS
+from pytest_rageval.evalsets.formats import FORMATS, Format
 from pytest_rageval.evalsets.loading import LoadOptions, load, load_records
 from pytest_rageval.evalsets.records import from_records, write_jsonl
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pytest_rageval.core.data import Document, Span
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import PARQUET_SUFFIXES, json_records, not_utf8_error
-from pytest_rageval.evalsets.format import COMPRESSION_SUFFIXES
+from pytest_rageval.evalsets.formats import COMPRESSION_SUFFIXES
 from pytest_rageval.evalsets.records import Check, check_records
 from pytest_rageval.lib.foreign_values import id_key
 
@@ -23,25 +23,17 @@ BEIR_SUFFIXES: Final = (
 
 
 def read_corpus(path: Path) -> Iterator[Document]:
-    """Yield the passages of a corpus.
+    """Yield the passages of a corpus, which is one of
 
-    Args:
-        path: path of one of
-
-            - JSON lines (or an array in a `.json` file) of passages with `text` and `id`. `source` and `start` say
-              from which file and offset a passage was cut; `end` is optional, by default `start` plus the text's
-              length. The source of a passage without `source` is its id. A passage with `source` and without
-              `start` has no span.
-            - BEIR's `corpus.jsonl`, recognized by its key `_id`, or a folder with this file, or with the files
-              `corpus/*.parquet` of Hugging Face. The text of a passage is its title and text, with a space between
-              them.
-            - AutoRAG's `corpus.parquet`, recognized by its columns `doc_id` and `contents`.
-            - a folder of text and Markdown files. Each file is one passage; its id and source are its path relative
-              to the folder. Offsets count characters as Python's `open` returns them. Hidden files are left out.
-
-    Raises:
-        InputError: the path does not exist, the corpus is empty, or a record or a file cannot be used.
-    """
+    - JSON lines (or an array in a `.json` file) of passages with `text` and `id`. `source` and `start` say from which
+      file and offset a passage was cut; `end` is optional, by default `start` plus the text's length. The source of a
+      passage without `source` is its id. A passage with `source` and without `start` has no span.
+    - BEIR's `corpus.jsonl`, recognized by its key `_id`, or a folder with this file, or with the files
+      `corpus/*.parquet` of Hugging Face. The text of a passage is its title and text, with a space between them.
+    - AutoRAG's `corpus.parquet`, recognized by its columns `doc_id` and `contents`.
+    - a folder of text and Markdown files. Each file is one passage; its id and source are its path relative to the
+      folder. Offsets count characters as Python's `open` returns them. Hidden files are left out.
+    """  # noqa: D415 - a list follows
     if not path.exists():
         raise InputError(f"The corpus {path} cannot be read: there is no such file or folder.")
     if is_folder_of_files(path):
@@ -113,7 +105,6 @@ def _whole_span(source: str, text: str) -> Span | None:
 
 
 def _read_folder(folder: Path) -> Iterator[Document]:
-    """Yield each text file of a folder as one passage; InputError if there is none."""
     source = None
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.data import EvalSet
@@ -18,19 +19,12 @@ def map_fields(
 ) -> Records:
     """Convert records to the native format by renaming fields.
 
-    Args:
-        records: the place and the value of each record.
-        fields: a map from native names to names in the records, such as `{"question": "query", "gold.id": "doc",
-            "tags.topic": "category"}`. A native name is a field, a part of the gold passages (`gold.id`, whose value
-            is one value, or a list with one value for each passage), or one tag or filter. A name in the records may
-            be a path with dots through nested objects; `"#"` is the record's number, from 1. A single value for
-            `answers` is the only answer; a single value for `gold` is the id of the only passage. Fields that the map
-            does not name are kept.
-        optional: the names in the records that no record needs to have.
-
-    Raises:
-        InputError: the map cannot be used; no record has a field that the map names; the parts of a record's gold
-            passages differ in number; or the record already has gold passages.
+    The map is from native names to names in the records, such as `{"question": "query", "gold.id": "doc",
+    "tags.topic": "category"}`. A native name is a field, a part of the gold passages (`gold.id`, whose value is one
+    value, or a list with one value for each passage), or one tag or filter. A name in the records may be a path with
+    dots through nested objects; `"#"` is the record's number, from 1. A single value for `answers` is the only answer;
+    a single value for `gold` is the id of the only passage. Fields that the map does not name are kept. A name that no
+    record has is an error, unless it is `optional`.
     """
     fields = check_field_map(fields)
     unseen = set(fields.values()) - {RECORD_NUMBER, *optional}
@@ -45,28 +39,22 @@ def map_fields(
         )
 
 
-def check_field_map(fields: object) -> Mapping[str, str]:
-    """Check a user's field map; return it with whole fields ordered before parts of fields.
-
-    Raises:
-        InputError: the map cannot be used.
-    """
+def check_field_map(fields: Any) -> Mapping[str, str]:
+    """Check a user's field map; return it with whole fields ordered before parts of fields."""
+    found = ""
     if not isinstance(fields, Mapping) or not all(
         isinstance(name, str) for pair in fields.items() for name in pair
     ):
-        raise _field_map_error(f"fields={fields!r} is not a map of names to names")
-    for target in fields:
-        if not is_target(target):
-            raise _field_map_error(f"fields names {target!r}, which is not a field of an example")
+        found = f"fields={fields!r} is not a map of names to names"
+    elif unknown := [target for target in fields if not is_target(target)]:
+        found = f"fields names {unknown[0]!r}, which is not a field of an example"
+    if found:
+        raise InputError(
+            f'{found}.\nWrite fields={{"question": "query"}}: ours, then theirs. Ours are '
+            f"{', '.join(FIELDS)}, gold.{', gold.'.join(GOLD_FIELDS)}, tags.NAME, filters.NAME."
+        )
     refuse_gold_twice(fields, "fields")
     return {target: fields[target] for target in sorted(fields, key=lambda target: "." in target)}
-
-
-def _field_map_error(found: str) -> InputError:
-    return InputError(
-        f'{found}.\nWrite fields={{"question": "query"}}: ours, then theirs. Ours are '
-        f"{', '.join(FIELDS)}, gold.{', gold.'.join(GOLD_FIELDS)}, tags.NAME, filters.NAME."
-    )
 
 
 def is_target(name: str) -> bool:
@@ -146,13 +134,7 @@ def _zip_gold_parts(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]
 
 
 class NearMiss(NamedTuple):
-    """A key that is probably a misspelt native field.
-
-    Attributes:
-        key: the key in the records.
-        meant: the native field that it resembles.
-        ids: the ids of the examples with this key.
-    """
+    """A key that is probably a misspelt native field, and the ids of the examples with this key."""
 
     key: str
     meant: str
@@ -170,31 +152,23 @@ def near_misses(evalset: EvalSet) -> list[NearMiss]:
         for key in example.extra:
             if key not in FIELDS:
                 ids[key].append(example.id)
-    meant = {
-        key: next(
-            (name for name in LETTERS_OF_NAMES if _is_within_one_edit(_letters(key), LETTERS_OF_NAMES[name])),
-            None,
-        )
-        for key in ids
-    }
-    return [NearMiss(key, name, tuple(ids[key])) for key, name in meant.items() if name is not None]
+    misses = []
+    for key, having in ids.items():
+        letters = _letters(key)
+        meant = (name for name, own in LETTERS_OF_NAMES.items() if _is_within_one_edit(letters, own))
+        misses += [NearMiss(key, name, tuple(having)) for name in islice(meant, 1)]
+    return misses
 
 
 def _letters(name: str) -> str:
-    """Return the letters and digits of a name in lower case."""
     return "".join(filter(str.isalnum, name.casefold()))
 
 
+GOLD_PARTS: Final = tuple(f"gold.{part}" for part in GOLD_FIELDS)
 LETTERS_OF_NAMES: Final = {
     name: _letters(name.removeprefix("tags."))
     # `id` is required, and resembles many keys of two and three letters.
-    for name in (
-        *OWN_FIELDS[1:],
-        "history",
-        "filters",
-        *(f"gold.{part}" for part in GOLD_FIELDS),
-        "tags.topic",
-    )
+    for name in (*OWN_FIELDS[1:], "history", "filters", *GOLD_PARTS, "tags.topic")
 }
 """The letters of each native name that a key may misspell."""
 

@@ -43,9 +43,6 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
 
     The array is the whole document or, in an object, under one of `WRAPPER_KEYS`. Blank lines are skipped. A place
     is a text for error messages, such as "support.jsonl line 3". The rows of a Parquet file are read too.
-
-    Raises:
-        InputError: the file cannot be read, or a value is not JSON.
     """
     if path.suffix.lower() in PARQUET_SUFFIXES:
         yield from _parquet_rows(path)
@@ -58,12 +55,8 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in read_lines(path):
         if line and not line.isspace():
             place = f"{path.name} line {number}"
-            yield (
-                place,
-                parse_json(
-                    line, place, f"{LINES_REMEDY} {ARRAY_REMEDY}" if line.startswith("[") else LINES_REMEDY
-                ),
-            )
+            remedy = f"{LINES_REMEDY} {ARRAY_REMEDY}" if line.startswith("[") else LINES_REMEDY
+            yield place, parse_json(line, place, remedy)
 
 
 def open_parquet(path: Path) -> Any:
@@ -101,10 +94,7 @@ def find_wrapper_key(path: Path) -> str | None:
     """Return the key under which a JSON object has its array of records; None if the file is no such object.
 
     The key is the first of `WRAPPER_KEYS` whose value is an array of objects. If one of `RECORD_KEYS` comes before it,
-    the object is itself a record, and the result is None.
-
-    Raises:
-        InputError: the file begins with an object over several lines that has no such key.
+    the object is itself a record, and the result is None. An object over several lines without such a key is an error.
     """
     keys: list[str] = []
     with open_file(path) as file:
@@ -132,11 +122,7 @@ def find_wrapper_key(path: Path) -> str | None:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number, from 1, and the text of each line of a UTF-8 file, without a byte-order mark.
-
-    Raises:
-        InputError: the file cannot be read or is not UTF-8, or a line is longer than 64 MiB.
-    """
+    """Yield the number, from 1, and the text of each line of a UTF-8 file, without a byte-order mark."""
     with open_file(path) as file:
         readline = file.stream.readline
         while raw := readline(MAX_LINE_BYTES + 1):
@@ -172,8 +158,7 @@ class OpenFile:
 def open_file(path: Path) -> Iterator[OpenFile]:
     """Open a file, and decompress gzip and Zstandard, which are recognized by their first bytes, not by the name.
 
-    Raises:
-        InputError: the file is not a regular file or cannot be opened, or a read within the `with` block fails.
+    A read within the `with` block that fails raises InputError.
     """
     file: OpenFile | None = None
     errors: list[type[Exception]] = [OSError, EOFError, zlib.error]
@@ -184,7 +169,10 @@ def open_file(path: Path) -> Iterator[OpenFile]:
             if magic.startswith(GZIP_MAGIC):
                 file = OpenFile(cast("IO[bytes]", gzip.GzipFile(fileobj=raw)))
             elif magic == ZSTD_MAGIC:
-                zstd = _zstd_module(path)
+                if sys.version_info >= (3, 14):
+                    zstd = import_module("compression.zstd")
+                else:
+                    zstd = require("backports.zstd", extra="zst", purpose=f"Reading {path.name}")
                 errors.append(zstd.ZstdError)
                 file = OpenFile(zstd.ZstdFile(raw))
             else:
@@ -198,12 +186,6 @@ def open_file(path: Path) -> Iterator[OpenFile]:
         raise InputError(f"{failure}: {reason}.") from error
 
 
-def _zstd_module(path: Path) -> Any:
-    if sys.version_info >= (3, 14):
-        return import_module("compression.zstd")
-    return require("backports.zstd", extra="zst", purpose=f"Reading {path.name}")
-
-
 def not_utf8_error(place: str, error: UnicodeDecodeError) -> InputError:
     """Return the error for a text that is not UTF-8; UTF-16 is recognized by its byte-order mark."""
     found = f"byte {error.object[error.start]:#04x} ({error.reason})"
@@ -213,11 +195,7 @@ def not_utf8_error(place: str, error: UnicodeDecodeError) -> InputError:
 
 
 def parse_json(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
-    """Parse one JSON value; NaN and infinities are refused.
-
-    Raises:
-        InputError: the text is not JSON; the message begins with `place` and ends with `remedy`.
-    """
+    """Parse one JSON value; NaN and infinities are refused. Messages begin with `place` and end with `remedy`."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
@@ -240,43 +218,33 @@ def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any
     """Yield the place ("FILE record 1") and the value of each element of an array; only one element is in memory.
 
     The array is the whole JSON document, or the value of `key` in it.
-
-    Raises:
-        InputError: the file cannot be read or has another form, or an element is longer than 64 MiB.
     """
-    with open_file(path) as file:
-        document = _JsonDocument(path.name, file)
+    with _whole_document(path) as document:
         yield from document.array() if key is None else document.member(key)
-        if document.peek():
-            document.fail("more follows after its end")
 
 
 def json_nested_members(path: Path) -> Iterator[tuple[str, str, Any]]:
-    """Yield the outer key, the inner key and the value of each member of the objects in a JSON object.
-
-    Raises:
-        InputError: as for `json_elements`.
-    """
-    with open_file(path) as file:
-        document = _JsonDocument(path.name, file)
+    """Yield the outer key, the inner key and the value of each member of the objects in a JSON object."""
+    with _whole_document(path) as document:
         for name in document.names():
             if document.peek() == "{":
                 yield from ((name, key, value) for key, value in document.members())
             else:
                 document.skip()
-        if document.peek():
-            document.fail("more follows after its end")
 
 
 def json_members(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the key and the value of each member of a JSON object, in the file's order.
+    """Yield the key and the value of each member of a JSON object, in the file's order."""
+    with _whole_document(path) as document:
+        yield from document.members()
 
-    Raises:
-        InputError: as for `json_elements`.
-    """
+
+@contextmanager
+def _whole_document(path: Path) -> Iterator["_JsonDocument"]:
+    """Open a JSON document; InputError if the `with` block does not read it to its end."""
     with open_file(path) as file:
         document = _JsonDocument(path.name, file)
-        yield from document.members()
+        yield document
         if document.peek():
             document.fail("more follows after its end")
 
@@ -302,9 +270,9 @@ class _JsonDocument:
         """Yield the keys of the object that follows; after each key, the caller must parse or skip its value."""
         self._expect("{")
         for _ in self._item_numbers("}"):
-            name = (
-                self._parse_value() if self.peek() == '"' else self.fail("a key in double quotes is missing")
-            )
+            if self.peek() != '"':
+                self.fail("a key in double quotes is missing")
+            name = self._parse_value()
             self._expect(":")
             yield name
 
@@ -360,12 +328,10 @@ class _JsonDocument:
 
     def fail(self, found: str) -> NoReturn:
         """Raise InputError with the current line and what was found."""
-        raise InputError(
-            f"{self._name} line {self.line} is not JSON as expected: {found}.\nIs the file whole?"
-        )
+        where = f"{self._name} line {self.line}"
+        raise InputError(f"{where} is not JSON as expected: {found}.\nIs the file whole?")
 
     def _expect(self, character: str) -> None:
-        """Consume white space and this character; InputError if another character follows."""
         found = self.peek()
         if not found:
             self.fail(f"it ends before {character!r}")

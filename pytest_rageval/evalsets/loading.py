@@ -8,10 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pytest_rageval.core.data import EXCLUDED, EvalSet, Example
+from pytest_rageval.core.data import EXCLUDED, EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.evalsets.format import COMMON_OPTIONS, Format, find_format
-from pytest_rageval.evalsets.formats import FORMATS
+from pytest_rageval.evalsets.formats import COMMON_OPTIONS, FORMATS, Format, find_format
 from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import data_frame_rows, id_key, is_data_frame, to_plain
@@ -127,15 +126,12 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
     """Convert records in Python to an eval set; return None for a source of another type.
 
     Missing values (NaN, NaT, NA) are left out, NumPy values become Python values, and times become ISO 8601 texts. The
-    cells of a data frame or `Dataset` are read as those of a table in a file (see `formats.table.read`).
+    cells of a data frame or `Dataset` are read as those of a table in a file (see `formats.table.read_table`).
 
     Args:
         source: a list or tuple of dicts, a pandas or Polars data frame, or a Hugging Face `Dataset`. For any other
             type, such as an iterator, the result is None.
-        how: the sample, and the option `fields` (see `field_map.map_fields`).
-
-    Raises:
-        InputError: a record cannot be used, or there is an option other than `fields`.
+        how: the sample, and the option `fields` (see `field_map.map_fields`); there is no other.
     """
     how = how or LoadOptions()
     rows = _rows(source)
@@ -183,16 +179,11 @@ def _with_texts(evalset: EvalSet, corpus: Path, folder: Path) -> tuple[Example, 
             f"them: {', '.join(missing[:8])}.\n"
             "Is it the corpus of this eval set? `rageval evalset check --corpus` says more."
         )
-    return tuple(
-        replace(
-            example,
-            gold=tuple(
-                replace(gold, text=texts[id_key(gold.id)]) if gold.id and gold.text is None else gold
-                for gold in example.gold
-            ),
-        )
-        for example in evalset
-    )
+
+    def with_text(gold: Gold) -> Gold:
+        return replace(gold, text=texts[id_key(gold.id)]) if gold.id and gold.text is None else gold
+
+    return tuple(replace(example, gold=tuple(map(with_text, example.gold))) for example in evalset)
 
 
 def _without_own_id(example: Example) -> Example:
@@ -231,14 +222,7 @@ def find_file(
 ) -> Path:
     """Return the absolute path of a file: the first path under one of the base folders that `accepts` returns True for.
 
-    Args:
-        what: the kind of file, for the error message: "eval set".
-        source: the path that the user wrote.
-        bases: the folders in which a relative path is searched, in this order.
-        accepts: decides whether a path is used; default: it exists.
-
-    Raises:
-        InputError: no path is accepted.
+    `what` is the kind of file, for the error message: "eval set".
     """
     bases = tuple(bases)
     candidates = [base / source for base in bases]

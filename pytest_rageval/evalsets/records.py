@@ -24,7 +24,6 @@ FIELDS: Final = (*OWN_FIELDS, *RETRIEVER_CONTEXT)
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")
 OWN_FIELD_SET: Final = frozenset(OWN_FIELDS)
 ID_ONLY: Final = {"id"}
-GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 NUGGET_FIELDS: Final = ("text", "vital", "importance")
 VITAL_BY_IMPORTANCE: Final = {"vital": True, "okay": False}
 NUGGET_REMEDY: Final = 'Write "a fact", or {"text": "a fact", "vital": false} for one that is not vital.'
@@ -49,11 +48,7 @@ _CHECKED: Final[WeakValueDictionary[int, EvalSet]] = WeakValueDictionary()
 
 
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
-    """Convert native records, each with its place, to an eval set.
-
-    Raises:
-        InputError: a record cannot be used, two records have the same id, or there are no records.
-    """
+    """Convert native records, each with its place, to an eval set."""
     examples: list[Example] = []
     places: dict[str, str] = {}
     for place, record in records:
@@ -79,9 +74,6 @@ def check_evalset(evalset: EvalSet) -> EvalSet:
 
     Examples are checked as records are: an integer id becomes a text, a list becomes a tuple, and an example or a gold
     passage may be a dict.
-
-    Raises:
-        InputError: an example cannot be used, two examples have the same id, or there are no examples.
     """
     if _CHECKED.get(id(evalset)) is evalset:
         return evalset
@@ -123,9 +115,6 @@ def example_from(record: Any, *, place: str) -> Example:
 
     If `history`, `filters` or `metadata` does not have the form that an example requires, it is kept under `extra` too:
     it may be other data of the same name. It is an error only for a retriever that receives it.
-
-    Raises:
-        InputError: the record cannot be used.
     """
     check = Check(place)
     if isinstance(record, Example):
@@ -160,12 +149,15 @@ def _checked_example(example: Example, check: "Check") -> Example:
     history = check.array(example.history, "history")
     for i, message in enumerate(history):
         if not _is_message(message):
-            check.fail(
-                f'"history"[{i}] is {_describe(message)}, expected a message',
-                'Write {"role": "user", "content": "…"}.',
-            )
+            found = f'"history"[{i}] is {_describe(message)}, expected a message'
+            check.fail(found, 'Write {"role": "user", "content": "…"}.')
     fields["history"] = tuple(check.plain({"history": history}, '"history"')["history"])
-    changed = {name: value for name, value in fields.items() if not _is_same(value, getattr(example, name))}
+    given = {name: getattr(example, name) for name in fields}
+    changed = {
+        name: value
+        for name, value in fields.items()
+        if type(value) is not type(given[name]) or value != given[name]
+    }
     return replace(example, **changed) if changed else example
 
 
@@ -174,10 +166,6 @@ def _as_record(item: Any, fields: Iterable[str]) -> Any:
     if not isinstance(item, Gold | Nugget):
         return item
     return {name: value for name in fields if not is_missing(value := getattr(item, name))}
-
-
-def _is_same(value: Any, other: Any) -> bool:
-    return type(value) is type(other) and value == other
 
 
 def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, Any]:
@@ -207,9 +195,8 @@ def _parse_nuggets(value: Any, check: "Check") -> tuple[Nugget, ...]:
     """Parse a list of nuggets: texts, or objects with `text` and optionally `vital` or `importance`."""
     nuggets: dict[str, Nugget] = {}
     for i, item in enumerate(check.array(value, "nuggets")):
-        nugget = (
-            Nugget(check.text(item, "nuggets", i)) if isinstance(item, str) else _parse_nugget(item, i, check)
-        )
+        is_text = isinstance(item, str)
+        nugget = Nugget(check.text(item, "nuggets", i)) if is_text else _parse_nugget(item, i, check)
         if nugget.text in nuggets:
             check.fail(f'"nuggets"[{i}] is the same nugget as one before it', "Take one of them out.")
         nuggets[nugget.text] = nugget
@@ -218,10 +205,7 @@ def _parse_nuggets(value: Any, check: "Check") -> tuple[Nugget, ...]:
 
 def _parse_nugget(item: Any, i: int, check: "Check") -> Nugget:
     fields = check.mapping(item, "nuggets", i, remedy=NUGGET_REMEDY)
-    unknown = sorted(str(key)[:40] for key in fields if key not in NUGGET_FIELDS)
-    if unknown:
-        found = f'"nuggets"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED_KEYS])}'
-        check.fail(found, f"Known: {', '.join(NUGGET_FIELDS)}.")
+    _refuse_unknown(fields, NUGGET_FIELDS, f'"nuggets"[{i}]', check)
     if "text" not in fields:
         check.fail(f'"nuggets"[{i}] has no "text"', NUGGET_REMEDY)
     vital, importance = fields.get("vital"), fields.get("importance")
@@ -255,10 +239,7 @@ def _parse_passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
     if fields.keys() == ID_ONLY and type(identifier := fields["id"]) is str and is_identifier(identifier):
         # Most gold passages have only an id, and a set may have a million passages: return early.
         return Gold(identifier)
-    if not GOLD_FIELD_SET.issuperset(fields):
-        unknown = sorted(str(key)[:40] for key in fields if key not in GOLD_FIELD_SET)
-        found = f'"gold"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED_KEYS])}'
-        check.fail(found, f"Known: {', '.join(GOLD_FIELDS)}.")
+    _refuse_unknown(fields, GOLD_FIELDS, f'"gold"[{i}]', check)
     get = fields.get
     identifier, text, source = get("id"), get("text"), get("source")
     start, end, grade, group = get("start"), get("end"), get("grade"), get("group")
@@ -272,19 +253,22 @@ def _parse_passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
         group=check.optional_name(group, "gold", i, "group"),
     )
     span = passage.span
-    if (source is not None or start is not None or end is not None) and (
-        span is None or span.start >= span.end
-    ):
-        check.fail(
-            f'"gold"[{i}] has an incomplete or empty span',
-            'A span is {"source": "handbook.md", "start": 120, "end": 310}: characters, end excluded.',
-        )
+    has_span = source is not None or start is not None or end is not None
+    if has_span and (span is None or span.start >= span.end):
+        remedy = 'A span is {"source": "handbook.md", "start": 120, "end": 310}: characters, end excluded.'
+        check.fail(f'"gold"[{i}] has an incomplete or empty span', remedy)
     if passage.id is None and text is None and source is None:
         why = "" if identifier is None else f": its id is {_describe(identifier)}, a missing value"
-        check.fail(
-            f'"gold"[{i}] does not say which passage it is{why}', 'Give its "id", its "text" or its span.'
-        )
+        found = f'"gold"[{i}] does not say which passage it is{why}'
+        check.fail(found, 'Give its "id", its "text" or its span.')
     return passage
+
+
+def _refuse_unknown(fields: Iterable[Any], known: tuple[str, ...], where: str, check: "Check") -> None:
+    unknown = sorted(str(key)[:40] for key in {*fields}.difference(known))
+    if unknown:
+        found = f"{where} has unknown keys: {', '.join(unknown[:MAX_LISTED_KEYS])}"
+        check.fail(found, f"Known: {', '.join(known)}.")
 
 
 def _is_repeated(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
@@ -314,11 +298,7 @@ def _is_repeated(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
 def check_records(
     records: Iterable[tuple[str, Any]], *required: str
 ) -> Iterator[tuple["Check", dict[str, Any]]]:
-    """Yield a `Check` for each record and a copy of the record that the caller may change.
-
-    Raises:
-        InputError: a record is not an object, or lacks a required key.
-    """
+    """Yield a `Check` for each record and a copy of the record that the caller may change."""
     for place, value in records:
         check = Check(place)
         yield check, dict(check.record(value, *required))
@@ -342,9 +322,8 @@ class Check:
         """Return the record, which must be an object with the required keys."""
         if not isinstance(value, dict) and not isinstance(value, Mapping):
             hint = f" {ARRAY_REMEDY}" if isinstance(value, list) else ""
-            self.fail(
-                f"an example is an object, found {_describe(value)}", f'Write {{"name": value, …}}.{hint}'
-            )
+            found = f"an example is an object, found {_describe(value)}"
+            self.fail(found, f'Write {{"name": value, …}}.{hint}')
         for name in required:
             if name not in value:
                 remedy = f"Add it, or rename the field. {field_map_remedy(name)}"
@@ -356,10 +335,7 @@ class Check:
     def text(self, value: Any, *keys: str | int) -> str:
         """Return the value, which must be a text that is not blank."""
         if not isinstance(value, str) or not value or value.isspace():
-            self.fail(
-                f"{_key_path(keys)} is {_describe(value)}, expected text",
-                "Give a string that is not empty.",
-            )
+            self._fail_type(value, keys, "text", "Give a string that is not empty.")
         return value
 
     def texts(self, value: Any, *keys: str | int, least: int = 0) -> tuple[str, ...]:
@@ -389,17 +365,17 @@ class Check:
         remedy = "Give a text or an integer."
         if isinstance(value, str) and value.strip():
             remedy += f" {value.strip()} is what a missing value is printed as."
-        self.fail(f"{_key_path(keys)} is {_describe(value)}, expected text or an integer", remedy)
+        self._fail_type(value, keys, "text or an integer", remedy)
+
+    def _fail_type(self, value: Any, keys: tuple[str | int, ...], expected: str, remedy: str) -> NoReturn:
+        self.fail(f"{_key_path(keys)} is {_describe(value)}, expected {expected}", remedy)
 
     def array(self, value: Any, *keys: str | int) -> list[Any] | tuple[Any, ...]:
         """Return a list; null becomes an empty list."""
         if value is None:
             return []
         if not isinstance(value, LIST_TYPES):
-            self.fail(
-                f"{_key_path(keys)} is {_describe(value)}, expected a list",
-                "Put it in square brackets.",
-            )
+            self._fail_type(value, keys, "a list", "Put it in square brackets.")
         return value
 
     def object(self, value: Any, *keys: str | int) -> dict[str, Any]:
@@ -417,14 +393,14 @@ class Check:
         if value is None:
             return {}
         if not isinstance(value, dict) and not isinstance(value, Mapping):
-            self.fail(f"{_key_path(keys)} is {_describe(value)}, expected an object", remedy)
+            self._fail_type(value, keys, "an object", remedy)
         return value
 
     def natural(self, value: Any, *keys: str | int) -> int:
         """Return an integer of at least 0; the float 2.0 counts as an integer."""
         number = whole_number(value)
         if number is None or number < 0:
-            self.fail(f"{_key_path(keys)} is {_describe(value)}, expected an integer", "Give 0 or more.")
+            self._fail_type(value, keys, "an integer", "Give 0 or more.")
         return number
 
     def plain(self, value: dict[str, Any], what: str) -> dict[str, Any]:
@@ -440,10 +416,8 @@ class Check:
             self.fail(*too_deep)
         level: list[Any] = [value]
         for _ in range(MAX_DEPTH):
-            inner = [parent.values() if isinstance(parent, Mapping) else parent for parent in level]
-            level = [
-                child for values in inner for child in values if isinstance(child, (Mapping, *LIST_TYPES))
-            ]
+            inner = (each.values() if isinstance(each, Mapping) else each for each in level)
+            level = [child for each in inner for child in each if isinstance(child, (Mapping, *LIST_TYPES))]
             if not level:
                 break
         else:
@@ -484,9 +458,6 @@ def write_jsonl(evalset: EvalSet, path: Path) -> None:
     """Write an eval set as JSON lines in UTF-8; an existing file is replaced.
 
     The eval set that is read back from the file has the same digest.
-
-    Raises:
-        InputError: the file cannot be written, or `extra` of an example has the name of a field of examples.
     """
     try:
         write_atomically(path, (_line(example) for example in evalset))
@@ -502,27 +473,18 @@ def _line(example: Example) -> bytes:
             f"The example {example.id!r} has {', '.join(clash)} under extra.\n"
             "These are fields of an example: take them out, or rename them."
         )
-    fields = {
-        "id": example.id,
-        "question": example.question,
-        "answers": list(example.answers),
-        "answer_set": [list(aliases) for aliases in example.answer_set],
-        "gold": [
-            {
-                name: value
-                for name, value in asdict(gold).items()
-                if value is not None and (name, value) != ("grade", 1)
-            }
-            for gold in example.gold
-        ],
-        "reference": example.reference,
-        "nuggets": [nugget._asdict() for nugget in example.nuggets],
-        "tags": dict(example.tags),
+    gold = (asdict(passage).items() for passage in example.gold)
+    fields: dict[str, Any] = {name: getattr(example, name) for name in FIELDS}
+    fields |= {
+        **{name: dict(fields[name]) for name in ("tags", "filters", "metadata")},
         "history": [dict(message) for message in example.history],
-        "filters": dict(example.filters),
-        "metadata": dict(example.metadata),
+        "gold": [
+            {name: value for name, value in items if value is not None and (name, value) != ("grade", 1)}
+            for items in gold
+        ],
+        "nuggets": [nugget._asdict() for nugget in example.nuggets],
     }
-    record = {key: value for key, value in fields.items() if value not in (None, [], {})}
+    record = {name: value for name, value in fields.items() if value not in (None, (), [], {})}
     record |= example.extra
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"

@@ -74,10 +74,6 @@ def draw_sample(read: RecordReader, spec: SampleSpec, *, name: str) -> EvalSet:
     every smaller one. In a stratified sample, the size of each group is proportional to its size in the whole,
     rounded by largest remainders. For examples that are not drawn, only the rank is held in memory: the records are
     read a second time to stratify, and to compare the ids of equal ranks.
-
-    Raises:
-        InputError: a record or the stratification cannot be used, two records have the same id, or there are no
-            records.
     """
     whole: list[Entry] = []
     ranks = array("Q")
@@ -116,10 +112,7 @@ def draw_sample(read: RecordReader, spec: SampleSpec, *, name: str) -> EvalSet:
 
 
 def keep_smallest(heap: list[T], size: int, entry: T) -> None:
-    """Add an entry to a heap that holds the `size` entries with the smallest ranks.
-
-    The first item of an entry is its negated rank.
-    """
+    """Add an entry, which begins with its negated rank, to a heap of the `size` entries with the smallest ranks."""
     if len(heap) < size:
         heapq.heappush(heap, entry)
     elif heap:
@@ -127,13 +120,10 @@ def keep_smallest(heap: list[T], size: int, entry: T) -> None:
 
 
 def rank(seed: int, text: str) -> int:
-    """Return a pseudorandom number below 2**64 for a seed and a text.
-
-    The texts with the smallest numbers are a random sample.
-    """
+    """Return a pseudorandom number below 2**64 for a text; the texts with the smallest numbers are a random sample."""
     # The built-in `hash` differs between processes.
-    digest = hashlib.blake2b(f"{seed} {text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return int.from_bytes(digest[:RANK_BYTES], "big")
+    hashed = hashlib.blake2b(f"{seed} {text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return int.from_bytes(hashed[:RANK_BYTES], "big")
 
 
 def allocate(groups: Counter[str], spec: SampleSpec) -> dict[str, int]:
@@ -150,7 +140,6 @@ def allocate(groups: Counter[str], spec: SampleSpec) -> dict[str, int]:
 
 
 def _group(example: Example, spec: SampleSpec) -> str:
-    """Return the group of an example: its tags by which the sample is stratified, as JSON."""
     tags = example.tags
     if spec.stratify is not None:
         tags = {tag: tags.get(tag) for tag in spec.stratify}
@@ -176,23 +165,15 @@ def _refuse_same_ids(read: RecordReader, ranks: "array[int]", seed: int) -> None
 
 
 def in_sample(name: str, share: float) -> bool:
-    """Return True if the example with this id is in the sample; `share` is the sample's share of all examples.
-
-    A sample contains every smaller sample.
-    """
-    return share >= 1 or int(_digest(name)[:HASH_DIGITS], 16) < share * 16**HASH_DIGITS
+    """Return True if the example with this id is in the sample of this share, which contains every smaller one."""
+    return share >= 1 or int(digest(["part", name])[:HASH_DIGITS], 16) < share * 16**HASH_DIGITS
 
 
 def select_subset(evalset: EvalSet, *, sample: float = 1.0, shard: tuple[int, int] | None = None) -> EvalSet:
     """Return the eval set with only the examples of a sample, or of one shard of it.
 
-    Args:
-        evalset: the whole eval set.
-        sample: the share of the examples that is selected, from 0 to 1.
-        shard: the number of the shard, from 1, and the number of shards; None: no sharding. A shard may be empty.
-
-    Raises:
-        InputError: the sample is empty.
+    `sample` is the share of the examples, and `shard` the number of the shard, from 1, with the number of shards. A
+    shard may be empty, a sample may not.
     """
     if sample >= 1 and shard is None:
         return evalset
@@ -204,17 +185,12 @@ def select_subset(evalset: EvalSet, *, sample: float = 1.0, shard: tuple[int, in
         )
     if shard is not None:
         index, number = shard
-        selected = [example for example in selected if _shard(example.id, number) == index]
+        # Other digits of the hash than those of the sample.
+        hashes = (int(digest(["part", example.id])[-HASH_DIGITS:], 16) for example in selected)
+        selected = [
+            each for each, hashed in zip(selected, hashes, strict=True) if hashed % number + 1 == index
+        ]
     examples = ExampleSubset(selected)
     examples.ids = tuple(example.id for example in evalset.examples)
     name = "" if shard is None else f"{shard[0]}/{shard[1]}"
     return EvalSet(evalset.name, examples, SubsetInfo(len(evalset), sample, name))
-
-
-def _shard(name: str, number: int) -> int:
-    """Return the shard of an example, from 1 to `number`, by other digits of the hash than those of the sample."""
-    return int(_digest(name)[-HASH_DIGITS:], 16) % number + 1
-
-
-def _digest(name: str) -> str:
-    return digest(["part", name])

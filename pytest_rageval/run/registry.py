@@ -23,7 +23,7 @@ from pytest_rageval.core.user_code import (
     is_async,
 )
 from pytest_rageval.evalsets import FORMATS, Format
-from pytest_rageval.evalsets.format import Shape
+from pytest_rageval.evalsets.formats import Shape
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import SCHEME
 from pytest_rageval.reports import KINDS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.evalsets import LoadOptions, load, write_jsonl
-from pytest_rageval.evalsets.formats.open_qa import articles
+from pytest_rageval.evalsets.formats.data_sets import articles
 from pytest_rageval.extensions.baseline_retrievers.trec_run import TrecRun
 
 pytestmark = pytest.mark.slow

@@ -20,9 +20,10 @@ from pytest_rageval.evalsets.field_map import (
     refuse_gold_twice,
 )
 from pytest_rageval.evalsets.files import json_records, open_parquet, parse_json, read_lines
-from pytest_rageval.evalsets.format import SEP_LINE, Shape
+from pytest_rageval.evalsets.formats import SEP_LINE, Shape
 from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, looks_like_export
 from pytest_rageval.lib.foreign_values import MISSING_WORDS
+from pytest_rageval.lib.text import join_first
 
 MAX_CELL_CHARACTERS: Final = 2**24
 """An unclosed quote turns the rest of the file into one cell; this limits it."""
@@ -53,7 +54,7 @@ DELIMITERS: Final = (";", "\t", "|", ",")
 MAX_LISTED_COLUMNS: Final = 20  # number of columns that an error message lists
 
 
-def read(
+def read_table(
     path: Path,
     *,
     fields: Mapping[str, str] | None = None,
@@ -78,10 +79,6 @@ def read(
             comma.
         quote: the character around cells that contain the delimiter; it is doubled within a cell. "": cells are not
             quoted.
-
-    Raises:
-        InputError: the file cannot be read as a table, has no column for the id or the question, or a cell
-            is not a list although it begins as one.
     """
     if not (delimiter is None or (isinstance(delimiter, str) and len(delimiter) == 1)):
         raise InputError(f"delimiter={delimiter!r} is not one character.")
@@ -116,17 +113,10 @@ def frame_records(
     name: str = "The data frame",
     separator: str | None = None,
 ) -> Records:
-    """Yield records from the rows of a data frame, with the columns and cells of a file (see `read`).
+    """Yield records from the rows of a data frame, with the columns and cells of a file (see `read_table`).
 
-    Args:
-        rows: the place of each row, and its values by column as JSON represents them, without missing values.
-        header: the names of the columns.
-        fields: map from native names to columns, or to paths in the objects in a column.
-        name: the name of the table, for messages.
-        separator: as in `read`.
-
-    Raises:
-        InputError: the map cannot be used, or a cell is not a list although it begins as one.
+    The values of a row are as JSON represents them, without missing values. The map `fields` may also name paths in
+    the objects in a column.
     """
     columns = _columns(header, {} if fields is None else check_field_map(fields))
     refuse_gold_twice(columns, name)
@@ -160,12 +150,8 @@ def _join_rows(records: Records) -> Records:
     try:
         for next_place, record in records:
             known, passages = joined.get("gold") or [], record.get("gold") or []
-            if (
-                known
-                and passages
-                and {**joined, "gold": None} == {**record, "gold": None}
-                and not any(passage in known for passage in passages)
-            ):
+            are_new = known and passages and not any(passage in known for passage in passages)
+            if are_new and {**joined, "gold": None} == {**record, "gold": None}:
                 joined["gold"] = [*known, *passages]
             else:
                 yield place, joined
@@ -201,11 +187,8 @@ def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], r
         remedy = f"Its cells seem to be separated by {likely!r}: say delimiter={likely!r}."
     if looks_like_export(dict.fromkeys(header)):
         remedy = f"{EXPORT_REMEDY}\n{remedy}"
-    shown = [
-        *(column[:60] for column in header[:MAX_LISTED_COLUMNS]),
-        *(["…"] if len(header) > MAX_LISTED_COLUMNS else []),
-    ]
-    return InputError(f"{name} has no column {', '.join(missing)}. Found: {', '.join(shown)}.\n{remedy}")
+    found = join_first([column[:60] for column in header], MAX_LISTED_COLUMNS)
+    return InputError(f"{name} has no column {', '.join(missing)}. Found: {found}.\n{remedy}")
 
 
 def _row_to_record(
@@ -224,25 +207,21 @@ def _row_to_record(
 
 def _parse_cell(target: str, cell: Any, separator: str | None, place: str) -> Any:
     """Return the value of a cell for a native field; None if it is missing. Only texts are parsed."""
-    if not isinstance(cell, str) or _is_missing_cell(target, cell.strip()):
-        return cell if not isinstance(cell, str) else None
+    if not isinstance(cell, str):
+        return cell
+    stripped = cell.strip()
+    if stripped in MISSING_WORDS and (stripped != "None" or target in NAME_FIELDS):
+        return None
     if is_list_cell(cell):
         if target in LIST_FIELDS or target.startswith("gold."):
-            return parse_list_cell(cell.strip(), place)
+            return parse_list_cell(stripped, place)
         if target in OBJECT_FIELDS or target.startswith(OBJECT_PARTS):
             with suppress(InputError):  # the cell may be other data
-                return parse_list_cell(cell.strip(), place)
-    if (
-        separator is not None
-        and separator in cell
-        and (target in ("answers", "nuggets") or target.startswith("gold"))
-    ):
+                return parse_list_cell(stripped, place)
+    is_listed = target in ("answers", "nuggets") or target.startswith("gold")
+    if is_listed and separator is not None and separator in cell:
         return [_parse_integer(target, part.strip()) for part in cell.split(separator) if part.strip()]
     return _parse_integer(target, cell)
-
-
-def _is_missing_cell(target: str, cell: str) -> bool:
-    return cell in MISSING_WORDS and (cell != "None" or target in NAME_FIELDS)
 
 
 def _parse_integer(target: str, cell: str) -> str | int:
@@ -257,11 +236,7 @@ def is_list_cell(cell: str) -> bool:
 
 
 def parse_list_cell(cell: str, place: str) -> Any:
-    """Parse a cell that is JSON, or a list or an object as Python prints it and data frames write it.
-
-    Raises:
-        InputError: the cell is neither, such as an array that NumPy printed without commas.
-    """
+    """Parse a cell that is JSON, or a list or an object as Python prints it and data frames write it."""
     with suppress(InputError):
         return parse_json(cell, place)
     return parse_json(PYTHON_TOKEN.sub(_to_json_token, cell), f"{place}: the cell {cell[:40]!r}", CELL_REMEDY)
@@ -288,14 +263,11 @@ def rows_or_records(path: Path, lists: Collection[str] = ()) -> Records:
         yield from json_records(path)
         return
     for place, row in read_rows(path, find_delimiter(path))[1]:
-        yield (
-            place,
-            {
-                name: parse_list_cell(cell, place) if name in lists and is_list_cell(cell) else cell
-                for name, cell in row.items()
-                if cell
-            },
-        )
+        values: dict[str, Any] = {name: cell for name, cell in row.items() if cell}
+        for name in lists:
+            if name in values and is_list_cell(values[name]):
+                values[name] = parse_list_cell(values[name], place)
+        yield place, values
 
 
 def read_rows(
@@ -305,10 +277,6 @@ def read_rows(
 
     The place of a row is its first line. Left out are rows of empty cells, which spreadsheets write, and the index of a
     data frame: a first column without a name, of numbers.
-
-    Raises:
-        InputError: a column has no name, or two columns have the same name; or, while iterating, a row has another
-            number of cells than the header.
     """
     # The limit applies to the whole process. It is never lowered, since other code may need a higher one.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARACTERS))

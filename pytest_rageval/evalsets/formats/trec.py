@@ -1,4 +1,4 @@
-"""TREC: topics (questions) and relevance judgements (qrels), in the forms of TREC, BEIR, and ranx or pytrec_eval."""
+"""TREC: topics (questions) and relevance judgements (qrels), also in the forms of BEIR, MTEB, ranx and pytrec_eval."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.evalsets.files import json_members, read_lines
-from pytest_rageval.evalsets.format import Shape, is_json_by_topic
-from pytest_rageval.evalsets.records import Records
+from pytest_rageval.evalsets.corpus import BEIR_SUFFIXES, beir_files, texts_by_id
+from pytest_rageval.evalsets.files import json_members, json_records, read_lines
+from pytest_rageval.evalsets.formats import Shape, is_json_by_topic
+from pytest_rageval.evalsets.records import Records, check_records
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
 
 TOPICS_ARE_IDS: Final = "ids"  # value of the option `topics`: the id of a topic is used as its question
@@ -36,25 +37,22 @@ Topic = tuple[str, str, dict[str, str]]
 """The place for messages, the id, and the fields by tag: `title`, `desc`, `narr`."""
 
 
-def recognises(shape: Shape) -> bool:
+def recognises_trec(shape: Shape) -> bool:
     """Return True for a folder with topics and qrels, a file of topics (tags, or lines of id, tab, question), or qrels.
 
     Qrels are lines or JSON.
     """
     if shape.folder:
         return bool(_list_files(shape.path, "topics")) and bool(_list_files(shape.path, "qrels"))
-    if shape.is_json:
-        return _is_qrels(shape)
-    return "<top>" in shape.head[:4096].lower() or _is_qrels_line(shape.line) or _is_topic_line(shape.line)
+    is_topics = "<top>" in shape.head[:4096].lower() or _is_topic_line(shape.line)
+    return _is_qrels(shape) or (is_topics and not shape.is_json)
 
 
 def _is_qrels(shape: Shape) -> bool:
-    return is_json_by_topic(shape.head) if shape.is_json else _is_qrels_line(shape.line)
-
-
-def _is_qrels_line(line: str) -> bool:
-    cells = split_cells(line)
-    return len(cells) == TREC_QRELS_CELLS and _is_grade(cells[-1]) and line[:1] not in ("{", "[")
+    if shape.is_json:
+        return is_json_by_topic(shape.head)
+    cells = split_cells(shape.line)
+    return len(cells) == TREC_QRELS_CELLS and GRADE.fullmatch(cells[-1]) is not None
 
 
 def split_cells(line: str) -> list[str]:
@@ -79,7 +77,7 @@ def _is_topic_line(line: str) -> bool:
     )
 
 
-def read(
+def read_trec(
     path: Path, *, topics: str | None = None, qrels: str | None = None, question: str = "title"
 ) -> Records:
     """Yield records from topics and qrels; like trec_eval, only for topics with judgements.
@@ -97,7 +95,7 @@ def read(
     judged = None if qrels_file is None else read_qrels(qrels_file)
     if topics_file is None:
         for identifier, documents in (judged or {}).items():
-            yield f"{path.name} topic {identifier}", _record(identifier, identifier, documents)
+            yield f"{path.name} topic {identifier}", _trec_record(identifier, identifier, documents)
         return
     missing = set(judged or ())
     for place, identifier, fields in read_topics(topics_file):
@@ -107,7 +105,7 @@ def read(
         if question not in fields:
             raise InputError(f"{place}: topic {identifier} has no <{question}>. Found: {', '.join(fields)}.")
         documents = {} if judged is None else judged[identifier]
-        yield place, _record(identifier, fields.pop(question), documents) | fields
+        yield place, _trec_record(identifier, fields.pop(question), documents) | fields
     if missing:
         raise InputError(
             f"{topics_file.name} lacks {len(missing)} topics that were judged: {', '.join(sorted(missing)[:8])}.\n"
@@ -115,13 +113,13 @@ def read(
         )
 
 
-def _record(identifier: str, question: str, documents: dict[str, int]) -> dict[str, Any]:
+def _trec_record(identifier: str, question: str, documents: dict[str, int]) -> dict[str, Any]:
     gold = [{"id": document, "grade": grade} for document, grade in documents.items()]
     return {"id": identifier, "question": question, "gold": gold}
 
 
 def _find_files(path: Path, topics: str | None, qrels: str | None) -> tuple[Path | None, Path | None]:
-    """Return the path of the topics (None: ids are used as questions) and of the judgements (None: there are none)."""
+    """Return the path of the topics (None: ids are the questions) and of the judgements (None: there are none)."""
     if path.is_dir():
         qrels_file = _option_file(path, qrels, "qrels") if qrels else _only_file(path, "qrels")
         if topics == TOPICS_ARE_IDS:
@@ -150,7 +148,7 @@ def _only_file(folder: Path, kind: str) -> Path:
 
 
 def _option_file(path: Path, name: object, option: str) -> Path:
-    """Return the path that an option names, relative to the folder of the eval set; InputError if it is missing."""
+    """Return the path that an option names, relative to the folder of the eval set."""
     if not isinstance(name, str | Path):
         raise InputError(f"{option}={name!r} is not a path.")
     file = (path if path.is_dir() else path.parent) / name
@@ -173,10 +171,6 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     A line is `topic iteration document grade`, between spaces or tabs, or BEIR's `query-id corpus-id score`, between
     tabs, which may have a header. JSON is `{topic: {document: grade}}`, the form of ranx and pytrec_eval. Grades below
     0 (spam, in web tracks) are read as 0: judged and not relevant.
-
-    Raises:
-        InputError: a line is no judgement or has another number of cells than the first one, or a document is judged
-            twice.
     """
     judged: dict[str, dict[str, int]] = {}
     if is_json_by_topic(Shape(path).head):
@@ -198,7 +192,8 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
         if is_first and known_width and width == BEIR_QRELS_CELLS and not NUMBER.fullmatch(cells[-1]):
             continue  # the header
         grade = GRADE.fullmatch(cells[-1])
-        if not known_width or len(cells) != width or grade is None or not _are_ids(cells[0], cells[-2]):
+        are_ids = len(cells) == width and None not in map(as_identifier, (cells[0], cells[-2]))
+        if not known_width or grade is None or not are_ids:
             raise InputError(
                 f"{place} is not a judgement: {line.strip()[:60]!r}.\n"
                 "Write topic, iteration, document and grade, an integer, between spaces or tabs; or query-id, "
@@ -215,31 +210,17 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     return judged
 
 
-def _are_ids(*cells: str) -> bool:
-    return not any(as_identifier(cell) is None for cell in cells)
-
-
 def read_numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield for each topic its place, its id, and the number of each document, from `{topic: {document: number}}`.
-
-    Raises:
-        InputError: the file has another form, or contains a topic twice.
-    """
+    """Yield for each topic its place, its id, and the number of each document, from `{topic: {document: number}}`."""
     known: set[str] = set()
     for topic, documents in json_members(path):
         place = f"{path.name} topic {topic[:80]}"
         if id_key(topic) in known:
             raise InputError(f"{place} occurs twice.\nRemove one of them.")
         known.add(id_key(topic))
-        if not isinstance(documents, dict) or not all(
-            type(number) in (int, float) for number in documents.values()
-        ):
+        if not isinstance(documents, dict) or not {int, float}.issuperset(map(type, documents.values())):
             raise InputError(f'{place} is not an object of numbers.\nWrite {{"{topic[:80]}": {{"d1": 1}}}}.')
         yield place, topic, documents
-
-
-def _is_grade(cell: str) -> bool:
-    return GRADE.fullmatch(cell) is not None
 
 
 def read_topics(path: Path) -> Iterator[Topic]:
@@ -308,3 +289,98 @@ def _parse_tagged_topic(place: str, text: str) -> Topic:
         found = f"the <num> of the topic is {identifier[:60]!r}" if identifier else "the topic has no <num>"
         raise InputError(f"{place}: {found}.\nWrite <num> Number: 301 and <title> …, a line each.")
     return place, identifier, {tag: content for tag, content in fields.items() if content}
+
+
+QRELS_FOLDERS: Final = ("qrels", "default", "data")
+"""Folders with the judgements: of BEIR, and of MTEB on Hugging Face."""
+
+SPLIT: Final = re.compile(r"(?P<split>.+?)(?:-\d{5}-of-\d{5})?\.")
+
+
+def recognises_beir(shape: Shape) -> bool:
+    """Return True for a folder with a file `queries.jsonl`, compressed or not, or another file of the queries."""
+    return shape.folder and bool(beir_files(shape.path, "queries"))
+
+
+def read_beir(path: Path, *, split: str | None = None, texts: bool = True) -> Records:
+    """Yield records of the queries that have judgements in a split.
+
+    Args:
+        path: path of the folder with `queries.jsonl`, `qrels/*.tsv` and optionally `corpus.jsonl`, for the texts of the
+            gold passages (title and text with a space between them). The corpus is not held in memory. In place of each
+            file there may be a folder of this name with files of JSON lines or Parquet.
+        split: name of a file in `qrels`, without its suffix; default: "test", or the only file.
+        texts: True to add the texts of the gold passages; False to use only their ids and not read the corpus.
+    """
+    queries = beir_files(path, "queries")
+    if not queries:
+        raise InputError(
+            f"{path} has no queries.jsonl.\nA BEIR folder has queries.jsonl, corpus.jsonl and qrels/."
+        )
+    qrels = _qrels_files(path, split)
+    judged = _read_judgements(qrels)
+    known: dict[str, str] = {}
+    if texts and beir_files(path, "corpus"):
+        known = texts_by_id(path, {document for grades in judged.values() for document in grades})
+    for check, record in check_records(chain.from_iterable(map(json_records, queries)), "text"):
+        key = "_id" if "_id" in record else "id"
+        check.record(record, key)
+        identifier = check.name(record.pop(key), key)
+        if identifier not in judged:
+            continue
+        grades = judged.pop(identifier).items()
+        record |= {
+            "id": identifier,
+            "question": check.text(record.pop("text"), "text"),
+            "gold": [{"id": name, "text": known.get(id_key(name)), "grade": grade} for name, grade in grades],
+        }
+        yield check.place, record
+    if judged:
+        raise InputError(
+            f"{queries[0].name} lacks {len(judged)} queries that {qrels[0].name} judges: "
+            f"{', '.join(sorted(judged)[:8])}.\nAre these the queries of these qrels?"
+        )
+
+
+def _qrels_files(path: Path, split: str | None) -> list[Path]:
+    folder = next((path / name for name in QRELS_FOLDERS if (path / name).is_dir()), path / QRELS_FOLDERS[0])
+    files: dict[str, list[Path]] = {}
+    for file in sorted(folder.glob("*")):
+        is_read = ".tsv" in file.suffixes or file.name.endswith(BEIR_SUFFIXES)
+        if is_read and (matched := SPLIT.match(file.name)):
+            files.setdefault(matched["split"], []).append(file)
+    if split is None and (len(files) == 1 or "test" in files):
+        return files.get("test") or next(iter(files.values()))
+    if split not in files:
+        name = "" if split is None else f" {split!r}"
+        raise InputError(
+            f"{folder} has no such split{name}. There are: {', '.join(files) or 'none'}.\n"
+            'Name one: split="…".'
+        )
+    return files[split]
+
+
+def _read_judgements(files: Iterable[Path]) -> dict[str, dict[str, int]]:
+    """Return the grade of each judged document, by query, from tables (see `read_qrels`), JSON lines or Parquet."""
+    judged: dict[str, dict[str, int]] = {}
+    for file in files:
+        if ".tsv" in file.suffixes:
+            for query, grades in read_qrels(file).items():
+                # Some folders have the same judgements as JSON lines, which are read first.
+                documents = judged.setdefault(query, {})
+                for other in (name for name in grades if documents.get(name, grades[name]) != grades[name]):
+                    raise InputError(
+                        f"{file.name}: the grade of {other[:80]} for {query[:80]} is {grades[other]}, and "
+                        f"{documents[other]} in another file of this split.\nTake one of them out."
+                    )
+                documents |= grades
+            continue
+        for check, row in check_records(json_records(file), "query-id", "corpus-id", "score"):
+            documents = judged.setdefault(check.name(row["query-id"], "query-id"), {})
+            document = check.name(row["corpus-id"], "corpus-id")
+            if document in documents:
+                check.fail(f"{document[:80]} is judged twice for this query", "Take one of them out.")
+            score = row["score"]
+            is_negative = type(score) in (int, float) and score < 0
+            documents[document] = check.natural(0 if is_negative else score, "score")
+    return judged

@@ -15,7 +15,7 @@ from pytest_rageval.core.conversation import Message
 from pytest_rageval.core.data import Document, Example, SpooledDocuments
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import open_file, read_lines
-from pytest_rageval.evalsets.format import Shape, is_json_by_topic
+from pytest_rageval.evalsets.formats import Shape, is_json_by_topic
 from pytest_rageval.evalsets.formats.trec import read_numbers_by_topic, split_cells
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import id_key

@@ -15,7 +15,7 @@ from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span, exc
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
-from pytest_rageval.evalsets.formats.promptfoo import find_assertion
+from pytest_rageval.evalsets.formats.peers import find_assertion
 from pytest_rageval.evalsets.formats.table import is_list_cell
 from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, SearchableText
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.evalsets.format import Format, find_format
-from pytest_rageval.evalsets.formats import FORMATS
+from pytest_rageval.evalsets.formats import FORMATS, Format, find_format
 from pytest_rageval.evalsets.loading import missing_file_error
 from pytest_rageval.evalsets.records import from_records
 

@@ -12,9 +12,8 @@ from typing import Any, Final
 from pytest_rageval.core.data import Step
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8_error, open_file, parse_json
-from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.formats import is_golden, is_test_case
-from pytest_rageval.evalsets.formats.deepeval import read_golden
+from pytest_rageval.evalsets.formats import Shape, is_golden, is_test_case
+from pytest_rageval.evalsets.formats.peers import read_golden
 from pytest_rageval.evalsets.formats.table import find_delimiter, read_rows
 from pytest_rageval.evalsets.loading import missing_file_error
 from pytest_rageval.evalsets.records import FIELDS, Check

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import FORMATS, LoadOptions, load, write_jsonl
-from pytest_rageval.evalsets.format import find_format
+from pytest_rageval.evalsets.formats import find_format
 from tests.evalset_files import FILES, Files, zstd_compress
 
 each = pytest.mark.parametrize("files", FILES, ids=lambda files: f"{files.format}-{files.path or 'folder'}")

@@ -14,7 +14,7 @@ from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import FORMATS, LoadOptions, load
 from pytest_rageval.evalsets.corpus import read_corpus
-from pytest_rageval.evalsets.format import find_format
+from pytest_rageval.evalsets.formats import find_format
 from tests.evalset_files import FILES, jsonl
 
 

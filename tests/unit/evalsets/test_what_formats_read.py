@@ -9,7 +9,7 @@ import pytest
 from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
-from pytest_rageval.evalsets.formats.open_qa import articles
+from pytest_rageval.evalsets.formats.data_sets import articles
 from pytest_rageval.evalsets.formats.trec import is_header, read_topics
 from tests.evalset_files import CONTEXTS, FILES, GOLDEN, PASSAGES, jsonl
 
