@@ -15,7 +15,7 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
 
-from pytest_rageval.core.conversation import QuestionWithHistory
+from pytest_rageval.core.data import QuestionWithHistory
 from pytest_rageval.core.errors import (
     CallableError,
     Cause,

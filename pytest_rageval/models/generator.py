@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Protocol, cast
 
-from pytest_rageval.core.conversation import conversation_text, history_of
-from pytest_rageval.core.data import Document
+from pytest_rageval.core.data import Document, conversation_text, history_of
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.parsers import merge_parameters

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.conversation import conversation_text, history_of
+from pytest_rageval.core.data import conversation_text, history_of
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.lazy import lazy_pattern

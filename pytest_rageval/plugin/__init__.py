@@ -3,7 +3,7 @@
 pytest imports this module in every run of every project that has the plugin installed. So it imports the rest of the
 plugin only when a run has a marked test.
 
-- `lazy_start`: waits for a marked test. `startup`: imports and registers the rest.
+- `lazy_start`: waits for a marked test, then imports and registers the rest.
 - `markers`: the markers, and checks of marks.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.

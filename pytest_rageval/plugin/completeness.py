@@ -256,7 +256,7 @@ class CompletenessPlugin(_SelectionPlugin):
             return
         from pytest_rageval.gate.suite import suite_entry, suite_lines  # noqa: PLC0415 - see above
         from pytest_rageval.reports.gated_tests import RanTests, failing_gates  # noqa: PLC0415 - see above
-        from pytest_rageval.run.gate_check import check_gate  # noqa: PLC0415
+        from pytest_rageval.run.baseline_lookup import check_gate  # noqa: PLC0415
 
         ran = RanTests(self._compared, self._prevented, self.collected, claims)
         try:

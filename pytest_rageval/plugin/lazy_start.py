@@ -1,22 +1,25 @@
 """`LazyStart`: the hooks of every run. They start the rest of the plugin at the first test that uses it.
 
-Until then the other modules are not imported and their hooks are not registered (`startup`), so that a run without
-marked tests is not slowed down. A run that configures the package, by an option or in the environment, starts the whole
-plugin at once.
+Until then the other modules are not imported and their hooks are not registered, so that a run without marked tests is
+not slowed down. A run that configures the package, by an option or in the environment, starts the whole plugin at once.
 """
 
+import argparse
 import inspect
 import os
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.options import BASELINE
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.plugin.markers import (
     EVALUATED_MARKERS,
     timeout_warnings,
@@ -25,7 +28,12 @@ from pytest_rageval.plugin.markers import (
 )
 
 if TYPE_CHECKING:
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.plugin.runner import EvaluationPlugin
+
+# Few runs write these files.
+BaselineWriterPlugin: Final = Lazy("plugin.files", "BaselineWriterPlugin")
+CassetteWriterPlugin: Final = Lazy("plugin.files", "CassetteWriterPlugin")
 
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables at the start of the process, before the proxy or a test module changed them."""
@@ -58,17 +66,49 @@ class LazyStart:
     def start(self) -> "EvaluationPlugin":
         """Return the evaluation plugin; the first call imports the rest of the plugin and registers its hooks."""
         if self._plugin is None:
-            from pytest_rageval.plugin.startup import start  # noqa: PLC0415 - most runs do not need it
-
-            stash = self._config.stash
-            self._plugin = start(
-                self._config,
-                stash[ENVIRONMENT],
-                stash.get(PARSER, None),
-                columns=self._columns,
-                running_nodeid=self._running_nodeid,
-            )
+            self._plugin = self._start()
         return self._plugin
+
+    def _start(self) -> "EvaluationPlugin":
+        # Most runs do not need these modules, and few of the others write files.
+        from pytest_rageval.core.errors import InputError  # noqa: PLC0415
+        from pytest_rageval.plugin.completeness import (  # noqa: PLC0415
+            CompletenessPlugin,
+            UnusedEvalSetPlugin,
+            WorkerPlugin,
+            given_options,
+        )
+        from pytest_rageval.plugin.progress import WorkersProgress  # noqa: PLC0415
+        from pytest_rageval.plugin.runner import EvaluationPlugin  # noqa: PLC0415
+        from pytest_rageval.plugin.summary import SummaryPlugin  # noqa: PLC0415
+
+        config, environ = self._config, self._config.stash[ENVIRONMENT]
+        try:
+            settings = resolve_settings(config, config.option, environ)
+        except InputError as error:
+            raise pytest.UsageError(str(error)) from None
+        evaluation_plugin = EvaluationPlugin(config, settings, self._columns, self._running_nodeid)
+        of_extensions = config.hook.pytest_rageval_start(config=config, settings=settings)
+        plugins: list[Any] = [
+            evaluation_plugin,
+            UnusedEvalSetPlugin(config),
+            *chain.from_iterable(of_extensions),
+        ]
+        if hasattr(config, "workerinput"):
+            plugins.append(WorkerPlugin(config))
+        elif not settings.is_step:
+            workers = WorkersProgress(config)
+            given = partial(given_options, config, environ, config.stash.get(PARSER, None))
+            completeness = CompletenessPlugin(config, settings, workers, given)
+            cassette = CassetteWriterPlugin(config, settings, completeness) if settings.record else None
+            plugins += [completeness, SummaryPlugin(config, settings, workers, completeness, cassette)]
+            if settings.update_baseline:
+                plugins.append(BaselineWriterPlugin(config, settings, completeness))
+            if cassette is not None:
+                plugins.append(cassette)
+        for plugin in plugins:
+            config.pluginmanager.register(plugin)
+        return evaluation_plugin
 
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
         """Warn of a timeout that counts the evaluation, and name what is switched off."""
@@ -113,6 +153,21 @@ class LazyStart:
         """Compare the scores of a test with its thresholds, before the body of the test."""
         if self._plugin is not None or any(mark.name in EVALUATED_MARKERS for mark in item.iter_markers()):
             self.start().check_thresholds(item)
+
+
+def resolve_settings(
+    config: pytest.Config, options: argparse.Namespace, environ: Mapping[str, str]
+) -> "Settings":
+    """Return the settings of a run from the parsed command line, the ini file and the environment."""
+    from pytest_rageval.core.resolution import resolve_options  # noqa: PLC0415 - see `LazyStart`
+
+    return resolve_options(
+        {option.name: getattr(options, option.ini, None) for option in all_options()},
+        {option.name: config.getini(option.ini) for option in all_options() if option.in_ini},
+        environ,
+        invoked_in=config.invocation_params.dir,
+        root=config.rootpath,
+    )
 
 
 def _is_evaluated(collector: pytest.Module | pytest.Class, name: str, obj: object) -> bool:

@@ -117,8 +117,7 @@ class EvaluationPlugin:
         """The session that the tests share. The first use builds it and loads most modules of the package."""
         if self._session is None:
             from pytest_rageval.reports.layout import width  # noqa: PLC0415
-            from pytest_rageval.run.resources import RunContext  # noqa: PLC0415
-            from pytest_rageval.run.session import Session  # noqa: PLC0415
+            from pytest_rageval.run.session import RunContext, Session  # noqa: PLC0415
 
             self._progress = EvaluationProgress(self.config, self._work, self.running_test, self._width)
             width.set(self._width)

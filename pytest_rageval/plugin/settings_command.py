@@ -14,7 +14,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.text import printable
-from pytest_rageval.plugin.startup import resolve_settings
+from pytest_rageval.plugin.lazy_start import resolve_settings
 
 DEFAULT: Final = "default"
 

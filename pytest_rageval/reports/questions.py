@@ -7,8 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from pytest_rageval.core.conversation import conversation_text
-from pytest_rageval.core.data import Example, Ranking
+from pytest_rageval.core.data import Example, Ranking, conversation_text
 from pytest_rageval.core.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH

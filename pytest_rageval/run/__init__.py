@@ -1,13 +1,12 @@
 """One test run: the resources that tests share, and the evaluation of each test from its markers to its results.
 
-- `session`: computes the scores of eval sets. `resources`: what it shares: event loop, gateway and models. `base`: the
-  part that a merge of shards has too: baseline, definitions of scores, significance level.
-- `test`: evaluates the scores of one test into its record. `record`: the record, plain data. `judged`: judges a record.
-  `report_entry`: builds the entry for the report. `stubs`: what a test receives in place of results, in a plan.
+- `session`: computes the scores of eval sets, with event loop, gateway and models. `base`: the part that a merge of
+  shards has too: the records of tests, baseline, definitions of scores, significance level.
+- `test`: evaluates the scores of one test into its record. `judged`: judges a record. `report_entry`: builds the entry
+  for the report. `stubs`: what a test receives in place of results, in a plan.
 - `registry`: the scores by name, and what plugins register. `plugin_objects`: checks what plugins' functions return.
 - `inputs`: reads eval sets, and shares pipelines among tests. `default_components`: the default generator and judge.
-- `baseline_lookup`: a score in the baseline. `baseline_change`: another commit's baseline.
-- `gate_check`: whether each test of the baseline was compared with it.
+- `baseline_lookup`: a score in the baseline, another commit's baseline, and whether each test was compared with it.
 - `file_updates`: updates the baseline and the cassette.
 - `FinishedRun`: what the hook at the end of a run receives.
 """

@@ -20,9 +20,8 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.build import error_entry, score_entry, threshold_result_entry
 from pytest_rageval.reports.terminal import accept_entry, accept_lines
-from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.base import BaseSession, TestRecord, score_key
 from pytest_rageval.run.inputs import MarkedTest
-from pytest_rageval.run.record import TestRecord, score_key
 from pytest_rageval.run.report_entry import Evidence, ReportEntryBuilder
 from pytest_rageval.scores.definition import GOLD, ScoreDef
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE

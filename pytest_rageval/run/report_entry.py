@@ -12,9 +12,8 @@ from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import printable
 from pytest_rageval.reports.build import entry_name, order_keys, sliced_name
-from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.base import BaseSession, TestRecord
 from pytest_rageval.run.inputs import MarkedTest
-from pytest_rageval.run.record import TestRecord
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pytest_rageval.answers.judge.protocol import JudgeTask, Text, Verdict, record_tally
 from pytest_rageval.answers.judge.replies import unreadable_reply
 from pytest_rageval.answers.judge.tasks import COMPARE
-from pytest_rageval.core.conversation import conversation_text, history_of
+from pytest_rageval.core.data import conversation_text, history_of
 from pytest_rageval.core.errors import Planned, ReplyPending, Unscored, is_placeholder
 from pytest_rageval.core.gathering import gather_results
 from pytest_rageval.core.outcome import Tally

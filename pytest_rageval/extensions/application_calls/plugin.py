@@ -9,9 +9,8 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.settings import ROLES
 from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.server import GatewayServer
-from pytest_rageval.plugin.lazy_start import ENVIRONMENT, get_evaluation_plugin
+from pytest_rageval.plugin.lazy_start import ENVIRONMENT, get_evaluation_plugin, resolve_settings
 from pytest_rageval.plugin.runner import fail_on_error
-from pytest_rageval.plugin.startup import resolve_settings
 from pytest_rageval.run.default_components import ConfiguredModels
 
 PROXY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()

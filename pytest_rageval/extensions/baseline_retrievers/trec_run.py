@@ -11,8 +11,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.core.conversation import Message
-from pytest_rageval.core.data import Document, Example, SpooledDocuments
+from pytest_rageval.core.data import Document, Example, Message, SpooledDocuments
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import open_file, read_lines
 from pytest_rageval.evalsets.formats import Shape, is_json_by_topic

@@ -34,8 +34,8 @@ from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings
 from pytest_rageval.reports.terminal import gain_lines, headline, table_lines, warning_lines
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.baseline_lookup import check_gate
 from pytest_rageval.run.file_updates import update_baseline, update_cassette
-from pytest_rageval.run.gate_check import check_gate
 
 LAST_NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # in a file name that does not begin with it
 FAILING_OUTCOMES = frozenset({"failed", "error"})  # outcomes of tests that fail a run

@@ -23,10 +23,9 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first, printable
 from pytest_rageval.reports.build import REPORTED_KEYS
 from pytest_rageval.reports.failures import Room
-from pytest_rageval.run.base import BaseSession
+from pytest_rageval.run.base import BaseSession, Dependencies, Runs, TestRecord
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.judged import JudgedTest
-from pytest_rageval.run.record import Dependencies, Runs, TestRecord
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores import known_dependencies
 from pytest_rageval.scores.definition import ScoreDef

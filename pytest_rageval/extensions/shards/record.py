@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
-from pytest_rageval.core.conversation import conversation_text, history_of
-from pytest_rageval.core.data import EvalSet
+from pytest_rageval.core.data import EvalSet, conversation_text, history_of
 from pytest_rageval.core.document import Count, EvalSetEntry
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Score
@@ -25,8 +24,8 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry
 from pytest_rageval.run import FinishedRun
+from pytest_rageval.run.base import TestRecord, score_key
 from pytest_rageval.run.plugin_objects import PluginScore
-from pytest_rageval.run.record import TestRecord, score_key
 from pytest_rageval.run.test import EVALSET, TestRun, evalset_warning
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.intervals import UNIT

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.core.conversation import Message
-from pytest_rageval.core.data import Retrieval
+from pytest_rageval.core.data import Message, Retrieval
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.extensions.traces.reading import question_key, read_traces
 
