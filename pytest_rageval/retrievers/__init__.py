@@ -9,6 +9,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -55,13 +56,8 @@ CONTEXT_COPIERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 class Retriever:
     """Calls a retriever with the query, k, and the parts of the context that it accepts.
 
-    Args:
-        search: the retriever in its common form.
-        loop: the run's event loop.
-        name: the name of its fixture, for messages.
-        replays: whether it replays recorded rankings, so that the duration of a call is not that of a retrieval.
-        read: converts the result of the search, and adds its documents to the sample of fields.
-        max_concurrency: the most questions of a score in flight.
+    A retriever that `replays` recorded rankings has no duration of its own. `read` converts the result of the search,
+    and adds its documents to the sample of fields.
     """
 
     def __init__(  # noqa: PLR0913 - the properties of a retriever
@@ -119,7 +115,7 @@ class Retriever:
 
     def key(self, query: Example | str) -> tuple[str, str]:
         """Return a key of the arguments of a call without k; InputError if the retriever rejects the filters."""
-        example = _as_example(query)
+        example = Example("", query) if isinstance(query, str) else query
         context = self._context_of(example)
         if "example" in context:
             context["example"] = example.id
@@ -133,16 +129,9 @@ class Retriever:
         A retriever that is configured to return a certain number of documents keeps that number, unless k is larger.
         Documents whose ids an example has under `extra["exclude_ids"]` are left out.
 
-        Args:
-            query: the query, or an example with its context.
-            k: the number of documents.
-            alone: call the retriever for this query alone, even if it accepts several questions in one call.
-
-        Raises:
-            QueryError: the retriever raised for this query, or did not return a list. [] means that nothing was found.
-            InputError: the example has filters, and the retriever does not accept them.
+        With `alone` the retriever is called for this query alone, even if it accepts several questions in one call.
         """
-        example, own_k = _as_example(query), self._search.own_k
+        example, own_k = Example("", query) if isinstance(query, str) else query, self._search.own_k
         excluded = _excluded(example)
         # The documents that are left out take places of the first k.
         asked_k = k + len(excluded)
@@ -174,14 +163,8 @@ class Retriever:
         if self._batcher is not None:
             own_k = self._search.own_k
             requested_k = None if own_k is not None and own_k >= k else k
-            self._batcher.expect(
-                (
-                    example.question
-                    for example in examples
-                    if not (self._context_of(example) or _excluded(example))
-                ),
-                requested_k,
-            )
+            plain = (each for each in examples if not (self._context_of(each) or _excluded(each)))
+            self._batcher.expect((example.question for example in plain), requested_k)
 
     async def _retrieve_documents(
         self, example: Example, k: int | None, *, alone: bool
@@ -189,11 +172,9 @@ class Retriever:
         """Return the retriever's result and the duration of the call in seconds, or None if it is unknown."""
         context = self._context_of(example)
         if self._batcher is not None and not context and not alone and not _excluded(example):
-            try:
+            # After an error the question is sent again, alone, to get its own result or error.
+            with suppress(QueryError, InvalidResult, Unscored):
                 return await self._batcher.result(example.question, k), None
-            except (QueryError, InvalidResult, Unscored):
-                # The question is sent again, alone, to get its own result or error.
-                pass
         return await self._user.call_timed(example.question, k, **context)
 
     def _context_of(self, example: Example) -> dict[str, Any]:
@@ -206,13 +187,8 @@ class Retriever:
                 "of the eval set."
             )
         context: dict[str, Any] = {}
-        if not (
-            self._has_required_context
-            or example.history
-            or example.filters
-            or example.metadata
-            or example.extra
-        ):
+        has_context = example.history or example.filters or example.metadata or example.extra
+        if not (self._has_required_context or has_context):
             # A quick exit: most examples have no context, and this method is called several times for each.
             return context
         for name, required in accepted.items():
@@ -225,10 +201,6 @@ class Retriever:
             if value or required:
                 context[name] = CONTEXT_COPIERS[name](value)
         return context
-
-
-def _as_example(query: Example | str) -> Example:
-    return Example("", query) if isinstance(query, str) else query
 
 
 def _excluded(example: Example) -> frozenset[str]:
@@ -264,10 +236,6 @@ def adapt_retriever(
 
     The first adapter that recognises the object adapts it. `id_path` is the path of the field with the ids of the
     documents; empty: the usual names.
-
-    Raises:
-        CallableError: no adapter recognises the object, the adapter cannot use it, or an adapter of a plugin raised or
-            did not return a callable.
     """
     read = partial(retrieval_from, id_path=id_path)
     return Retriever(

@@ -37,8 +37,6 @@ documents_in: Final = Lazy("retrievers.result_shapes", "documents_in")  # most r
 
 SOURCE_NAMES: Final = ("source", "file_path", "file_name", "source_id", "ref_doc_id")
 PAGE_NAMES: Final = ("page", "page_label", "page_number")
-
-
 OFFSET_NAMES: Final = (
     ("start", "end", False),
     ("start_index", "end_index", True),  # LangChain, with add_start_index
@@ -92,11 +90,7 @@ def _span(item: object, text: str) -> Span | None:
 
 
 def document_from(item: object, id_path: str = "") -> Document:
-    """Return one retrieved item as a document.
-
-    Args:
-        item: the item, in any form.
-        id_path: the path of the field with the id, such as "metadata.source"; empty: the usual names.
+    """Return one retrieved item, in any form, as a document; at `id_path` is its id, such as "metadata.source".
 
     A string is a text without an id. A dict or an object is read by key or attribute: the text under a name in
     `TEXT_NAMES`, the id under a name in `ID_NAMES`, of the item or of its metadata; the first match counts, and a
@@ -104,10 +98,6 @@ def document_from(item: object, id_path: str = "") -> Document:
     (document, score) and LlamaIndex's nodes with a score become the document with that score. A node of LlamaIndex has
     the id of the document that it was cut from, if it has one, and its own as `chunk_id`. An item with an id and
     without text has the text "".
-
-    Raises:
-        CallableError: the item has neither text nor id, nothing at `id_path`, or it is a `Document` with an invalid
-            span.
     """
     document = _read_item(item)
     return _with_id_at(document, item, id_path) if id_path else document
@@ -157,11 +147,7 @@ def _read_fields(item: object) -> Document:
 
 
 def _with_id_at(document: Document, item: object, id_path: str) -> Document:
-    """Return a document with the id at a path of the item; its own id tells the chunks of one document apart.
-
-    Raises:
-        CallableError: there is nothing at the path, or what is no id.
-    """
+    """Return a document with the id at a path of the item; its own id tells the chunks of one document apart."""
     values = (value_at(holder, id_path) for holder in (item, document))
     identifier = _identifier_of(_only(next((value for value in values if value is not None), None)))
     if identifier is None:
@@ -215,7 +201,6 @@ def _from_part(item: object) -> Document | None:
 
 
 def _has_parts(value: object) -> bool:
-    """Whether a value is neither missing nor a plain value, a series or a method."""
     plain = isinstance(value, str | bytes | int | float | list | tuple | set | frozenset)
     return not (plain or callable(value) or is_missing(value))
 
@@ -232,7 +217,6 @@ def _only(value: object) -> object:
 
 
 def _with_field_types(document: Document) -> Document:
-    """Return a document whose fields have the types that `Document` declares; CallableError as in `document_from`."""
     fields = document.text, document.id, document.score, document.metadata
     text, identifier, score, metadata = (None if is_missing(value) else value for value in fields)
     identifier = _identifier_of(identifier)
@@ -247,7 +231,6 @@ def _with_field_types(document: Document) -> Document:
 
 
 def _identifier_of(value: object) -> str | None:
-    """Return the id of a document; None if it is missing; CallableError if the value is no id."""
     try:
         return as_identifier(value)
     except TypeError as error:
@@ -295,14 +278,15 @@ def _text_of(item: object, text: object, identifier: object) -> str:
 
 
 def corpus_from(documents: object) -> tuple[Document, ...]:
-    """Return the documents of a corpus, in its order; raise the errors of `document_from` and `document_list`."""
+    """Return the documents of a corpus, in its order."""
     return tuple(document_from(item) for item in document_list(documents))
 
 
 def document_list(documents: object) -> list[object]:
     """Return the items of a corpus or a pool unchanged, as a list; InputError if it is not a series of documents."""
     if is_document_list(documents):
-        return list(_items(documents))
+        # The iterator of a data frame returns the names of the columns.
+        return list(data_frame_rows(documents) if is_data_frame(documents) else documents)
     raise InputError(
         f"Passages are given as a list, found {type(documents).__name__}: {documents!r:.60}\n"
         "Give strings, dicts with a text and an id, or Documents; of a dict from ids to texts, "
@@ -315,13 +299,6 @@ def is_document_list(documents: object) -> TypeGuard[Iterable[object]]:
     # The usual type is checked first, since the check for any iterable is slow.
     return type(documents) is list or (
         isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping | set | frozenset)
-    )
-
-
-def _items(documents: Iterable[object]) -> Iterable[object]:
-    """Return a series of documents; of a data frame its rows, since its iterator returns the names of the columns."""
-    return (
-        data_frame_rows(documents) if type(documents) is not list and is_data_frame(documents) else documents
     )
 
 
@@ -346,9 +323,8 @@ def _offset(value: Any) -> int | None:
 
 
 def _first_value(holders: list[Any], name: str) -> Any:
-    return next(
-        (value for value in (_get_value(holder, name) for holder in holders) if value is not None), None
-    )
+    values = (_get_value(holder, name) for holder in holders)
+    return next((value for value in values if value is not None), None)
 
 
 def _item_and_score(item: object) -> tuple[object, float | None] | None:
@@ -357,11 +333,8 @@ def _item_and_score(item: object) -> tuple[object, float | None] | None:
         score = as_number(item[1]) if len(item) == len(("document", "score")) else None
         return None if score is None else (item[0], score)
     node = getattr(item, "node", None)
-    return (
-        (node, as_number(_first(item, SCORE_NAMES)))
-        if callable(getattr(node, CONTENT_METHOD, None))
-        else None
-    )
+    is_node = callable(getattr(node, CONTENT_METHOD, None))
+    return (node, as_number(_first(item, SCORE_NAMES))) if is_node else None
 
 
 def _first(item: object, names: tuple[str, ...]) -> Any:
@@ -374,13 +347,7 @@ def _first(item: object, names: tuple[str, ...]) -> Any:
 
 
 def retrieval_from(returned: object, id_path: str = "", sample: FieldSample | None = None) -> Retrieval:
-    """Return a retriever's result with all documents converted; `InvalidResult` if it is unusable.
-
-    Args:
-        returned: what the retriever returned.
-        id_path: see `document_from`.
-        sample: collects the fields of the documents.
-    """
+    """Return a retriever's result with all documents converted; `sample` collects their fields."""
     if isinstance(returned, SpooledDocuments):
         # The documents of a recorded run are converted already.
         return Retrieval(returned)
@@ -389,35 +356,32 @@ def retrieval_from(returned: object, id_path: str = "", sample: FieldSample | No
     steps = None
     if returned.steps is not None:
         if not is_document_list(returned.steps):
-            raise _invalid_steps(f"{type(returned.steps).__name__} as steps")
+            raise _invalid(f"returned {type(returned.steps).__name__} as steps", STEPS_REMEDY)
         steps = [_read_step(step, number, id_path) for number, step in enumerate(returned.steps, 1)]
     if returned.question is not None and not isinstance(returned.question, str):
         what = f"returned question={returned.question!r:.40}"
-        raise InvalidResult(
-            what, f"{what} for {{question}}.\nGive a text, or None for the question that was asked."
-        )
+        raise _invalid(what, "Give a text, or None for the question that was asked.")
     for name in ("tokens", "cost", "seconds"):
         value = getattr(returned, name)
         number = 0.0 if value is None else as_number(value)
         if number is None or not 0 <= number < inf:
             what = f"returned {name}={value!r:.40}"
-            raise InvalidResult(
-                what, f"{what} for {{question}}.\nGive a number, or None where it is not known."
-            )
+            raise _invalid(what, "Give a number, or None where it is not known.")
     documents = _read_documents(returned.documents, "", id_path, sample)
     return replace(returned, documents=documents, steps=steps)
 
 
 def _read_step(step: object, number: int, id_path: str) -> Step:
     if not isinstance(step, Step) or not isinstance(step.query, str):
-        raise _invalid_steps(f"{type(step).__name__} as step {number}")
+        raise _invalid(f"returned {type(step).__name__} as step {number}", STEPS_REMEDY)
     return Step(step.query, _read_documents(step.documents, f" in step {number}", id_path))
 
 
-def _invalid_steps(found: str) -> InvalidResult:
-    return InvalidResult(
-        f"returned {found}", f"returned {found} for {{question}}.\nGive steps=[Step(query, documents), …]."
-    )
+STEPS_REMEDY: Final = "Give steps=[Step(query, documents), …]."
+
+
+def _invalid(found: str, remedy: str) -> InvalidResult:
+    return InvalidResult(found, f"{found} for {{question}}.\n{remedy}")
 
 
 def _bounded(document: Document) -> Document:

@@ -31,13 +31,9 @@ MIN_SHARE_OF_NUMBERS: Final = 0.75  # the same for short numbers, such as those 
 
 
 class GoldField(NamedTuple):
-    """A field whose values are ids of gold passages.
+    """A field whose values are ids of gold passages, in so many rankings of those that were searched.
 
-    Attributes:
-        path: its path, such as "metadata.source".
-        values: some of the ids.
-        rankings: the number of rankings in which it has a gold id of their question.
-        of: the number of rankings that were searched.
+    `path` is such as "metadata.source", and `values` are some of the ids.
     """
 
     path: str
@@ -80,10 +76,7 @@ def _of_pair(item: Any) -> Any:
 class SimilarIds(NamedTuple):
     """An id of a gold passage and a retrieved value that differ only in the folders before the name, or in its suffix.
 
-    Attributes:
-        path: the path of the field with the value; empty for the id of the document.
-        gold: the id of the gold passage.
-        retrieved: the value.
+    `path` is that of the field with the value; empty for the id of the document.
     """
 
     path: str
@@ -108,8 +101,7 @@ class FieldSample:
     def gold_field(self, rankings: Iterable[tuple[Ranking, AbstractSet[str]]]) -> GoldField | None:
         """Return the field that most often has a gold id of the question; None if none has, or if an id is one.
 
-        Args:
-            rankings: rankings, each with the `id_key` of each gold passage of its question.
+        Each ranking comes with the `id_key` of each gold passage of its question.
         """
         matched: Counter[str] = Counter()
         values: dict[str, dict[str, None]] = {}
@@ -132,10 +124,8 @@ class FieldSample:
     def similar_ids(self, rankings: Iterable[tuple[Ranking, AbstractSet[str]]]) -> SimilarIds | None:
         """Return a gold passage whose id and a retrieved value are one file in two forms; None if there is none.
 
-        Such as "kb-1" and "docs/kb-1.md". Ids are searched first, then the other fields.
-
-        Args:
-            rankings: rankings, each with the ids of the gold passages of its question.
+        Such as "kb-1" and "docs/kb-1.md". Ids are searched first, then the other fields. Each ranking comes with the
+        ids of the gold passages of its question.
         """
         in_fields = None
         for ranking, gold in islice(rankings, MAX_SAMPLED):
@@ -179,12 +169,8 @@ def _pairs(holder: Any, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
     elif hasattr(holder, "_asdict"):
         fields = holder._asdict()
     for name, value in list(fields.items())[:MAX_FIELDS]:
-        path = f"{prefix}{name}"
-        if (
-            not isinstance(name, str)
-            or name.startswith("__")
-            or (name in TEXT_NAMES and isinstance(value, str))
-        ):
+        path, is_text = f"{prefix}{name}", name in TEXT_NAMES and isinstance(value, str)
+        if not isinstance(name, str) or name.startswith("__") or is_text:
             continue
         if isinstance(value, list) and len(value) == 1:
             [value] = value  # noqa: PLW2901 - a field of a search engine

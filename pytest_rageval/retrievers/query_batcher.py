@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
@@ -22,11 +23,7 @@ MAX_BATCH: Final = 100
 class QueryBatcher:
     """Calls a retriever's function `(queries, k)`, sync or async, for batches, and returns the result of each question.
 
-    Args:
-        name: the name of the fixture, for messages.
-        retrieve_many: the function.
-        loop: the run's event loop.
-        read: converts the result of a question; raises `InvalidResult` if it is unusable.
+    `read` converts the result of a question.
     """
 
     def __init__(
@@ -64,14 +61,7 @@ class QueryBatcher:
         return self._running[1]
 
     async def result(self, question: str, k: int | None) -> Any:
-        """Return the function's converted result for a question.
-
-        Raises:
-            QueryError: the function raised for the batch of this question.
-            InvalidResult: the result of this question is unusable, or raised while it was read.
-            CallableError: the function did not return a list with one result per question.
-            RagevalError, Unscored: the function raised it.
-        """
+        """Return the function's converted result for a question; raise its own error, or that of its batch."""
         if self._user.is_async or self._in_flight:
             await require_loop()
         key = question, k
@@ -103,11 +93,7 @@ class QueryBatcher:
         If the function returns an awaitable, the call continues in an event loop, where the announced questions wait.
         """
         self._expected.pop(key, None)
-        following = [
-            other
-            for other, _ in zip(self._expected, range(MAX_BATCH - 1), strict=False)
-            if other[1] == key[1]
-        ]
+        following = [other for other in islice(self._expected, MAX_BATCH - 1) if other[1] == key[1]]
         for other in following:
             del self._expected[other]
         batch, in_flight = [key, *following], self._in_flight
@@ -141,9 +127,8 @@ class QueryBatcher:
         """Start calls for all questions that are waiting in this iteration of the event loop."""
         for k, waiting in self._waiting.items():
             for first in range(0, len(waiting), MAX_BATCH):
-                task = asyncio.get_running_loop().create_task(
-                    self._resolve(waiting[first : first + MAX_BATCH], k)
-                )
+                batch = waiting[first : first + MAX_BATCH]
+                task = asyncio.get_running_loop().create_task(self._resolve(batch, k))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         self._waiting.clear()
@@ -163,9 +148,10 @@ class QueryBatcher:
     async def _results(self, questions: list[str], k: int | None) -> list[Any]:
         """Call the function, and return for each question its converted result, or the error of the conversion."""
         returned = await self._user.call(questions, k)
-        if isinstance(returned, list | tuple) and len(returned) == len(questions):
+        is_list = isinstance(returned, list | tuple)
+        if is_list and len(returned) == len(questions):
             return list(returned)
-        what = f"{len(returned)} results" if isinstance(returned, list | tuple) else type(returned).__name__
+        what = f"{len(returned)} results" if is_list else type(returned).__name__
         raise CallableError(
             f"{self._name} returned {what} for {len(questions)} questions in one call.\n"
             "Return a list with one result for each question, in their order; [] is the result where nothing is found."

@@ -55,12 +55,8 @@ def documents_in(returned: object, where: str = "") -> Iterable[object]:
     - `(documents, scores)` in either order, if the scores are numbers with decimals or the documents are no strings;
     - `(documents, other)` if `other` is no list, such as an answer or a number.
 
-    Args:
-        returned: what the retriever returned.
-        where: the part of a result that it is, such as " in step 2", for the error message.
-
-    Raises:
-        InvalidResult: the shape is unknown or has several meanings. The message shows the line to write.
+    Any other shape, or one with several meanings, is an error that shows the line to write. `where` says in it which
+    part of a result it is, such as " in step 2".
     """
     if type(returned) is list and not (returned and _is_series(returned[0])):
         # A shortcut for the usual type.
@@ -92,8 +88,7 @@ def _table_rows(returned: Any) -> Iterable[Any] | None:
         ]
     to_list = getattr(returned, "to_list", None)
     if callable(to_list) and not isinstance(returned, Iterable):
-        items: list[Any] = to_list()
-        return items
+        return list(to_list())
     return None
 
 
@@ -107,8 +102,7 @@ def _is_series(value: Any) -> bool:
 def _as_list(series: Any) -> list[Any]:
     if isinstance(series, list):
         return series
-    items: list[Any] = series.to_pylist() if hasattr(series, "to_pylist") else series.tolist()
-    return items
+    return list(series.to_pylist() if hasattr(series, "to_pylist") else series.tolist())
 
 
 def _fields(returned: Any) -> dict[str, Any] | None:
@@ -141,11 +135,8 @@ def _from_fields(fields: Mapping[str, Any], returned: object, where: str) -> Ite
     }
     with_documents = [name for name in columns if name in DOCUMENT_COLUMNS]
     with_ids = [name for name in columns if name in ID_COLUMNS]
-    nested = [
-        name
-        for name in fields
-        if (name in RESULT_NAMES or len(fields) == 1) and isinstance(fields[name], Mapping)
-    ]
+    mappings = [name for name, value in fields.items() if isinstance(value, Mapping)]
+    nested = [name for name in mappings if name in RESULT_NAMES or len(fields) == 1]
     if len(nested) == 1 and not with_documents:
         # Elasticsearch has its hits in the field "hits" of "hits"; a pipeline of Haystack, in that of a component.
         return documents_in(fields[nested[0]], where)
@@ -181,11 +172,8 @@ def _is_batch(column: Sequence[Any]) -> bool:
 def _from_parts(parts: Sequence[Any], returned: object, where: str) -> Iterable[object]:
     """Return the documents of a series of which at least one item is a list."""
     lists = [part for part in parts if isinstance(part, list)]
-    if (
-        len(lists) == 1
-        and _kind(lists[0]) not in NUMBERS
-        and (len(parts) == 1 or isinstance(returned, tuple))
-    ):
+    is_only = len(lists) == 1 and (len(parts) == 1 or isinstance(returned, tuple))
+    if is_only and _kind(lists[0]) not in NUMBERS:
         # The one query of a batch; or documents beside an answer or a number.
         return documents_in(lists[0], where)
     if all(map(_is_batch, lists)) and all(len(part) == 1 for part in lists):
@@ -209,8 +197,7 @@ def _scored(columns: Sequence[Sequence[Any]]) -> list[tuple[Any, Any]] | None:
     if len(columns) != len(("documents", "scores")) or len(columns[0]) != len(columns[1]):
         return None
     for documents, scores in (columns, columns[::-1]):
-        meanings = _kind(documents), _kind(scores)
-        if meanings in SCORED_KINDS:
+        if (_kind(documents), _kind(scores)) in SCORED_KINDS:
             return list(zip(documents, scores, strict=True))
     return None
 

@@ -1,7 +1,4 @@
-"""Adapters: create a `Search` from each supported kind of retriever.
-
-The adapter of a framework is imported only for a retriever of that framework.
-"""
+"""Adapters: create a `Search` from each supported kind of retriever."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +16,6 @@ from pytest_rageval.retrievers.adapters.callables import Search
 Adapter = tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]
 """A function that recognises a retriever, and one that returns a `Search`, or a function `(query, k)`, for it."""
 
-
 FRAMEWORKS: Final = {"langchain_core": "LangChain", "llama_index": "LlamaIndex", "haystack": "Haystack"}
 """The names of frameworks by the package of their base classes."""
 
@@ -28,9 +24,7 @@ FRAMEWORKS: Final = {"langchain_core": "LangChain", "llama_index": "LlamaIndex",
 class MethodTest:
     """Tells whether a retriever has all of these methods and, if there is a package, a base class of it.
 
-    Attributes:
-        methods: the names of the methods, first the one that is called.
-        package: a package in `FRAMEWORKS`; empty: any class has these methods.
+    The first of the methods is the one that is called. The package is one of `FRAMEWORKS`.
     """
 
     methods: Sequence[str]
@@ -54,13 +48,13 @@ def _is_store(retriever: object) -> bool:
     return not isinstance(retriever, FunctionType | MethodType) and is_store(retriever)
 
 
-is_store: Final = Lazy("retrievers.adapters.stores", "is_store")
-REFUSE: Final = Lazy("retrievers.adapters.stores", "refuse")
-LANGCHAIN: Final = Lazy("retrievers.adapters.langchain", "adapt_retriever")
-LLAMA_INDEX: Final = Lazy("retrievers.adapters.llama_index", "adapt")
-PIPELINE: Final = Lazy("retrievers.adapters.haystack", "adapt_pipeline")
-COMPONENT: Final = Lazy("retrievers.adapters.haystack", "adapt_component")
-STORE: Final = Lazy("retrievers.adapters.langchain", "adapt_store")
+is_store: Final = Lazy("retrievers.adapters.frameworks", "is_store")
+REFUSE: Final = Lazy("retrievers.adapters.frameworks", "refuse")
+LANGCHAIN: Final = Lazy("retrievers.adapters.frameworks", "adapt_langchain")
+STORE: Final = Lazy("retrievers.adapters.frameworks", "adapt_langchain_store")
+LLAMA_INDEX: Final = Lazy("retrievers.adapters.frameworks", "adapt_llama_index")
+PIPELINE: Final = Lazy("retrievers.adapters.frameworks", "adapt_pipeline")
+COMPONENT: Final = Lazy("retrievers.adapters.frameworks", "adapt_component")
 
 ADAPTERS: Final[Sequence[Adapter]] = (
     (_is_store, REFUSE),
@@ -116,12 +110,7 @@ class RetrieverFactory:
 
 
 def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Search:
-    """Return the `Search` of a retriever or of a factory's retriever, from the first adapter that recognises it.
-
-    Raises:
-        CallableError: no adapter recognises the retriever, the adapter cannot use it, or an adapter of a plugin raised
-            or did not return a callable.
-    """
+    """Return the `Search` of a retriever or of a factory's retriever, from the first adapter that recognises it."""
     if isinstance(retriever, RetrieverFactory):
         retriever = retriever.made()
     found = next((adapter for adapter in adapters if _call(adapter[0], retriever)), None)
@@ -146,17 +135,13 @@ def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Sear
     search = _call(adapt, retriever)
     if not callable(search):
         raise CallableError(
-            f"{_adapter_name(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
-            "It gives a function (query, k) -> documents, sync or async."
+            f"The retriever adapter {qualified_name(adapt)} gave {type(search).__name__} for "
+            f"{type(retriever).__name__}.\nIt gives a function (query, k) -> documents, sync or async."
         )
     if not isinstance(search, Search):
-        context = callables.context_of(search)
-        search = Search(
-            search,
-            callables.required(
-                {name: parameter for name, parameter in context.items() if parameter.name == name}
-            ),
-        )
+        context = callables.context_of(search).items()
+        named = {name: parameter for name, parameter in context if parameter.name == name}
+        search = Search(search, callables.required(named))
     if isinstance(recognises, MethodTest):
         search = replace(search, description=f"{type(retriever).__name__}, {recognises.description}")
     elif found not in ADAPTERS:
@@ -173,9 +158,5 @@ def _call(part: Callable[[Any], Any], retriever: object) -> Any:
     except RagevalError:
         raise
     except Exception as error:
-        what = f"{_adapter_name(part)} raised for {type(retriever).__name__}"
+        what = f"The retriever adapter {qualified_name(part)} raised for {type(retriever).__name__}"
         raise CallableError.from_exception(what, error) from error
-
-
-def _adapter_name(part: Callable[[Any], Any]) -> str:
-    return f"The retriever adapter {qualified_name(part)}"

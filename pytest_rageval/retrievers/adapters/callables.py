@@ -77,11 +77,8 @@ def adapt(function: Callable[..., Any]) -> Search:
     2. a later argument whose name is in `K_NAMES`, by keyword;
     3. none. The caller cuts the result at k.
 
-    Context is passed by keyword, to the arguments whose names are in `CONTEXT_NAMES`.
-
-    Raises:
-        CallableError: the function is a class: a call creates an object, and retrieves nothing; or its first argument
-            is k.
+    Context is passed by keyword, to the arguments whose names are in `CONTEXT_NAMES`. A class is refused, since a call
+    creates an object, and retrieves nothing.
 
     >>> adapt(lambda query, *, top_k=10: [query] * top_k)("why?", 2)
     ['why?', 'why?']
@@ -112,11 +109,8 @@ def adapt(function: Callable[..., Any]) -> Search:
 
 def _refuse_k_first(function: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> None:
     """Raise CallableError for a function (k, query): it would search for a number."""
-    needed = [
-        parameter.name
-        for parameter in parameters
-        if parameter.kind in POSITIONAL and parameter.default is parameter.empty
-    ]
+    positional = [parameter for parameter in parameters if parameter.kind in POSITIONAL]
+    needed = [parameter.name for parameter in positional if parameter.default is parameter.empty]
     if len(needed) > 1 and needed[0] in K_NAMES and needed[1] not in K_NAMES:
         name = getattr(function, "__name__", type(function).__name__)
         raise CallableError(
@@ -128,9 +122,8 @@ def _refuse_k_first(function: Callable[..., Any], parameters: Sequence[inspect.P
 def adapt_method(method: Callable[..., Any]) -> Search:
     """Return a search that calls a method that was found by its name, as `adapt` does.
 
-    Raises:
-        CallableError: the method expects something else than a question: its first argument is named after a vector, an
-            id or another object, or more than one further argument is required.
+    A method that expects something else than a question is refused: its first argument is named after a vector, an id
+    or another object, or more than one further argument is required.
     """
     parameters = _parameters(method) or []
     first = parameters[0].name if parameters else ""
@@ -173,13 +166,15 @@ def async_if(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Calla
 
 def context_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the parameters after the first whose names are in `CONTEXT_NAMES`, by the name of the context part."""
-    named = {
-        parameter.name: parameter
-        for parameter in (_parameters(function) or ())[1:]
-        if parameter.kind in BY_KEYWORD
-    }
+    named = _keywords(function)
     matches = {name: next(filter(None, map(named.get, names)), None) for name, names in CONTEXT_NAMES.items()}
     return {name: parameter for name, parameter in matches.items() if parameter is not None}
+
+
+def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters after the first that may be given by keyword."""
+    later = (_parameters(function) or ())[1:]
+    return {parameter.name: parameter for parameter in later if parameter.kind in BY_KEYWORD}
 
 
 def required(context: Mapping[str, inspect.Parameter]) -> dict[str, bool]:
@@ -189,9 +184,7 @@ def required(context: Mapping[str, inspect.Parameter]) -> dict[str, bool]:
 
 def name_of_k(function: Callable[..., Any]) -> str | None:
     """Return the first name of `K_NAMES` among the parameters after the first; None if there is none."""
-    named = {
-        parameter.name for parameter in (_parameters(function) or ())[1:] if parameter.kind in BY_KEYWORD
-    }
+    named = _keywords(function)
     return next((name for name in K_NAMES if name in named), None)
 
 
@@ -228,6 +221,5 @@ def _second_is_k(parameters: list[inspect.Parameter]) -> bool:
     second = next(iter(parameters[1:]), None)
     if second is None or second.kind not in POSITIONAL or second.name in ALL_CONTEXT_NAMES:
         return False
-    required = second.default is second.empty
     is_integer = isinstance(second.default, int) and not isinstance(second.default, bool)
-    return required or is_integer or second.name in K_NAMES
+    return second.default is second.empty or is_integer or second.name in K_NAMES

@@ -12,7 +12,7 @@ from pytest_rageval.core.errors import CallableError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import ADAPTERS
-from pytest_rageval.retrievers.adapters.stores import LINES
+from pytest_rageval.retrievers.adapters.frameworks import LINES
 
 
 def _class(module: str, name: str, *bases: type, **methods: Any) -> type:
