@@ -35,19 +35,12 @@ Runs = list[list[Outcome]] | RagevalError
 
 
 def score_key(threshold: Threshold) -> ScoreKey:
-    """Return the score of a threshold."""
     return threshold.request, threshold.max_ratio is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a score depends on besides the retriever.
-
-    Attributes:
-        fingerprint: its values by name; the baseline stores them.
-        prompts: the templates of the prompts by method; those of the user's own code are not known.
-        comparison: how answers are compared, as text.
-    """
+    """What a score depends on besides the retriever; `prompts` has the templates of this package's own prompts."""
 
     fingerprint: dict[str, Any]
     prompts: dict[str, str]
@@ -58,21 +51,9 @@ class Dependencies:
 class TestRecord:
     """What the evaluation of a test found.
 
-    Attributes:
-        examples: the examples that were scored.
-        thresholds: the thresholds of the markers, in the order of the file.
-        calls: the calls of `rageval.score`.
-        runs: the outcomes of each score.
-        dependencies: those of the scores that a verdict or the report needs.
-        own: those of "generator" and "judge" that are the user's own.
-        lacks_fingerprint: whether one of them has no fingerprint, so that its changes cannot be detected.
-        received: the parts of an example's context that the retriever receives, such as "history".
-        own_k: the number of documents that the retriever is configured to return; None if there is none.
-        retriever: the class of the retriever, and by what it was recognised; empty for a function.
-        served: the names that servers reported, by model.
-        verdicts: the judge's verdicts on answers and passages, with their questions.
-        rankings: the rankings of examples of which no outcome has one, by the id of the example.
-        added: what extensions recorded, as plain data, by their names.
+    `runs` has the outcomes of each score, `received` the parts of an example's context that the retriever receives,
+    `verdicts` the judge's verdicts with their questions, `rankings` those that no outcome has, by the id of the
+    example, and `added` what extensions recorded, as plain data.
     """
 
     __test__ = False  # for pytest, which collects classes by their names
@@ -111,14 +92,7 @@ baseline_of: Final = Lazy("run.baseline_lookup", "baseline_of")
 
 
 class BaseSession:
-    """The baseline, the definitions of scores, and the significance level, all derived from the settings of a run.
-
-    `Session` adds what evaluates tests.
-
-    Args:
-        settings: the resolved options.
-        registry: the scores of this package and of plugins.
-    """
+    """The baseline, the definitions of scores, and the significance level. `Session` adds what evaluates tests."""
 
     def __init__(self, settings: Settings, registry: Registry) -> None:
         self.settings = settings
@@ -130,7 +104,6 @@ class BaseSession:
 
     @property
     def counts_only(self) -> bool:
-        """True if the run counts requests and has no results, as in a plan."""
         return self.settings.plan
 
     @property
@@ -149,21 +122,12 @@ class BaseSession:
 
     @cached_property
     def baseline(self) -> "Baseline":
-        """The baseline to compare with.
-
-        In an update it is the old baseline. It is then empty if the file cannot be read: the writer reports this error.
-
-        Raises:
-            InputError: the file is not a baseline; or it is missing, and an option names it.
-        """
+        """The baseline to compare with; InputError if it cannot be read, or is missing and an option names it."""
         baseline: Baseline = baseline_of(self.settings)
         return baseline
 
     def look_up(self, test: MarkedTest, record: TestRecord, threshold: Threshold) -> BaselineLookup:
-        """Return the baseline and the anchor of a threshold's score.
-
-        The baseline file is read only for a threshold with a bound that compares with it.
-        """
+        """Return the baseline and the anchor of a score. The file is read only for a bound that compares with it."""
         definition = self.definition(threshold.request)
         if not threshold.uses_baseline:
             return BaselineLookup({}, None, deterministic=definition.deterministic)
@@ -192,17 +156,13 @@ class BaseSession:
             return 1
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
-        """Return the definition of a score; raise InputError if the score is unknown."""
+        """Return the definition of a score; InputError if the score is unknown."""
         if request not in self._definitions:
             self._definitions[request] = resolve(request, self.registry.scores)[1]
         return self._definitions[request]
 
     def specs(self, spec: str) -> list[str]:
-        """Return the names of a score at each cut-off of the run; only `spec` if the score needs no cut-off or has one.
-
-        Raises:
-            InputError: the name is invalid.
-        """
+        """Return the names of a score at each cut-off of the run; only `spec` if it needs no cut-off or has one."""
         parsed, cutoffs = Spec.parse(spec), self.settings.cutoffs
         definition = self.registry.scores.get(parsed.measure)
         if parsed.k is not None or not cutoffs or definition is None or not definition.needs_k:
@@ -210,7 +170,6 @@ class BaseSession:
         return [f"{spec}@{k}" for k in cutoffs]
 
     def draw_settings(self, request: ScoreRequest) -> DrawSettings:
-        """Return the temperature and the number of drawn answers for a score; raise InputError if it is unknown."""
         settings, definition = self.settings, self.definition(request)
         if not definition.generates:
             return DEFAULT_DRAWS
@@ -227,11 +186,6 @@ class BaseSession:
     def score_of(
         self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
     ) -> Score:
-        """Return the score of a run's outcomes, and of the outcomes of its repeats.
-
-        Raises:
-            TooManyUnscoredError: too many outcomes have no value.
-        """
         return Score(
             request.spec,
             outcomes,
@@ -244,7 +198,6 @@ class BaseSession:
         )
 
     def score_or_error(self, request: ScoreRequest, runs: Runs) -> Score | RagevalError:
-        """Return the score of the outcomes of the run and of its repeats; or the error that prevented it."""
         if isinstance(runs, RagevalError):
             return runs
         outcomes, *repeats = runs

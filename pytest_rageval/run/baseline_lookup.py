@@ -25,11 +25,7 @@ EMBEDDING_TOLERANCE: Final = 1e-6
 
 
 def read_baseline(settings: Settings) -> Baseline:
-    """Return the baseline to compare with: the file, or with `--rageval baseline_ref=REF` the file of that commit.
-
-    Raises:
-        InputError: the file is not a baseline; or it is missing, and an option names it.
-    """
+    """Return the file, or with `--rageval baseline_ref=REF` the file of that commit; raise InputError."""
     if settings.baseline_ref is None:
         return Baseline.read_for_comparison(settings.baseline, required="baseline" in settings.sources)
     return read_baseline_at(settings.baseline, settings.baseline_ref)
@@ -58,7 +54,6 @@ def look_up_baseline(  # noqa: PLR0913 - what a comparison depends on
     fingerprint: Mapping[str, Any],
     received: Iterable[str],
 ) -> BaselineLookup:
-    """Return the baseline and the anchor of the score of a threshold that compares with them."""
     scale = definition.scale
     updating = bool(settings.update_baseline)
     if baseline.path is None and not updating:
@@ -95,7 +90,6 @@ def look_up_baseline(  # noqa: PLR0913 - what a comparison depends on
 
 
 def _sampled_examples(score: BaselineScore, share: float) -> Mapping[str, BaselineExample]:
-    """Return the examples of a baseline score that are in a sample of this share."""
     if share >= 1:
         return score.examples
     examples = score.examples.items()
@@ -131,11 +125,7 @@ USUAL_BRANCHES: Final = ("main", "master")
 
 
 def read_baseline_at(path: Path, ref: str) -> Baseline:
-    """Return the baseline as it is at a commit, such as "origin/main".
-
-    Raises:
-        InputError: there is no such commit, or it has no such file, or the file is not a baseline.
-    """
+    """Return the baseline as it is at a commit, such as "origin/main"; InputError if it cannot be read there."""
     try:
         commit = commit_of(path.parent, ref)
         content = file_at(commit, path)
@@ -152,10 +142,7 @@ def read_baseline_at(path: Path, ref: str) -> Baseline:
 def change_entry(path: Path, environment: Mapping[str, str], *, required: bool) -> dict[str, Any]:
     """Return how the baseline differs from that of the merge base; empty if it does not, or HEAD is the main branch.
 
-    Args:
-        path: path of the baseline file.
-        environment: environment variables, in which CI systems name the target of a pull request.
-        required: True to return the reason, as the key `unknown`, if nothing can be compared. Else the result is empty.
+    If nothing can be compared, it is empty too, or if it is `required`, the reason as the key `unknown`.
     """
     path = path.resolve()
     try:
@@ -188,9 +175,6 @@ def _merge_base(folder: Path, environment: Mapping[str, str]) -> tuple[str, str]
     """Return the branch that HEAD is to be merged into and their merge base; None if HEAD is that branch.
 
     The branch is that of the pull request, by the variables of CI; else the default branch of the remote.
-
-    Raises:
-        GitError: there is no repository, no such branch or no merge base.
     """
     target = next((value for name in TARGETS if (value := environment.get(name))), "")
     target = target.removeprefix("refs/heads/")
@@ -219,7 +203,6 @@ def _merge_base(folder: Path, environment: Mapping[str, str]) -> tuple[str, str]
 
 
 def _default_branch(folder: Path) -> str:
-    """Return the name of the default branch of the remote `origin`; GitError if it is unknown."""
     default = git_output(folder, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
     if default:
         return default.removeprefix("origin/")
@@ -234,7 +217,6 @@ def _default_branch(folder: Path) -> str:
 
 
 def _differences(before: Baseline, after: Baseline) -> dict[str, Any]:
-    """Return the scores that differ, and the other differences as texts."""
     scores = [
         {
             **change._asdict(),
@@ -286,17 +268,7 @@ def _question_differences(old: BaselineEntry, new: BaselineEntry) -> str:
 def check_gate(
     settings: Settings, ran: RanTests, environment: Mapping[str, str], known: Baseline | None = None
 ) -> dict[str, Any]:
-    """Return the key `gate` of the report; empty without a baseline.
-
-    Args:
-        settings: the settings of the run.
-        ran: the tests of the run.
-        environment: environment variables, in which CI systems name the target of a pull request.
-        known: the baseline, if the run has read it.
-
-    Raises:
-        InputError: the baseline cannot be read.
-    """
+    """Return the key `gate` of the report; empty without a baseline. `known` is the baseline, if it was read."""
     baseline, required = known or read_baseline(settings), settings.require_baseline
     if baseline.path is None:
         return {}

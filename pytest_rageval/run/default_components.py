@@ -36,13 +36,10 @@ class ClientPart(NamedTuple):
 
 
 def client_parts(client: object) -> dict["Role", ClientPart]:
-    """Return the parts of the value of the fixture `rageval_client`, by the role of the model that they serve.
+    """Return the user's clients by the role of the model that they serve.
 
-    The value is one client for both models, or a mapping with a client for "generator", "judge" or both. None means no
-    client.
-
-    Raises:
-        CallableError: the value is a mapping with other keys.
+    The value of the fixture `rageval_client` is one client for both, or a mapping with a client for "generator",
+    "judge" or both; else CallableError is raised. None means no client.
     """
     if client is None:
         return {}
@@ -85,15 +82,9 @@ Provider = tuple[Callable[[ProviderRequest], bool], Callable[[ProviderRequest], 
 class ConfiguredModels:
     """The models of the options. Each is built, and its module imported, at its first use: many runs need no model.
 
-    Args:
-        settings: the resolved options.
-        gateway: function that returns the gateway of the session.
-        workers: number of processes among which the rate limits of the run are divided.
-        client: the value of the fixture `rageval_client`, which is called instead of servers; None to use servers.
-        providers: make the servers that are not at a URL; the first that matches is used.
-
-    Raises:
-        CallableError: `client` cannot be called as a client.
+    `workers` is the number of processes among which the rate limits of the run are divided, `client` the value of the
+    fixture `rageval_client`, which is called instead of servers. The first of `providers` that matches makes a server
+    that is not at a URL.
     """
 
     def __init__(
@@ -116,11 +107,6 @@ class ConfiguredModels:
 
     @cached_property
     def generator(self) -> "EmbeddedGenerator | LLMGenerator":
-        """The generator that uses the model of the options.
-
-        Raises:
-            InputError: a key or a base URL is set, but no model is named; or the embedded model has parameters.
-        """
         from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator  # noqa: PLC0415 - see the class
 
         settings, configured = self.settings, self.settings.generator
@@ -163,11 +149,7 @@ class ConfiguredModels:
 
     @cached_property
     def judge(self) -> "LLMJudge | CanonicalComparator":
-        """The judge that uses the models of the options; without a model, canonical comparison.
-
-        Raises:
-            InputError: as for the generator.
-        """
+        """The judge; without a model, canonical comparison."""
         settings, models, configured = self.settings, self.settings.judge_models, self.settings.judge
         if models:
             from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting  # noqa: PLC0415 - see the class
@@ -195,12 +177,7 @@ class ConfiguredModels:
         return CanonicalComparator()
 
     def server(self, role: "Role") -> "Server":
-        """Return the server for generator or judge: a provider's, as for the user's client, or that of the options.
-
-        Raises:
-            CallableError: the user's client cannot be called as a client.
-            InputError: no provider makes a server of the user's client.
-        """
+        """Return a provider's server, as for the user's client, or that of the options."""
         model = self.settings.model_settings(role).model
         # The embedded model is for the generator alone: other requests of its role go to a server.
         provided = self._provide(role, None if model == EMBEDDED else model, self._clients.get(role))
@@ -257,11 +234,9 @@ class ConfiguredModels:
         )
 
     def generator_model(self) -> "tuple[Server, str]":
-        """Return the generator's server and the name of its model; raise InputError as `generator`."""
         return self.generator.server, self.generator.model
 
     def close(self) -> None:
-        """Stop the servers that providers have started."""
         for server in self._provided.values():
             if server is not None:
                 server.close()
@@ -269,14 +244,10 @@ class ConfiguredModels:
 
 @dataclass(frozen=True)
 class DefaultGenerator:
-    """The default value of the fixture `rageval_generator`.
+    """The default value of the fixture `rageval_generator`. The first call of a method builds the model.
 
-    The first call of a method builds the model; see `ConfiguredModels.generator` for the errors.
-
-    Attributes:
-        models: the models of the options.
-        prompts: the prompts for a model at a server; None for those of this package. The embedded model ignores them.
-        temperature: the sampling temperature; None for that of the model's parameters.
+    `prompts` are for a model at a server; None means those of this package. `temperature` None is that of the
+    parameters.
     """
 
     models: ConfiguredModels
@@ -284,33 +255,26 @@ class DefaultGenerator:
     temperature: float | None = None
 
     def with_temperature(self, temperature: float) -> "DefaultGenerator":
-        """Return the same generator with another temperature."""
         return replace(self, temperature=temperature)
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a short answer from the passages."""
         return await self._generator.generate(question, passages, sample=sample)
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return all answers that the passages contain, with citations."""
         return await self._generator.cite(question, passages, sample=sample)
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a long answer from the passages."""
         return await self._generator.explain(question, passages, sample=sample)
 
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
-        """Return the answers with these sample numbers; None if that would block."""
         return self._generator.answers_nowait(method, question, passages, samples)
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """Return the names and values that the replies of a method depend on."""
         return self._generator.identity(method)
 
     def template(self, method: str) -> str:
-        """Return the template of a method's prompt."""
         return self._generator.template(method)
 
     @cached_property
@@ -323,15 +287,10 @@ class DefaultGenerator:
 
 @dataclass(frozen=True)
 class DefaultJudge:
-    """The default value of the fixture `rageval_judge`.
+    """The default value of the fixture `rageval_judge`. `repeat` is the number of the repeat, from 0.
 
     If the options name no model for the judge, `compare` is canonical comparison, and other judgements raise
     InputError.
-
-    Attributes:
-        models: the models of the options.
-        prompts: the prompts of the judge; None for those of this package.
-        repeat: the number of the repeat, from 0; each repeat has new replies.
     """
 
     models: ConfiguredModels
@@ -339,7 +298,6 @@ class DefaultJudge:
     repeat: int = 0
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return 1.0 if the prediction states what a reference states, else 0.0."""
         return await self._judge.compare(question, references, prediction)
 
     async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
@@ -347,7 +305,6 @@ class DefaultJudge:
         return await in_turn(self._judge)(question, references, prediction)
 
     async def ask(self, task: "JudgeTask[V]", question: str, *texts: "Text") -> V:
-        """Return the verdict of a task."""
         return await self._model(task).ask(task, question, *texts)
 
     def require(self, task: "JudgeTask[Any]") -> None:
@@ -357,22 +314,18 @@ class DefaultJudge:
 
     @property
     def model_names(self) -> frozenset[str]:
-        """The names of the judge's models; empty for canonical comparison."""
         judge = self._judge
         return frozenset() if isinstance(judge, CanonicalComparator) else judge.model_names
 
     def repetition(self, n: int) -> "DefaultJudge":
-        """Return the judge of the n-th repeat."""
         return replace(self, repeat=n)
 
     def identity(self, task: "JudgeTask[Any]") -> Mapping[str, Any]:
-        """Return the names and values that the verdicts of a task depend on."""
         if isinstance(self._judge, CanonicalComparator):
             return {"": f"canonical comparison, rules {CANONICAL_RULES}"}
         return self._judge.identity(task)
 
     def template(self, task: "JudgeTask[Any]") -> str:
-        """Return the template of a task's prompt; empty for canonical comparison."""
         judge = self._judge
         return "" if isinstance(judge, CanonicalComparator) else judge.template(task)
 
@@ -393,7 +346,6 @@ class DefaultJudge:
         return judge.repetition(self.repeat) if self.repeat else judge
 
     def _model(self, task: "JudgeTask[Any]") -> "LLMJudge":
-        """Return the judge; raise InputError if it is no model."""
         judge = self._judge
         if isinstance(judge, CanonicalComparator):
             raise InputError(

@@ -19,14 +19,7 @@ MAX_UNUSED_KEYS: Final = 3
 
 
 class BaselineChanges(NamedTuple):
-    """The changes of an update to the baseline file.
-
-    Attributes:
-        note: a line about the file.
-        changes: a line for each change.
-        lowers: True if a change lowers or removes what the gate compares with, a new score is out of its bounds, or
-            every update raised a score.
-    """
+    """A line about the file and one for each change; whether a change makes the gate weaker, or all are upward."""
 
     note: str
     changes: list[str]
@@ -44,16 +37,8 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
 ) -> BaselineChanges:
     """Replace the entries of the tests that ran. After a full run, remove the entries of tests that no longer exist.
 
-    Args:
-        path: path of the baseline file.
-        entries: the new entries by node id.
-        unfinished: node ids of the tests that did not finish.
-        failed: by node id, the names of scores that are out of a bound other than `max_drop`.
-        partial: why this was not a full run, so that tests without an entry may still exist; empty after a full run.
-        pin: the pin of new anchors for these tests; None to keep the old anchors.
-
-    Raises:
-        InputError: the existing file is not a baseline, or the file cannot be written.
+    `failed` has the names of scores that are out of a bound other than `max_drop`; `partial` says why this was not a
+    full run, so that tests without an entry may still exist; without a `pin` the old anchors stay.
     """
     old = Baseline.read(path)
     update = compute_update(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
@@ -95,15 +80,8 @@ def update_cassette(
 ) -> list[str]:
     """Write the replies of a run to the cassette; return lines about it.
 
-    Args:
-        path: path of the cassette.
-        lines: the used replies as lines of a cassette, by key.
-        drop_unused: True if unused replies are removed after a full run.
-        partial: why this was not a full run, so that no reply is removed; empty after a full run.
-        every_key: True if the keys of all unused replies are listed.
-
-    Raises:
-        StoreError: the cassette cannot be read or written.
+    `lines` are the used replies as lines of a cassette. Unused ones are removed after a full run only; `partial` says
+    why it was none.
     """
     from pytest_rageval.models import cassette  # noqa: PLC0415 - few runs record
 

@@ -48,34 +48,23 @@ CIRCULAR_JUDGE: Final = (
 
 
 class Marker(Protocol):
-    """The interface of a marker's arguments, such as `pytest.Mark`."""
-
     @property
     def args(self) -> tuple[Any, ...]:
-        """The positional arguments."""
+        pass
 
     @property
     def kwargs(self) -> Mapping[str, Any]:
-        """The keyword arguments."""
+        pass
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedTest:
     """A test, as far as the session needs it: the session does not import pytest.
 
-    Attributes:
-        nodeid: node id of the test, equal in all processes of a run.
-        path: path of the test's file.
-        root: root directory of the run.
-        collected: function that returns the node ids of all tests of the run.
-        markers: function that returns the test's markers with a given name, the closest first.
-        record_property: function that records a named number for JUnit reports.
-        argument: command-line argument that runs the test from the folder of this run; default: the node id.
-        merge: the `rageval merge` command, if the test was merged from shards; empty in a run.
-        reference: function that returns the reference retriever, which `max_ratio` compares times with.
-        repeated: whether pytest-repeat runs the test several times, under different node ids.
-        siblings: function that returns the markers `rageval_threshold` by node id, of the selected tests with the same
-            function and eval set.
+    `collected` returns the node ids of all tests of the run, `markers` the markers with a name, the closest first, and
+    `siblings` the markers `rageval_threshold` by node id of the selected tests with the same function and eval set.
+    `argument` runs the test from the folder of this run. `merge` is the `rageval merge` command, if the test was merged
+    from shards. `repeated`: pytest-repeat runs the test several times, under different node ids.
     """
 
     nodeid: str
@@ -92,17 +81,11 @@ class MarkedTest:
 
     @property
     def bases(self) -> tuple[Path, Path]:
-        """The folders in which relative paths of the test's markers are searched."""
+        """The folders in which relative paths of the test's markers are searched, in this order."""
         return self.root, self.path.parent
 
 
 class Sources:
-    """A cache of eval sets: each file is read once.
-
-    Args:
-        formats: the formats of eval sets by name.
-    """
-
     def __init__(self, formats: Mapping[str, Format]) -> None:
         self._formats = formats
         self._evalsets: dict[tuple[Path, str], EvalSet] = {}
@@ -111,16 +94,7 @@ class Sources:
     def evalset(
         self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, Any] | None = None
     ) -> EvalSet:
-        """Return the eval set of a marker.
-
-        Args:
-            source: the argument of the marker: a path, an `EvalSet`, or records.
-            bases: folders in which a relative path is searched, in this order.
-            keywords: `format`, `sample`, `seed`, `stratify`, and the options of the format.
-
-        Raises:
-            InputError: the file, the `EvalSet` or the records cannot be used, or the source has an unknown type.
-        """
+        """Return the eval set of a marker: of a path, an `EvalSet`, or records; InputError if it is none of these."""
         options = LoadOptions.parse(keywords or {})
         if isinstance(source, EvalSet):
             if keywords:
@@ -150,15 +124,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The values of the user's fixtures.
-
-    Attributes:
-        retriever: the retriever under test.
-        generator: the generator; by default a `DefaultGenerator`.
-        judge: the judge; by default a `DefaultJudge`.
-        reference: a retriever that the times of the retriever are compared with; None if no threshold needs it.
-        added: the values of the fixtures that extensions declare, by name.
-    """
+    """The values of the user's fixtures, and in `added` those of the fixtures that extensions declare."""
 
     retriever: object
     generator: object
@@ -182,15 +148,7 @@ class Components:
 
 
 class Pipelines:
-    """A cache of pipelines: tests with the same components share one pipeline and its repeats.
-
-    Args:
-        settings: the resolved options.
-        registry: the adapters, comparators and measures of this package and of plugins.
-        loop: the event loop in which the user's functions run.
-        cached: function that returns the number of cached replies so far.
-        spool: the temporary file for the results of pipelines.
-    """
+    """A cache of pipelines: tests with the same components share one pipeline and its repeats."""
 
     def __init__(
         self,
@@ -212,11 +170,9 @@ class Pipelines:
         self._judged: set[Pipeline] = set()
 
     def get(self, components: Components) -> Pipeline:
-        """Return the pipeline of these components, for the first of all repeats."""
         return self.with_repeats(components)[0]
 
     def with_repeats(self, components: Components) -> list[Pipeline]:
-        """Return the pipeline of these components, then one for each further repeat, with new replies of models."""
         *parts, added = (getattr(components, each.name) for each in fields(components))
         key = tuple(map(id, (*parts, *added.values())))
         if key not in self._pipelines:
@@ -254,17 +210,13 @@ class Pipelines:
 
     @property
     def rankings(self) -> tuple[int, int]:
-        """The number of requested rankings, and the number of completed ones."""
         # Repeats share the rankings of the first pipeline.
         firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
         return sum(first.rankings.total for first in firsts), sum(first.rankings.finished for first in firsts)
 
     @property
     def share_begun(self) -> float:
-        """The share of the examples of model-based scores whose evaluation has begun; 1 if there are none.
-
-        Only begun examples have sent requests.
-        """
+        """The share of the examples of model-based scores that have sent requests; 1 if there are none."""
         all_pipelines = [
             pipeline for _, pipelines in list(self._pipelines.values()) for pipeline in pipelines
         ]
@@ -273,15 +225,12 @@ class Pipelines:
         return begun / (begun + waiting) if begun else 1.0
 
     def note_judged(self, pipeline: Pipeline) -> None:
-        """Note that a score of this pipeline uses the judge, for `circular_judge_remarks`."""
         self._judged.add(pipeline)
 
     def circular_judge_remarks(self, served: Mapping[tuple[str, str], Collection[str]]) -> Counter[str]:
         """Return remarks on retrievers that use the judge's model, with the number of their requests to it.
 
-        Args:
-            served: the names that servers reported, by model and address. Two models are the same if a server reported
-                the same name for both.
+        Two models are the same if a server reported the same name for both.
         """
 
         def with_served_names(models: Iterable[str]) -> set[str]:
@@ -301,9 +250,7 @@ class Pipelines:
     def user_function_remarks(self, *, application_sent_requests: bool) -> Counter[str]:
         """Return remarks on the user's functions whose results are not cached, with the number of their calls.
 
-        Args:
-            application_sent_requests: True if the application under test has used the gateway. The gateway caches the
-                replies that the results of the user's functions depend on.
+        There are none if the application has used the gateway: it caches the replies that the results depend on.
         """
         behind_gateway = self._settings.gateway and application_sent_requests
         remark = BYPASSED_GATEWAY if self._settings.gateway else UNCACHED_FUNCTION
@@ -372,11 +319,7 @@ class Pipelines:
     def _adapt(
         self, name: str, component: object, adapt: Callable[[object, BackgroundEventLoop], Any]
     ) -> object:
-        """Return the adapted component of the user.
-
-        A plan sends no requests and cannot know the requests of a user's function: the function is replaced by a stub
-        that counts its calls.
-        """
+        """Return the adapted component of the user; in a plan, which cannot know its requests, a stub that counts calls."""
         adapted = adapt(component, self._loop)
         if not self._settings.plan:
             self._user_functions.append(adapted.user)

@@ -40,11 +40,7 @@ suite_contribution: Final = Lazy("gate.suite", "contribution")  # many projects 
 
 
 class OutOfBoundsError(RagevalError):
-    """A score of a `rageval.score` call is out of its bounds.
-
-    Attributes:
-        summary: the message in one line.
-    """
+    """A score of a `rageval.score` call is out of its bounds. `summary` is the message in one line."""
 
     def __init__(self, text: str, summary: str) -> None:
         super().__init__(text)
@@ -58,16 +54,8 @@ EarlyScore = tuple[Score, EarlyStopResult] | RagevalError
 class JudgedTest:
     """A recorded test: its verdicts and its entry for the report.
 
-    Args:
-        session: what verdicts depend on besides the record.
-        marked: the test and its markers.
-        record: what the evaluation of the test found.
-        sharing_alpha: node ids of the selected tests that share one error rate: their markers test a drop.
-        room: how much a failure shows; a function, since it depends on the failures so far.
-
-    Attributes:
-        state: what extensions remember of this test, by the name of the extension.
-        judged: the results of its thresholds so far.
+    `sharing_alpha` has the node ids of the selected tests that share one error rate, as their markers test a drop.
+    `room` depends on the failures so far. `state` is what extensions remember of this test, by their names.
     """
 
     def __init__(
@@ -95,7 +83,6 @@ class JudgedTest:
         self._has_no_baseline = False
 
     def before(self) -> list[str]:
-        """Do what extensions do before the scores of a test; return the errors."""
         return joined(self.session.hook.pytest_rageval_before_test(test=self))
 
     def tests_sharing_alpha(self, thresholds: Iterable[Threshold]) -> int:
@@ -111,10 +98,7 @@ class JudgedTest:
     ) -> list[str]:
         """Compare the recorded scores of thresholds with their bounds; return the errors.
 
-        Args:
-            thresholds: the thresholds.
-            early: the scores that are known in part, and not recorded.
-            extra_alpha_shares: number of shares of the test's level that these need.
+        `early` has the scores that are known in part, and not recorded; they need some shares of the test's level.
         """
         tests = self.tests_sharing_alpha(thresholds)
         scores = {
@@ -145,12 +129,7 @@ class JudgedTest:
         return problems
 
     def judge_call(self, threshold: Threshold) -> Score:
-        """Return the recorded score of a call of `rageval.score`; with `where`, of that slice.
-
-        Raises:
-            OutOfBoundsError: the score is out of a bound.
-            RagevalError: there is no score, or the threshold has no verdict.
-        """
+        """Return the recorded score of a call of `rageval.score`; OutOfBoundsError if it is out of a bound."""
         whole = self.session.score_or_error(threshold.request, self.record.runs[score_key(threshold)])
         if not threshold.has_bound:
             score = score_of_slice(whole, threshold)
@@ -197,11 +176,8 @@ class JudgedTest:
     def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
         """Return the test's entry for the report, without its outcome; in an update, with its new baseline.
 
-        The key `suite` is the test's contribution to the test of the whole suite, and no part of the report.
-
-        Args:
-            describe: add the key `retrieval`: time, tokens, calls and cost of the retrievals.
-            explain: add the key `questions`, and the evidence of each score for every question.
+        `describe` adds the key `retrieval`, `explain` the key `questions` and the evidence of each score for every
+        question. The key `suite` is the test's contribution to the test of the whole suite, and no part of the report.
         """
         served = self.report.served(self.judged)
         warnings = list(self.report.warnings(self.judged, served))
@@ -240,7 +216,6 @@ class JudgedTest:
     def _threshold_input(
         self, score: Score | RagevalError, threshold: Threshold, early: EarlyStopResult | None = None
     ) -> ThresholdInput | RagevalError:
-        """Return a threshold with its score and baseline; or the error."""
         if isinstance(score, RagevalError):
             return score
         try:
@@ -255,7 +230,6 @@ class JudgedTest:
         return changed or given
 
     def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
-        """Add the result of a threshold to the report and the failures, with warnings about the bounds."""
         score, threshold = threshold_input.score, threshold_input.threshold
         request, definition = threshold.request, self.definition(threshold)
         verdict = result.verdict
@@ -279,11 +253,9 @@ class JudgedTest:
                 self._averaged_scores.add(threshold.name)
 
     def look_up_baseline(self, threshold: Threshold) -> BaselineLookup:
-        """Return the baseline and the anchor of a threshold's score."""
         return self.session.look_up(self.marked, self.record, threshold)
 
     def definition(self, threshold: Threshold) -> ScoreDef:
-        """Return the definition of a threshold's score; raise InputError if the score is unknown."""
         return self.session.definition(threshold.request)
 
     @property
@@ -338,12 +310,10 @@ def _why_no_baseline(threshold_input: ThresholdInput, definition: ScoreDef) -> s
 
 
 def joined(results: Iterable[Iterable[T]]) -> list[T]:
-    """Return the items that the implementations of a hook returned, in one list."""
     return list(chain.from_iterable(results))
 
 
 def score_of_slice(score: Score | RagevalError, threshold: Threshold) -> Score:
-    """Return the score of the threshold's slice; if `score` is an error, raise it."""
     if isinstance(score, RagevalError):
         raise score
     return score.where(**threshold.where) if threshold.where else score
@@ -355,8 +325,5 @@ def _summary(result: ThresholdResult) -> str:
 
 
 def _failed_part(result: ThresholdResult) -> ThresholdResult | None:
-    """Return the first failed result among this one and its slices; None if none failed.
-
-    A slice can fail while the result itself is an error.
-    """
+    """Return the first failed result among this one and its slices, which can fail while it is itself an error."""
     return next((part for part in (result, *result.slices) if part.verdict.status == "fail"), None)

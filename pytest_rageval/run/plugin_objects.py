@@ -28,29 +28,22 @@ STORED_AS: Final = "pytest_rageval.evaluations.registry"  # see core.user_code
 
 
 class UserComparator(Protocol):
-    """A comparator that a plugin adds."""
-
     def compare(self, question: str, references: Sequence[str], prediction: str) -> Any:
         """Return a number in [0, 1], True, False, or None for "no verdict"; or an awaitable of one of these."""
 
 
 class PluginComparator:
-    """A plugin's comparator, with checks of its return values.
-
-    Its `compare` is sync or async and returns a bool, a number in [0, 1], or None for "no verdict".
-    """
+    """A plugin's comparator, with checks of its return values."""
 
     def __init__(self, name: str, comparator: UserComparator, loop: BackgroundEventLoop) -> None:
         part = f"comparator {name!r}"
         self._user = UserCallable(part, comparator.compare, loop, read=partial(_read_verdict, part))
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Call the comparator, see `UserComparator`; raise QueryError if it raised or returned another value."""
         return cast("float", await self._user.call(question, list(references), prediction))
 
 
 def _read_verdict(name: str, verdict: object) -> float:
-    """Return a comparator's return value as a number in [0, 1]."""
     if verdict is None:
         raise Unscored(f"{name} gave no verdict")
     value = as_share(verdict)
@@ -71,7 +64,6 @@ class PluginMeasure:
     measure: Callable[..., Any]
 
     def __call__(self, prediction: str, references: Sequence[str], **arguments: Any) -> float:
-        """Call the measure, see `AnswerMeasure`; raise QueryError if it raised or returned no number in [0, 1]."""
         part = f"answer measure {self.name!r}"
         try:
             returned = self.measure(prediction, references, **arguments)
@@ -98,11 +90,7 @@ class PluginScore:
     async def __call__(
         self, pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
     ) -> list[Outcome]:
-        """Return one outcome per example, in the order of the examples, with a finite value or with a reason.
-
-        Raises:
-            CallableError: the function raised, or returned another value.
-        """
+        """Return one outcome per example, in their order, with a finite value or with a reason; raise CallableError."""
         await require_loop()
         try:
             returned = self.evaluate(pipeline, examples, resolved)
@@ -131,7 +119,6 @@ class PluginScore:
         return [self._check_value(outcome) for outcome in outcomes]
 
     def _check_value(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with its value as a float; raise CallableError if the value is not on the scale."""
         if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
             return outcome
         value = as_number(outcome.value)

@@ -65,22 +65,16 @@ MAX_SIMILAR_NAMES: Final = 5
 
 
 def _takes(score: ScoreDef, keyword: str, rule: str) -> bool:
-    """Return True if a keyword changes a score; `rule` is that of the keyword `relevant`."""
+    """Return whether a keyword changes a score; `rule` is that of the keyword `relevant`."""
     return keyword in score.keywords and (keyword != "relevant" or rule in score.takes_relevant)
 
 
 def resolve(
     score_request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = DEFAULT_CUTOFF
 ) -> tuple[ResolvedScore, ScoreDef]:
-    """Return the resolved score and its definition.
+    """Return the resolved score and its definition; InputError if the score does not exist like this.
 
-    Args:
-        score_request: the score as the user writes it.
-        scores: the known scores by name.
-        k: the cut-off of a score that needs none and has none.
-
-    Raises:
-        InputError: the name is unknown or lacks a cut-off; or the score does not accept one of the keywords.
+    `k` is the cut-off of a score that needs none and has none.
     """
     spec = Spec.parse(score_request.spec)
     score = scores.get(spec.measure)
@@ -112,7 +106,6 @@ def resolve(
 
 
 def _known_names(name: str, scores: Iterable[str]) -> str:
-    """Return a text with the scores that are similar to an unknown name, and where all scores are listed."""
     similar = similar_names(name, scores, limit=MAX_SIMILAR_NAMES)
     hint = f"Similar names: {', '.join(similar)}. " if similar else ""
     added = [score for score in scores if score not in SCORES]
@@ -122,7 +115,6 @@ def _known_names(name: str, scores: Iterable[str]) -> str:
 
 @cache
 def extension_hooks() -> pluggy.HookRelay:
-    """Return the hooks of this package's extensions alone."""
     manager = pluggy.PluginManager("pytest")
     manager.add_hookspecs(hookspecs)
     for name, extension in installed().items():
@@ -369,7 +361,6 @@ class Registry:
 
 
 def _check_word(call: str, name: object) -> None:
-    """Raise InputError unless a name can be used in an expression."""
     if not isinstance(name, str) or not WORD_PATTERN.fullmatch(name) or name.lower() in OPERATORS:
         raise InputError(
             f"{call}({name!r}): the name cannot be used in an expression such as 'judge or em'.\n"

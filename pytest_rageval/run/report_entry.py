@@ -45,13 +45,7 @@ class Evidence(NamedTuple):
 
 
 class ReportEntryBuilder:
-    """Collects the scores of a test, and builds the test's entry in the report. It is true if it has a score's entry.
-
-    Args:
-        session: what verdicts depend on besides the record.
-        record: the record of the test.
-        test: the test and its markers.
-    """
+    """Collects the scores of a test, and builds the test's entry in the report. It is true if it has a score's entry."""
 
     def __init__(self, session: BaseSession, record: TestRecord, test: MarkedTest) -> None:
         self._session = session
@@ -85,7 +79,6 @@ class ReportEntryBuilder:
             self._evidence[key] = evidence
 
     def build(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
-        """Return the key `scores` of the test's entry, and optional keys, as for `JudgedTest.results`."""
         self._add_strata()
         scores = [self._add_common(entry) for entry in self._entries.values()]
         results: dict[str, Any] = {"scores": scores}
@@ -116,7 +109,6 @@ class ReportEntryBuilder:
                 self._entries[key] = {**self._entries[key], "strata": strata_entries}
 
     def _explained(self, rankings: "Mapping[str, Retrieval]") -> dict[str, Any]:
-        """Return the scores with their evidence, and the questions with their rankings, prompts and fingerprint."""
         scores: list[Mapping[str, Any]] = []
         prompts: dict[str, str] = {}
         for key, entry in zip(self._entries, map(self._add_common, self._entries.values()), strict=True):
@@ -156,10 +148,7 @@ class ReportEntryBuilder:
         return {"scores": scores, **{name: value for name, value in optional.items() if value}}
 
     def _add_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return an entry with both means over the common questions, if the test has the score's counterpart.
-
-        The counterpart is `ScoreDef.pair`.
-        """
+        """Return an entry with both means over the common questions, if the test has the score's `ScoreDef.pair`."""
         if entry["mean"] is None or "early_stop" in entry:
             return entry
         spec, pair = (
@@ -188,12 +177,7 @@ class ReportEntryBuilder:
     def warnings(
         self, results: Collection[ThresholdResult], served: Mapping[str, list[str]]
     ) -> Iterator[str]:
-        """Yield the warnings about the test as a whole; warnings about a score are in its own entry.
-
-        Args:
-            results: the results of the test's thresholds.
-            served: the names that servers reported, from `served`.
-        """
+        """Yield the warnings about the test as a whole; warnings about a score are in its own entry."""
         comparisons = [result.comparison for result in results if result.comparison]
         for changes in dict.fromkeys(str(result.changes) for result in results if result.changes):
             yield f"questions since the baseline: {changes}; they are not compared"

@@ -42,12 +42,7 @@ blame_outcomes: Lazy = Lazy("scores.sufficiency", "blame_outcomes")
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The run that a session belongs to.
-
-    Attributes:
-        run: name of the run, equal in all of its processes; default: a new name.
-        workers: number of processes that run tests.
-    """
+    """The run that a session belongs to: its name, equal in all of its processes, and their number."""
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     workers: int = 1
@@ -56,12 +51,8 @@ class RunContext:
 class Session(BaseSession):
     """Computes the scores of eval sets, with the resources that the tests of one process share.
 
-    Args:
-        settings: the resolved options.
-        context: the run; default: a new run of one process.
-        registry: the scores, formats and other objects of this package and of plugins; default: of this package.
-        tick: function that is called about every 0.1 s in the test's thread while the test waits for a result. Its
-            argument is the servers that do not respond.
+    `tick` is called about every 0.1 s in the test's thread while the test waits for a result, with the servers that do
+    not respond.
     """
 
     def __init__(
@@ -103,18 +94,10 @@ class Session(BaseSession):
 
     @cached_property
     def llm(self) -> "LLM":
-        """The model of the options, for the user's own code."""
         return self.llm_of(self.models)
 
     def models_of(self, client: object) -> ConfiguredModels:
-        """Return the models that use the user's client, always the same object for a client.
-
-        Args:
-            client: the value of the fixture `rageval_client`; None to use the servers of the options.
-
-        Raises:
-            CallableError: `client` cannot be called as a client.
-        """
+        """Return the models that use the user's client, or the servers of the options; one object for each client."""
         for known_client, models in self._models:
             if known_client is client:
                 return models
@@ -129,7 +112,6 @@ class Session(BaseSession):
         return models
 
     def llm_of(self, models: ConfiguredModels, prompts: "Prompts | None" = None) -> "LLM":
-        """Return the generator's model for the user's own code; `prompts` None are those of this package."""
         from pytest_rageval.models.api import LLM  # noqa: PLC0415 - see gateway
 
         optional = () if prompts is None else (prompts,)
@@ -151,11 +133,7 @@ class Session(BaseSession):
         return names_of
 
     def close(self) -> str | None:
-        """Close connections, processes and files.
-
-        Returns:
-            The place in the user's code that blocked the event loop for too long; None if nothing did.
-        """
+        """Close all; return the place in the user's code that blocked the event loop for too long, or None."""
         if self.loop.forked:
             # The resources belong to the parent process.
             return None
@@ -201,11 +179,7 @@ class Session(BaseSession):
         return () if self._gateway is None else self._gateway.stalls()
 
     def part_of(self, evalset: EvalSet) -> EvalSet:
-        """Return the examples of the eval set that are in the sample and the shard of this run.
-
-        Raises:
-            InputError: the sample contains no example.
-        """
+        """Return the examples that are in the sample and the shard of this run; InputError if there are none."""
         sample, shard = self.settings.sample, self.settings.shard
         if sample >= 1 and shard is None:
             return evalset
@@ -225,7 +199,6 @@ class Session(BaseSession):
         return usage + Usage(remarks=remarks)
 
     def dependencies(self, components: Components, request: ScoreRequest) -> Dependencies:
-        """Return what a score depends on besides the retriever; raise InputError for an unknown score."""
         resolved, score = resolve(request, self.registry.scores)
         first = self.pipelines.get(components)
         return Dependencies(
@@ -237,11 +210,9 @@ class Session(BaseSession):
         )
 
     def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
-        """Return the pipeline that evaluates a score, for its first draw and repeat; InputError as for the score."""
         return self.pipelines.for_draws(components, self._draws(components, request))[0]
 
     def _draws(self, components: Components, request: ScoreRequest) -> DrawSettings:
-        """Return how the answers of a score are drawn; InputError if the user's generator cannot do so."""
         draws = self.draw_settings(request)
         if request.temperature is not None and "generator" in components.user_defined:
             raise InputError(
@@ -258,10 +229,6 @@ class Session(BaseSession):
         *,
         all_requests: Sequence[ScoreRequest] = (),
     ) -> dict[ScoreRequest, Score | RagevalError]:
-        """Compute several scores of an eval set concurrently; return each score, or the error that prevented it.
-
-        Arguments as for `outcomes`.
-        """
         outcomes = self.outcomes(components, evalset, requests, all_requests=all_requests)
         return {request: self.score_or_error(request, runs) for request, runs in outcomes.items()}
 
@@ -275,14 +242,8 @@ class Session(BaseSession):
     ) -> dict[ScoreRequest, list[list[Outcome]] | RagevalError]:
         """Return the outcomes of each score, of the run and of each repeat, or the error that prevented them.
 
-        Scores of retrieval times are evaluated first, while nothing else runs.
-
-        Args:
-            components: the user's retriever, generator and judge.
-            evalset: the eval set.
-            requests: the scores.
-            all_requests: all scores of the test. A score without a cut-off is evaluated at the largest cut-off of these
-                and of `requests`.
+        Scores of retrieval times are evaluated first, while nothing else runs. A score without a cut-off is evaluated
+        at the largest cut-off of `requests` and of all scores of the test.
         """
         k = _largest_cutoff([*requests, *all_requests])
 
@@ -297,10 +258,7 @@ class Session(BaseSession):
     def _with_blame(
         self, request: ScoreRequest, outcomes: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
     ) -> list[list[Outcome]] | RagevalError:
-        """Return the runs of a score; for an answer score, each wrong answer with its cause.
-
-        The cause is known if the test also has the score `sufficient` with the same cut-off.
-        """
+        """Return the runs of an answer score with the cause of each wrong answer, if `sufficient` has the same cut-off."""
         runs = outcomes[request]
         if isinstance(runs, RagevalError) or not self.definition(request).has_answer_verdicts:
             return runs
@@ -346,7 +304,6 @@ class Session(BaseSession):
     def count_requests(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> list[RagevalError]:
-        """Add the requests of the scores to the gateway's usage; return the errors that prevented it."""
         k = _largest_cutoff(requests)
 
         async def count(request: ScoreRequest) -> None:
@@ -355,12 +312,10 @@ class Session(BaseSession):
         return [error for error in self._for_each(requests, count).values() if error is not None]
 
     def retrieve(self, components: Components, query: Query, k: int) -> Ranking:
-        """Return the retriever's ranking of k documents for one query."""
         ranking = self.pipelines.get(components).ranking(_check_query("query", query), _check_cutoff(k))
         return self.loop.run(ranking, inline=True)
 
     def answer(self, components: Components, query: Query, k: int) -> str:
-        """Return the generator's answer from the first k retrieved documents."""
         [pipeline, *_] = self.pipelines.for_draws(components, DrawSettings(self.settings.temperature))
         return self.loop.run(pipeline.answer(_check_query("question", query), _check_cutoff(k)))
 
@@ -369,8 +324,7 @@ class Session(BaseSession):
     ) -> dict[ScoreRequest, T | RagevalError]:
         """Run an async function for each request, all concurrently; return the results, or the errors.
 
-        Raises:
-            ReplyPending: a call waits for a reply of a batch. All calls have created the requests that they can create.
+        ReplyPending is raised only after all calls have created the requests that they can create.
         """
         if not requests:
             return {}
@@ -405,7 +359,6 @@ class Session(BaseSession):
         return await gather_all(self._evaluate(pipeline, evalset, resolved, score) for pipeline in used)
 
     def _check_separable(self, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
-        """Raise InputError in a shard if the outcomes of a score may differ from those of the whole eval set."""
         is_part = self.settings.shard_count > 1 and evalset.part is not None
         if is_part and not (score.separable or score.depends_on_ids):
             raise InputError(
@@ -417,7 +370,6 @@ class Session(BaseSession):
     async def _evaluate(
         self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef
     ) -> list[Outcome]:
-        """Evaluate a score with one pipeline; return the outcomes, from the cache if it was evaluated before."""
         # An unknown comparator must be an error before any request is sent.
         pipeline.comparison(resolved.comparator)
         pipeline.comparison(resolved.label, "label")
@@ -452,10 +404,7 @@ class Session(BaseSession):
 
 
 def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
-    """Return the largest cut-off among the scores; `DEFAULT_CUTOFF` if no score has one.
-
-    Scores without a cut-off use it, so that they need no further retrieval.
-    """
+    """Return the largest cut-off, which scores without one use, so that they need no further retrieval."""
     cutoffs = []
     for request in requests:
         # The error about an invalid name is raised when its own score is evaluated.
@@ -465,7 +414,6 @@ def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
 
 
 def _check_query(name: str, value: object) -> Query:
-    """Return the query; raise InputError if it is neither a text nor an example."""
     if not isinstance(value, str | Example):
         raise InputError(
             f"{name} = {value!r:.60}: it is one text or one example, found {type(value).__name__}."
@@ -474,7 +422,6 @@ def _check_query(name: str, value: object) -> Query:
 
 
 def _check_cutoff(k: object) -> int:
-    """Return the number of documents; raise InputError if it is not an integer of at least 1."""
     number = plain_number(k)
     if type(number) is not int or number < 1:
         raise InputError(f"k = {k!r}: the number of documents is an integer, at least 1.")

@@ -33,10 +33,7 @@ class _UnknownNumber:
 
 
 class PlannedNumber(_UnknownNumber, float):  # type: ignore[misc]
-    """Stub for a number."""
-
     def __new__(cls, *_: object) -> Self:
-        """Return a stub with the value `PLACEHOLDER_NUMBER`; the arguments are ignored."""
         return super().__new__(cls, PLACEHOLDER_NUMBER)
 
     def __getnewargs__(self) -> tuple[()]:  # type: ignore[override]
@@ -47,33 +44,27 @@ class PlannedScore(_UnknownNumber, Score):  # type: ignore[misc]
     """Stub for a score: it has an outcome with an unknown value for every example."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        """Return a stub with the value `PLACEHOLDER_NUMBER` instead of a mean."""
         return float.__new__(cls, PLACEHOLDER_NUMBER)
 
     @property
     def ci95(self) -> tuple[float, float] | None:
-        """Two unknown numbers."""
         return PlannedNumber(), PlannedNumber()
 
     @property
     def spread(self) -> float | None:
-        """An unknown number; None without repeats."""
         return PlannedNumber() if self.repeats else None
 
     def counting(self, value: float, *causes: Any) -> float:  # noqa: ARG002 - the signature of `Score.counting`
-        """Return an unknown number."""
         return PlannedNumber()
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The scale."""
         return self.scale
 
 
 def planned_score(
     examples: Sequence[Example], spec: str, repeats: int, scale: tuple[float, float]
 ) -> PlannedScore:
-    """Return a stub for a score over these examples, with this number of repeats."""
     outcomes = [Outcome(example, PlannedNumber()) for example in examples]
     return PlannedScore(spec, outcomes, repeats=[outcomes] * repeats, scale=scale)
 
@@ -92,7 +83,6 @@ class PlannedText(str):
     strip = lstrip = rstrip = removeprefix = removesuffix = replace = translate = expandtabs = _return_self
 
     def startswith(self, *_: object) -> bool:
-        """Return True."""
         return True
 
     endswith = isalnum = isalpha = isascii = isdecimal = isdigit = isnumeric = isprintable = startswith
@@ -106,12 +96,10 @@ class PlannedRanking(Ranking):
 
 
 def planned_text(text: str) -> str:
-    """Return the text; if it depends on a missing reply, a stub."""
     return PlannedText(text) if has_placeholder(text) else text
 
 
 def planned_ranking(ranking: Ranking) -> Ranking:
-    """Return the ranking; if it depends on a missing reply, a stub."""
     if not any(has_placeholder(document.text) for document in ranking):
         return ranking
     return PlannedRanking(**{field.name: getattr(ranking, field.name) for field in fields(ranking)})
@@ -121,13 +109,11 @@ class PlannedAgreement(Agreement):
     """Stub for a table of correlations, all unknown, so that any measure may agree best."""
 
     def best(self, annotator: str, k: int) -> Association:
-        """Return a correlation of the annotator; the name of its measure equals every name."""
         association = super().best(annotator, k)
         return replace(association, measure=PlannedText(association.measure))
 
 
 def planned_agreement(request: AgreementRequest, n: int) -> PlannedAgreement:
-    """Return a stub for the requested table over n questions."""
     associations = [
         Association(annotator, measure, k, PlannedNumber(), PlannedNumber(), n)
         for annotator, measure, k in request.combinations()

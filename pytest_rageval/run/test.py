@@ -56,13 +56,7 @@ class PartialScores(Protocol):
 
 
 class RunRecord(TestRecord):
-    """The record of a running test. What it depends on is recorded when it is needed.
-
-    Args:
-        session: the session that the test runs in.
-        components: the user's retriever, generator and judge.
-        marked: the test and its markers.
-    """
+    """The record of a running test. What it depends on is recorded when it is needed."""
 
     def __init__(self, session: Session, components: Components, marked: MarkedTest) -> None:
         super().__init__(own=components.user_defined, lacks_fingerprint=components.lacks_fingerprint)
@@ -73,10 +67,7 @@ class RunRecord(TestRecord):
     def evaluate(
         self, evalset: EvalSet, thresholds: Iterable[Threshold], all_requests: Sequence[ScoreRequest]
     ) -> None:
-        """Record the outcomes of the scores of thresholds; `all_requests` as in `Session.outcomes`.
-
-        For thresholds with `max_ratio` the components include the reference retriever.
-        """
+        """Record the outcomes of the scores of thresholds; with `max_ratio` also the times of the reference retriever."""
         self._record_retriever()
         self.examples: tuple[Example, ...] = evalset.examples
         keys = dict.fromkeys(map(score_key, thresholds))
@@ -91,22 +82,15 @@ class RunRecord(TestRecord):
             self.runs.update(((request, with_reference), runs) for request, runs in evaluated.items())
 
     def dependencies_of(self, request: ScoreRequest) -> Dependencies:
-        """Return what a score depends on.
-
-        Raises:
-            RagevalError: the score or one of its keywords is unknown, or a model that it needs is not configured.
-        """
         if request not in self.dependencies:
             self.dependencies[request] = self._session.dependencies(self._components, request)
             self._record_retriever()
         return self.dependencies[request]
 
     def ranking_of(self, example: Example, k: int) -> Ranking | None:
-        """Return the ranking of an example of which no outcome has one; None if it was not retrieved."""
         return self._session.pipelines.get(self._components).rankings.known(example, k)
 
     def complete(self) -> None:
-        """Record what is known at the end of the test."""
         self.served: dict[str, list[str]] = {
             model: sorted(names) for model, names in self._session.served.items() if names
         }
@@ -130,16 +114,7 @@ class RunRecord(TestRecord):
 class TestRun(JudgedTest):
     """The run of one test: its eval set and its scores, which it records, and the verdicts on them.
 
-    Args:
-        session: the session that the test runs in.
-        components: the user's retriever, generator and judge.
-        marked: the test and its markers.
-        sharing_alpha: see `JudgedTest`.
-        room: see `JudgedTest`.
-
-    Attributes:
-        has_stubs: True if the test received a stub in place of a result, as in a plan.
-        is_recorded: True if the outcomes are recorded and judged later, by `rageval merge`.
+    `has_stubs`: the test received a stub in place of a result, as in a plan. `is_recorded`: `rageval merge` judges it.
     """
 
     __test__ = False  # for pytest, which collects classes by their names
@@ -171,7 +146,6 @@ class TestRun(JudgedTest):
 
     @property
     def whole_evalset(self) -> EvalSet:
-        """The eval set of the closest marker."""
         form = 'pytest.mark.rageval_evalset("evals/support.jsonl")'
         marker = next(iter(self.marked.markers(EVALSET)), None)
         if marker is None:
@@ -184,7 +158,6 @@ class TestRun(JudgedTest):
         return self.session.sources.evalset(marker.args[0], bases=self.marked.bases, keywords=marker.kwargs)
 
     def evaluate_markers(self) -> list[str]:
-        """Evaluate the markers of the test; return the errors that prevented scores or verdicts."""
         try:
             return self._evaluate_markers()
         except RagevalError as error:
@@ -195,17 +168,9 @@ class TestRun(JudgedTest):
         return list(dict.fromkeys(self._violations))
 
     def score(self, spec: str, keywords: Mapping[str, Any]) -> Score:
-        """Return a score of the eval set; with `where`, of that slice.
+        """Return a score of the eval set; with `where`, of that slice; OutOfBoundsError if it is out of a bound.
 
         `max_drop` is tested at its own `alpha`, because the number of `score` calls is not known in advance.
-
-        Args:
-            spec: the name of the score, such as "recall@5".
-            keywords: the keywords of the marker `rageval_threshold`.
-
-        Raises:
-            OutOfBoundsError: the score is out of a bound.
-            RagevalError: the score cannot be computed, or the threshold has no verdict.
         """
         self.session.hook.pytest_rageval_before_call(test=self, call="rageval.score()")
         try:
@@ -230,11 +195,6 @@ class TestRun(JudgedTest):
         return self.judge_call(threshold)
 
     def agreement(self, request: "AgreementRequest") -> "Agreement":
-        """Return how well labels of passages agree with the answers.
-
-        Raises:
-            RagevalError: the answers cannot be scored.
-        """
         self.session.hook.pytest_rageval_before_call(test=self, call="rageval.agreement()")
         if self.session.counts_only:
             # Errors are ignored: in a run, the table lists these scores as missing.
@@ -254,7 +214,6 @@ class TestRun(JudgedTest):
         return stub
 
     def retrieve(self, query: Query, k: int) -> Ranking:
-        """Return the ranking of the retriever under test for a query, with k documents."""
         ranking = self.session.retrieve(self.components, query, k)
         if not self.session.counts_only:
             return ranking
@@ -262,7 +221,6 @@ class TestRun(JudgedTest):
         return planned
 
     def answer(self, query: Query, k: int) -> str:
-        """Return the generator's answer from the first k retrieved documents."""
         try:
             text: str = self.session.answer(self.components, query, k)
         except Planned as planned:
@@ -274,7 +232,6 @@ class TestRun(JudgedTest):
         return cast("str", planned_text(text)) if has_placeholder(text) else text
 
     def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
-        """Return the same as `JudgedTest.results`, with the eval set and the agreement of labels with answers."""
         self.record.complete()
         evalset = self._evalset_entry()
         agreements = {"agreement": self._agreements} if self._agreements else {}
@@ -298,7 +255,6 @@ class TestRun(JudgedTest):
         return self._evaluate(thresholds) if problems is None else list(problems)
 
     def _evaluate(self, thresholds: Sequence[Threshold]) -> list[str]:
-        """Record the scores of thresholds and compare them with their bounds; return the errors."""
         problems = self.before()
         if not thresholds:
             return problems
@@ -319,23 +275,19 @@ class TestRun(JudgedTest):
         return [*problems, *self.after([result.threshold for result in self.judged])]
 
     def after(self, thresholds: Sequence[Threshold]) -> list[str]:
-        """Do what extensions do after the scores of these thresholds; return the errors."""
         return joined(self.session.hook.pytest_rageval_after_test(test=self, thresholds=thresholds))
 
     @staticmethod
     def requests(thresholds: Iterable[Threshold]) -> list[ScoreRequest]:
-        """Return the scores of these thresholds, each once."""
         return list(dict.fromkeys(item.request for item in thresholds))
 
     def score_stub(self, threshold: Threshold) -> Score:
-        """Return a stub in place of a score that is not computed."""
         self.has_stubs = True
         scale = self.definition(threshold).scale or UNIT
         repeats = self.session.runs_per_question(threshold.request) - 1
         return score_of_slice(planned_score(self.evalset.examples, threshold.spec, repeats, scale), threshold)
 
     def _one_threshold(self, spec: str, keywords: Mapping[str, Any]) -> Threshold:
-        """Return the threshold of a `score` call; InputError if the run has several cut-offs for it."""
         threshold, *others = self._thresholds((spec,), keywords, optional=True)
         if others:
             specs = ", ".join(item.spec for item in (threshold, *others))
@@ -360,7 +312,6 @@ class TestRun(JudgedTest):
         return thresholds
 
     def _evalset_entry(self) -> Mapping[str, Any] | None:
-        """Return the eval set's entry for the report; None if nothing was scored."""
         if not (self.report or self._agreements):
             return None
         try:
