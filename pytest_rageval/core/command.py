@@ -89,24 +89,15 @@ class CacheFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
         return str(self.functions.FILE)
 
     @property
     def namespace(self) -> str:
-        """The plural of the noun."""
         return f"{self.noun}s"
 
 
 class Survey(NamedTuple):
-    """The contents of such a file.
-
-    Attributes:
-        good: the number of good entries.
-        damaged: the number of damaged entries.
-        written: the times at which the good entries were stored, in seconds since 1970, ascending.
-        bytes: the size of the file in bytes.
-    """
+    """The contents of such a file; `written` are the times of the good entries in seconds since 1970, ascending."""
 
     good: int
     damaged: int

@@ -30,7 +30,6 @@ class QuestionWithHistory(str):
     history: tuple[Message, ...]
 
     def __new__(cls, text: str = "", history: Iterable[Message] = ()) -> Self:
-        """Create a question from its text and the messages before it."""
         question = super().__new__(cls, text)
         question.history = tuple(history)
         return question
@@ -74,13 +73,7 @@ NOT_WRITTEN: Final = "not written"
 
 
 class Span(NamedTuple):
-    """A range of characters in a file. It does not depend on how the file is cut into passages.
-
-    Attributes:
-        source: the name or path of the file.
-        start: the offset of the first character, counted from 0.
-        end: the offset after the last character, greater than `start`.
-    """
+    """A range of characters in a file, from 0. It does not depend on how the file is cut into passages."""
 
     source: str
     start: int
@@ -276,20 +269,13 @@ class ExampleSubset(tuple[Example, ...]):  # noqa: SLOT001 - a tuple has no slot
 
 
 class SubsetInfo(NamedTuple):
-    """How the scored examples were chosen from an eval set.
-
-    Attributes:
-        total: the number of examples in the whole set.
-        sample: the share of the examples that was sampled, from 0 to 1.
-        shard: index and number of the shards, such as "2/8"; empty if the run is not sharded.
-    """
+    """How the scored examples were chosen from an eval set of `total` examples: the sampled share; the shard, "2/8"."""
 
     total: int
     sample: float = 1.0
     shard: str = ""
 
     def __str__(self) -> str:
-        """Return the choice as a text, such as "sample 0.1, shard 2/8"."""
         parts = [f"sample {self.sample:g}"] if self.sample < 1 else []
         return ", ".join([*parts, *([f"shard {self.shard}"] if self.shard else [])])
 
@@ -559,7 +545,6 @@ class SpooledDocuments(SpooledTuple[Document]):
 
     @property
     def ids(self) -> tuple[str | None, ...]:
-        """The documents' ids in rank order."""
         documents = self._spool.recent(self._place, self.decode)
         if documents is None:
             records = self._spool.get(self._place)
@@ -568,8 +553,6 @@ class SpooledDocuments(SpooledTuple[Document]):
 
 
 class _SpooledRankings(SpooledTuple[Ranking]):
-    """The searches of a ranking in a spool."""
-
     __slots__ = ()
 
     decode: Callable[[Any], tuple[Ranking, ...]] = staticmethod(_rankings_from_record)
@@ -582,7 +565,6 @@ def excerpt(text: str, width: int = 60) -> str:
 
 
 def _example_as_json(example: Example) -> dict[str, Any]:
-    """Return the example as JSON-like data, for its digest."""
     context = {
         "history": [dict(message) for message in example.history],
         "filters": dict(example.filters),

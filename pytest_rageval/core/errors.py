@@ -75,10 +75,7 @@ class MissingReplyError(RagevalError):
 
 
 class BudgetError(RagevalError):
-    """The next call could exceed the budget. The replies received so far are stored.
-
-    `reason` is the message without amounts that differ from call to call.
-    """
+    """The next call could exceed the budget. The replies received so far are stored. `reason` is without amounts."""
 
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
@@ -122,13 +119,9 @@ class Undefined(Unscored):
 class QueryError(CallableError, Unscored):
     """Code of the user or of another plugin failed for one question.
 
-    In an evaluation the example of the question becomes unscored. Anywhere else the test ends with an error.
-
-    Args:
-        message: the full message.
-        reason: one line that does not quote the question, so that equal failures are counted together.
-        part: the part that failed, such as "rageval_judge.compare".
-        cause: see `Unscored`.
+    In an evaluation the example of the question becomes unscored. Anywhere else the test ends with an error. `reason`
+    is one line that does not quote the question, so that equal failures are counted together; `part` is what failed,
+    such as "rageval_judge.compare"; `cause` as in `Unscored`.
     """
 
     max_length = MAX_TEXT
@@ -165,12 +158,10 @@ def unknown_answer() -> str:
 
 
 def is_placeholder(text: str) -> bool:
-    """Return whether a text is exactly one placeholder of a reply."""
     return REPLY_PLACEHOLDER.fullmatch(text) is not None
 
 
 def has_placeholder(text: str) -> bool:
-    """Return whether a text contains a placeholder of a reply."""
     return REPLY_PLACEHOLDER.search(text) is not None
 
 
@@ -250,16 +241,9 @@ def similar_names(name: str, known: Iterable[str], *, limit: int) -> list[str]:
 
 
 def require(module: str, *, extra: str, purpose: str, remedy: str = "") -> Any:
-    """Import and return a module that an extra of this package installs.
+    """Import and return a module that an extra of this package installs. InputError says how to install it.
 
-    Args:
-        module: name of the module.
-        extra: name of the extra.
-        purpose: what needs the module, the subject of the message's sentence.
-        remedy: text after the command that installs the extra, for what the user can do instead.
-
-    Raises:
-        InputError: the module is not installed. The message says what needs it and how to install it.
+    `purpose` is the subject of the message: what needs the module; `remedy` what the user can do instead.
     """
     try:
         return import_module(module)

@@ -55,14 +55,9 @@ class BackgroundEventLoop:
     Whatever the user's code does in the loop, a caller does not wait for ever: a KeyboardInterrupt is raised in the
     caller, a loop that was stopped goes on, and a caller whose coroutine was cancelled gets CallableError.
 
-    Args:
-        threads: number of threads that call the user's sync functions. 1 means the thread that called `run`, one call
-            at a time.
-        tick: called in the calling thread about every tenth of a second while it waits; None for nothing.
-
-    Attributes:
-        runs: number of calls of `run`.
-        user_callables: the objects that wrap the user's code and are called in this loop; they register themselves.
+    `threads` call the user's sync functions; 1 means the thread that called `run`, one call at a time. `tick` is called
+    in the calling thread about every tenth of a second while it waits. `runs` counts the calls of `run`; the objects
+    that wrap the user's code are in `user_callables`.
     """
 
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:
@@ -85,19 +80,14 @@ class BackgroundEventLoop:
         self.runs: int = 0
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Register a function that is called in the loop's thread whenever a run is cancelled."""
         self._cancel_callbacks.append(callback)
 
     def run(self, coroutine: Coroutine[Any, Any, T], *, inline: bool = False) -> T:
         """Run a coroutine to completion and return its result; functions passed to `call` run in this thread.
 
         If an exception is raised in this thread meanwhile (Ctrl-C, a timeout plugin), the coroutine and its pending
-        calls are cancelled, so that they do not run in a later test, and the exception is raised.
-
-        Args:
-            coroutine: the coroutine to run.
-            inline: whether it runs in this thread, without the loop, until it has to wait. A run that calls no model
-                and whose retriever is sync never waits.
+        calls are cancelled, so that they do not run in a later test, and the exception is raised. With `inline` it runs
+        in this thread, without the loop, until it has to wait, as without models and async code it never does.
         """
         self._refuse_process(coroutine)
         self.runs += 1
@@ -215,12 +205,10 @@ class BackgroundEventLoop:
         return cast("T", result)
 
     def _queue_new_calls(self) -> None:
-        """Pass the new calls to the thread that waits in `run`."""
         self._calls.put(self._new_calls)
         self._new_calls = []
 
     def _run_calls(self, calls: "list[_PendingCall]") -> None:
-        """Run calls in this thread, except cancelled ones."""
         finished: list[tuple[_PendingCall, CallResult[Any]]] = []
         last_flush = monotonic()
         try:
@@ -245,7 +233,6 @@ class BackgroundEventLoop:
             self._last_tick = monotonic()
 
     def _call_in_loop(self, function: Callable[..., object], *args: Any) -> None:
-        """Call a function in the loop's thread, unless the loop is closed."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(function, *args)
@@ -270,19 +257,13 @@ class BackgroundEventLoop:
 
     @property
     def started(self) -> bool:
-        """Whether the loop's thread has been started and not closed."""
         return self._loop is not None
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> str | None:
         """Run a last coroutine, cancel all others and end the thread; the next `run` starts another thread.
 
-        Args:
-            last: returns the last coroutine; None for nothing.
-
-        Returns:
-            None if the thread has ended. Otherwise what keeps it from ending within `CLOSE_TIMEOUT_S`, as text: the
-            line of code that blocks the loop, or a coroutine that ignores its cancellation. The thread then ends with
-            the process.
+        Returns None if the thread has ended. Otherwise it ends with the process, and the result is what keeps it from
+        ending: the line of code that blocks the loop, or a coroutine that ignores its cancellation.
         """
         if self.forked:
             return None
@@ -314,10 +295,7 @@ class BackgroundEventLoop:
             raise CallableError(FORKED_MESSAGE if self.forked else PATCHED_MESSAGE.format(patcher))
 
     def _start_loop(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
-        """Return the loop, and start it and its thread if there is none.
-
-        If this process cannot have a loop, the coroutine is closed and CallableError is raised.
-        """
+        """Return the loop, started now if there is none; if that cannot be, close the coroutine."""
         self._refuse_process(coroutine)
         if self._fault is not None:
             # Coroutines of this loop were lost, and others would wait for them in another loop.
@@ -397,7 +375,6 @@ def _answers(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _user_line(thread: threading.Thread) -> str:
-    """Return the line of the user's code that a thread is executing, as "file:line in function"."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no public function
     line = None if frame is None else innermost_user_frame(traceback.extract_stack(frame))
     return "code that has just ended" if line is None else f"{line.filename}:{line.lineno} in {line.name}"
@@ -405,12 +382,7 @@ def _user_line(thread: threading.Thread) -> str:
 
 @dataclass(eq=False, slots=True)
 class _PendingCall:
-    """A call of a user's function that a coroutine awaits.
-
-    Attributes:
-        job: calls the function and returns its result or exception.
-        future: receives what `job` returns.
-    """
+    """A call of a user's function; `future` receives what `job` returns."""
 
     job: "Callable[[], CallResult[Any]]"
     future: "CallbackFuture[CallResult[Any]]"
@@ -429,7 +401,6 @@ def _cancel(calls: "Sequence[_PendingCall]") -> None:
 
 
 def in_asyncio() -> bool:
-    """Whether an asyncio event loop is running in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -460,7 +431,6 @@ def _call_result(function: Callable[..., T], args: tuple[Any, ...]) -> CallResul
 
 
 async def _cancel_others() -> None:
-    """Cancel all other tasks of the loop and wait until they are done."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -50,7 +50,6 @@ def others() -> Mapping[str, ModuleType]:
 
 @cache
 def all_options() -> tuple[Option[Any], ...]:
-    """Return the options of the core and of the extensions."""
     own = [option for module in installed().values() for option in getattr(module, "OPTIONS", ())]
     core = (option for option in OPTIONS if not option.by_extension or option in own)
     return tuple(dict.fromkeys((*core, *own)))
@@ -75,11 +74,6 @@ class SetOption(argparse.Action):
         self._attribute = attribute
 
     def __call__(self, _: object, namespace: argparse.Namespace, text: Any, *__: object) -> None:
-        """Set the attribute of the option.
-
-        Raises:
-            ArgumentError: there is no such option, or no value.
-        """
         name, equals, text = str(text).partition("=")
         options = {option.name: option for option in all_options()}
         if name not in options:

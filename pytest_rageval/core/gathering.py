@@ -95,19 +95,16 @@ class CallbackFuture(asyncio.Future[T]):
     on_done: Callable[[], None] | None = None
 
     def set_result(self, result: T) -> None:
-        """Set the result and call `on_done`."""
         super().set_result(result)
         if self.on_done is not None:
             self.on_done()
 
     def set_exception(self, exception: type | BaseException) -> None:
-        """Set the exception and call `on_done`."""
         super().set_exception(exception)
         if self.on_done is not None:
             self.on_done()
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the future, and call `on_done` unless it was done before."""
         cancelled = super().cancel(msg)
         if cancelled and self.on_done is not None:
             self.on_done()
@@ -117,14 +114,9 @@ class CallbackFuture(asyncio.Future[T]):
 async def gather_all(awaitables: Iterable[Awaitable[T]], *, max_concurrency: int | None = None) -> list[T]:
     """Await all awaitables concurrently and return their results in order.
 
-    If any of them raises, the first exception is raised after all have finished.
-
-    Coroutines start immediately, one after the other, like eager tasks in Python 3.12. So `asyncio.current_task()` in a
-    coroutine may be the task of the caller; `UserCallable` gives the user's coroutines tasks of their own.
-
-    Args:
-        awaitables: coroutines or other awaitables. The iterable is consumed as they are started.
-        max_concurrency: the maximum number that run at a time; None for no limit.
+    If any of them raises, the first exception is raised after all have finished. Coroutines start immediately, one
+    after the other, like eager tasks in Python 3.12. So `asyncio.current_task()` in a coroutine may be the task of the
+    caller; `UserCallable` gives the user's coroutines tasks of their own.
     """
     results = await _GatherCall(awaitables, inf if max_concurrency is None else max_concurrency).run()
     for result in results:
@@ -134,13 +126,12 @@ async def gather_all(awaitables: Iterable[Awaitable[T]], *, max_concurrency: int
 
 
 async def gather_two(one: Awaitable[T], other: Awaitable[U]) -> tuple[T, U]:
-    """Await two awaitables of different types concurrently, as `gather_all`."""
     results: Any = await gather_all([one, other])
     return results[0], results[1]
 
 
 async def gather_results(awaitables: Iterable[Awaitable[T]]) -> list[T | BaseException]:
-    """Await all awaitables concurrently, as `gather_all`; return the results or exceptions, in order."""
+    """Await all awaitables concurrently; return the results or exceptions, in order."""
     return await _GatherCall(awaitables, inf).run()
 
 
@@ -160,7 +151,6 @@ class _GatherCall:
         self._wake_up: CallbackFuture[None] | None = None
 
     async def run(self) -> list[Any]:
-        """Run all coroutines; return their results or exceptions, in order."""
         try:
             for index, awaitable in self._not_started:
                 self._start(index, awaitable)
@@ -193,7 +183,6 @@ class _GatherCall:
             await self._yield_to_loop()
 
     async def _enter_loop(self) -> None:
-        """Continue the coroutines that need an event loop in one."""
         if self._need_loop:
             await require_loop()
         started, self._need_loop = self._need_loop, {}
@@ -223,7 +212,6 @@ class _GatherCall:
             self._track_task(index, asyncio.ensure_future(awaitable), None)
 
     def _step(self, index: int, work: Coroutine[Any, Any, Any], context: Context) -> None:
-        """Run a coroutine until it finishes or waits."""
         try:
             awaited = context.run(work.send, None)
         except StopIteration as stop:
@@ -263,7 +251,6 @@ class _GatherCall:
         self._wake()
 
     def _wake(self) -> None:
-        """Let `_resume_ready` continue, if it waits."""
         if self._wake_up is not None:
             wake_up, self._wake_up = self._wake_up, None
             _resolve(wake_up)
@@ -292,7 +279,6 @@ class _GatherCall:
 
 
 def _is_yield_due() -> bool:
-    """Whether the event loop has not run for `YIELD_INTERVAL_S`."""
     return monotonic() > getattr(_state, "next_yield", 0.0)
 
 
@@ -337,7 +323,6 @@ def _resolve(future: CallbackFuture[None]) -> None:
 
 @coroutine
 def _continue(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
-    """Continue a started coroutine, which waits for `awaited`."""
     if asyncio.isfuture(awaited):
         # `await` sets this flag too; the task that runs this generator checks it.
         awaited._asyncio_future_blocking = True  # noqa: SLF001

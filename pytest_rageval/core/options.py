@@ -53,7 +53,7 @@ class Values(Protocol):
     """What has the values of options: `Settings`."""
 
     def __getitem__(self, option: "Option[T]") -> T:
-        """Return the value of an option."""
+        pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,6 @@ class Option(Generic[T]):
     def __get__(self, settings: Values, owner: type) -> T: ...
 
     def __get__(self, settings: Values | None, owner: type) -> Self | T:
-        """Return the option for a class, and its value for settings."""
         return self if settings is None else settings[self]
 
     @property
@@ -112,7 +111,6 @@ class Option(Generic[T]):
         return f"--rageval-{self.name.replace('_', '-')}" if self.is_flag else f"--rageval {self.name}"
 
     def example(self) -> str:
-        """Return the option as typed on the command line, with the name of its value."""
         return f"{self.typed} {self.metavar}".rstrip() if self.is_flag else self.setter()
 
     def setter(self, value: str = "") -> str:
@@ -121,7 +119,6 @@ class Option(Generic[T]):
 
     @property
     def ini(self) -> str:
-        """The key of the option in the ini file."""
         return f"rageval_{self.name}"
 
     @property

@@ -37,12 +37,8 @@ MAX_SHOWN_REASONS: Final = 5
 class Tally:
     """Counts of verdicts by majority vote and of their votes; tallies can be added.
 
-    Attributes:
-        verdicts: number of verdicts that were reached by several votes.
-        split: number of these verdicts whose votes were not unanimous.
-        votes: number of votes that could be parsed.
-        minority: number of these votes that differ from the verdict they contributed to.
-        unread: number of votes that could not be parsed; they are not part of `votes`.
+    The votes of `split` verdicts were not unanimous, and `minority` votes differ from their verdict. `unread` ones
+    could not be parsed, and are no part of `votes`.
     """
 
     verdicts: int = 0
@@ -81,12 +77,7 @@ SHARE_TOLERANCE: Final = 1e-9
 
 
 class Places(NamedTuple):
-    """The results of an answer against another answer, by its position in the judge's prompt: 1 won, 0.5 tied, 0 lost.
-
-    Attributes:
-        first: the result when the judge read the answer first; None if the judge did not.
-        second: the result when the judge read the answer second; None if the judge did not.
-    """
+    """The results of an answer by its place in the judge's prompt: 1 won, 0.5 tied, 0 lost, or None."""
 
     first: float | None = None
     second: float | None = None
@@ -376,7 +367,6 @@ def compute_intervals(scores: Iterable[Score]) -> None:
 
 
 def too_many_unscored(unscored: int, examples: int, max_unscored: float) -> bool:
-    """Return True if the share of unscored examples exceeds `max_unscored`."""
     # 29 of 100 examples do not exceed the share 0.29, although 0.29 * 100 is a little less than 29.
     return unscored > max_unscored * examples + SHARE_TOLERANCE
 
@@ -390,10 +380,7 @@ def _average_runs(*runs: Sequence[Outcome]) -> tuple[Outcome, ...]:
 
 
 def _average_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome whose value is closest to the mean, with the mean as its value.
-
-    If no outcome has a value, return the first outcome.
-    """
+    """Return the outcome whose value is closest to the mean, with the mean as its value; the first if none has one."""
     values = _values(outcomes)
     if not values:
         return outcomes[0]

@@ -25,12 +25,7 @@ KIND_PATTERN: Final = re.compile(rf"\.\w+|{SCHEME}")
 
 @dataclass(frozen=True)
 class Address:
-    """An address to which a report is sent, in place of a file.
-
-    Attributes:
-        scheme: the scheme in lower case, with its colon.
-        rest: the text after the scheme.
-    """
+    """An address to which a report is sent: its scheme in lower case, with its colon, and the rest."""
 
     scheme: str
     rest: str
@@ -63,13 +58,7 @@ def destination_kind(destination: Path | Address) -> str:
 
 
 def number_parser(kind: Callable[[str], N], fits: Callable[[N], bool], allowed: str) -> Callable[[str], N]:
-    """Return a parser of numbers that raises ValueError for any other text.
-
-    Args:
-        kind: converts the text, such as `int`.
-        fits: whether a number is allowed. NaN is rejected, since every comparison with it is false.
-        allowed: the description of the allowed numbers, for the message.
-    """
+    """Return a parser of numbers that raises ValueError for any other text. NaN never `fits`."""
 
     def parse(text: str) -> N:
         with suppress(ValueError):
@@ -101,7 +90,6 @@ parse_positive_share: Final = number_parser(float, lambda value: 0 < value <= 1,
 
 
 def parse_switch(text: str) -> bool:
-    """Return whether a text means on."""
     on = text.lower() in {"true", "1", "yes", "on"}
     if not on and text.lower() not in {"false", "0", "no", "off"}:
         raise ValueError("expected true or false")
@@ -109,7 +97,6 @@ def parse_switch(text: str) -> bool:
 
 
 def parse_ref(text: str) -> str:
-    """Return the name of a commit or a branch."""
     from pytest_rageval.lib.git import REF  # noqa: PLC0415 - few runs name a commit
 
     if not REF.fullmatch(text):
@@ -118,7 +105,6 @@ def parse_ref(text: str) -> str:
 
 
 def parse_update(text: str) -> bool | Literal["force"]:
-    """Return whether a baseline is updated, or "force"."""
     if text.lower() == "force":
         return "force"
     try:
@@ -128,7 +114,6 @@ def parse_update(text: str) -> bool | Literal["force"]:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Return the number of a shard and the number of shards: "2/8"."""
     index, _, count = text.partition("/")
     if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
         return int(index), int(count)
@@ -136,12 +121,10 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def parse_batch(text: str) -> bool | str:
-    """Return whether a run is in batches, or its step."""
     return text if text in {"submit", "status", "collect"} else parse_switch(text)
 
 
 def parse_cutoffs(text: str) -> tuple[int, ...]:
-    """Return different cut-offs: "1,5,10"."""
     try:
         return tuple(dict.fromkeys(map(parse_positive_int, text.split(","))))
     except ValueError:
@@ -149,7 +132,6 @@ def parse_cutoffs(text: str) -> tuple[int, ...]:
 
 
 def parse_encoder(text: str) -> str:
-    """Return the name of a model, with a layer or without."""
     _, at, layer = text.rpartition("@")
     if at and not (layer.isdecimal() and int(layer) >= 1):
         raise ValueError("expected a model, or one with a layer from 1, such as roberta-large@17")
@@ -157,7 +139,6 @@ def parse_encoder(text: str) -> str:
 
 
 def parse_path(text: str) -> str:
-    """Return the path of a field."""
     # In pytest.ini, the quotes of a line that was written for pyproject.toml are a part of the value.
     path = text.strip().strip("\"'")
     if not all(path.split(".")):
@@ -166,8 +147,6 @@ def parse_path(text: str) -> str:
 
 
 def choice_parser(*words: str) -> Callable[[str], str]:
-    """Return a parser that accepts these words."""
-
     def parse(text: str) -> str:
         if text not in words:
             raise ValueError(f"expected {' or '.join(words)}")
@@ -177,7 +156,6 @@ def choice_parser(*words: str) -> Callable[[str], str]:
 
 
 def parse_base_url(text: str) -> "BaseURL":
-    """Return the base URL of a server; its user, password and query become secrets."""
     from pytest_rageval.lib.secret import BaseURL  # noqa: PLC0415 - every run of pytest imports this module
 
     return BaseURL.parse(text)

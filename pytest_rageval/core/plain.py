@@ -49,17 +49,12 @@ class Plain(TypedDict):
 
 
 def to_plain(value: Any, kind: Any) -> Plain:
-    """Return a value of this type in the types of JSON."""
     writer = _Writer()
     return {"value": _form(kind).write(writer, value), "tables": writer.tables}
 
 
 def restore(plain: Plain, kind: Any) -> Any:
-    """Return the value of this type that `to_plain` has written.
-
-    Raises:
-        KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError: `to_plain` has not written it.
-    """
+    """Return the value that `to_plain` has written; ValueError or another error if it has not written it."""
     return _form(kind).read(_Reader(plain["tables"]), plain["value"])
 
 
@@ -91,15 +86,12 @@ class _Reader:
         self._restored: dict[tuple[type, int], Any] = {}
 
     def at(self, kind: type, place: int) -> Any:
-        """Return the object of a table, always the same one."""
         if (kind, place) not in self._restored:
             self._restored[kind, place] = _fields_form(kind).read(self, self._tables[kind.__name__][place])
         return self._restored[kind, place]
 
 
 class _Form(NamedTuple):
-    """How values of a type are written and read."""
-
     write: Callable[[_Writer, Any], Any]
     read: Callable[[_Reader, Any], Any]
 

@@ -55,7 +55,6 @@ class Policy:
 
     @property
     def strict(self) -> bool:
-        """True if `max_drop` passes only if a larger drop is excluded."""
         return self.burden == "exclude"
 
     @property
@@ -93,11 +92,6 @@ def moved_text(keyword: str, value: object) -> str:
 
 
 def find_policy(name: object, policies: Mapping[str, Policy]) -> Policy:
-    """Return the policy of this name.
-
-    Raises:
-        ValueError: there is none.
-    """
     if not isinstance(name, str) or name not in policies:
         raise ValueError(
             f"policy={name!r} does not exist.{did_you_mean(str(name), policies)} There are: {', '.join(policies)}. "
@@ -142,11 +136,6 @@ KEYS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 
 
 def parse_tables(text: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the tables of policies by name, from a JSON object.
-
-    Raises:
-        ValueError: the object is not of this form.
-    """
     example = "expected a table for each policy, such as [tool.rageval.policy.nightly] with alpha = 0.01"
     try:
         tables = json.loads(text)
@@ -161,10 +150,8 @@ def parse_tables(text: str) -> Mapping[str, Mapping[str, Any]]:
 def policies_of(tables: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Policy]:
     """Return the policies by name: the built-in ones, changed and joined by those of the tables.
 
-    A table changes the policy of its name; a new one begins as that of its key `like`, "pr" by default.
-
-    Raises:
-        ValueError: a table has an unknown key or a wrong value.
+    A table changes the policy of its name; a new one begins as that of its key `like`, "pr" by default. ValueError is
+    raised for an unknown key or a wrong value.
     """
     policies = dict(BUILT_IN)
     for name, table in (tables or {}).items():

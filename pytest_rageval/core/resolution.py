@@ -59,16 +59,9 @@ def resolve_options(
 ) -> Settings:
     """Resolve the options: command line before ini file, `pyproject.toml`, environment, preset and default.
 
-    Args:
-        command_line: the texts of the options by name (a bool for switches, a list for repeatable options); None for
-            an option that is not set. Relative paths are resolved against `invoked_in`.
-        ini: the texts of the ini keys, in the same form. Relative paths are resolved against `root`.
-        environ: environment variables.
-        invoked_in: the working directory of the command.
-        root: pytest's root directory, which contains `pyproject.toml`.
-
-    Raises:
-        InputError: a value is not allowed, or two options contradict each other.
+    The texts of the command line and of the ini file are by the name of the option, lists for repeatable ones; None is
+    not set. Relative paths are resolved against `invoked_in` and `root`. InputError is raised for a value that is not
+    allowed and for options that contradict each other.
     """
     values: dict[str, Any] = {
         "cache_dir": root / Settings.cache_dir.default,
@@ -127,11 +120,7 @@ def resolve_options(
 
 
 def _texts_of(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of `[tool.rageval]` as texts, a list for a repeatable option.
-
-    Raises:
-        InputError: a key is no option, or one of the command line alone.
-    """
+    """Return the values of `[tool.rageval]` as texts, a list for a repeatable option."""
     options = {option.name: option for option in all_options()}
     texts: dict[str, Any] = {}
     for name, value in table.items():
@@ -180,7 +169,6 @@ def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
 
 
 def _resolve_path(item: Any, base: Path) -> Any:
-    """Return a value with a relative path in it resolved against a base folder."""
     if isinstance(item, StoreURL):
         return item.resolve_folder(base)
     return base / item if isinstance(item, Path) else item
@@ -189,11 +177,7 @@ def _resolve_path(item: Any, base: Path) -> Any:
 def resolve_cache(
     option: Path | StoreURL | None, environ: Mapping[str, str], base: Path
 ) -> Path | StoreURL | None:
-    """Return the cache that the option names, or else the cache of `RAGEVAL_CACHE_URL`, which may have a password.
-
-    Raises:
-        InputError: the value of `RAGEVAL_CACHE_URL` is invalid.
-    """
+    """Return the cache that the option names, or else that of `RAGEVAL_CACHE_URL`, which may have a password."""
     url = environ.get(CACHE_URL, "").strip()
     if not url:
         return option
@@ -214,10 +198,7 @@ def resolve_cache(
 
 
 def _run_name(environ: Mapping[str, str], *, shared: bool) -> str:
-    """Return the name of the run that several machines share, or "".
-
-    It is the value of `RAGEVAL_RUN_ID`, or with a shared cache the identifier of the CI run.
-    """
+    """Return the name of the run that several machines share; with a shared cache, by default that of the CI run."""
     if name := environ.get(RUN_VARIABLE, "").strip():
         return name
     for names in CI_RUNS if shared else ():
@@ -328,7 +309,6 @@ def _parse(option: Option[Any], label: str, text: str) -> Any:
 
 
 def is_ci(value: str | None) -> bool:
-    """Whether this value of the environment variable CI says that the process runs on a build server."""
     return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}
 
 
@@ -337,13 +317,7 @@ KEY_SOURCES: Final = ("api_key_env", "api_key_command")
 
 
 def read_pyproject(root: Path) -> tuple[dict[str, Any], Tables]:
-    """Return what `[tool.rageval]` in the `pyproject.toml` of a folder has: the options, and the tables of the models.
-
-    The values of the options are as in TOML. Without the file or the table, both are empty.
-
-    Raises:
-        InputError: the file is not TOML, or a key or a value of a table of a model is not allowed.
-    """
+    """Return `[tool.rageval]` in the `pyproject.toml` of a folder: options as in TOML, and the tables of the models."""
     try:
         text = (root / FILE).read_text(encoding="utf-8-sig")
     except (OSError, ValueError):
@@ -369,7 +343,6 @@ def read_pyproject(root: Path) -> tuple[dict[str, Any], Tables]:
 
 
 def _table(value: object, name: str, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return a value that is a table with known keys only; else raise InputError."""
     if not isinstance(value, dict):
         raise InputError(f"{FILE}: [{name}] is not a table.\nWrite a table of {' and '.join(known)}.")
     for key in value:
@@ -434,8 +407,6 @@ def _parse_api(value: object) -> str:
 
 
 def _number_from_toml(parse: Callable[[str], Any]) -> Callable[[object], Any]:
-    """Return a function that parses a TOML number with a parser of texts."""
-
     def read(value: object) -> Any:
         # The type is compared, since True is an int. A text is rejected, even if it contains a number.
         hint = ", without quotation marks" if isinstance(value, str) else ""

@@ -23,22 +23,11 @@ Api = Literal["chat", "responses"]
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """A server, its key, and the limits of its requests.
+    """A server, its key, and the limits of its requests; None is OpenAI's server, and no limit.
 
-    Attributes:
-        role: the model whose settings name this server.
-        base_url: the base URL; None for OpenAI's server.
-        api_key: the key; None if there is none.
-        key_name: the environment variable that contains the key.
-        needs_key: True if the user has named that variable, so that an empty one is a mistake.
-        key_command: the command that prints the key; empty for none.
-        api: the API of the model.
-        concurrency: the most requests in flight.
-        timeout: the longest wait for one reply, in seconds.
-        rpm: the most requests per minute; None for no limit.
-        tpm: the most tokens per minute; None for no limit.
-        max_calls: the most calls of this server, in addition to the limit of the run; None for no limit.
-        max_cost: the largest cost at this server in USD, in addition to the limit of the run; None for no limit.
+    `role` is the model whose settings name this server. `key_name` is the environment variable that contains the key;
+    `needs_key`: the user has named it, so that an empty one is a mistake. `max_calls` and `max_cost`, in USD, are in
+    addition to the limits of the run.
     """
 
     role: Role = "generator"
@@ -58,8 +47,6 @@ class ServerSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """A model, the request parameters that the user sets, and its server."""
-
     model: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     server: ServerSettings = field(default_factory=ServerSettings)
@@ -82,20 +69,9 @@ SERVER_FIELDS: Final = frozenset(attribute.name for attribute in fields(ServerSe
 class Settings(CoreOptions):
     """The values of the options of a run: `settings.draws` for an option of the core, `settings[OPTION]` for any.
 
-    `generator` and `judge` are the resulting settings of the two models.
-
-    Args:
-        api_key, judge_api_key: the keys in the environment; None if there is none.
-        tables: by role, the fields of `ModelSettings` and `ServerSettings` that `pyproject.toml` sets and no option
-            overrides.
-        gguf: the file of the embedded model (`RAGEVAL_GGUF`); None for the packaged model.
-        ci: whether the process runs on a build server.
-        run: the name of the run that several machines share; "" if it is not shared.
-        sources: where the value of each option comes from, by name; an option that is not in it has its default.
-        values: the values of options by name; `preset` without the settings that the user overrides.
-
-    Raises:
-        TypeError: there is no option of this name.
+    `generator` and `judge` are the resulting settings of the two models. `tables` has by role the fields that
+    `pyproject.toml` sets and no option overrides, `gguf` the file of the embedded model, `run` the name of the run that
+    several machines share, and `sources` where the value of each option comes from, if it is not the default.
     """
 
     def __init__(  # noqa: PLR0913 - keywords alone
@@ -128,12 +104,10 @@ class Settings(CoreOptions):
         self._values = values
 
     def __getitem__(self, option: Option[T]) -> T:
-        """Return the value of an option."""
         value: T = self._values.get(option.name, option.default)
         return value
 
     def __repr__(self) -> str:
-        """Return the options that are set."""
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
     def replace(self, **values: Any) -> "Settings":
@@ -142,12 +116,10 @@ class Settings(CoreOptions):
         return Settings(**{name: getattr(self, name) for name in names} | self._values | values)
 
     def model_settings(self, role: Role) -> ModelSettings:
-        """Return the settings of the model with this role."""
         return self.generator if role == "generator" else self.judge
 
     @cached_property
     def generator(self) -> ModelSettings:
-        """The settings of the model that generates answers, and of its server."""
         table = self.tables.get("generator", {})
         server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._policy_options)
         return _apply_table(ModelSettings(self.model, self.parameters or {}, server), table)
@@ -181,7 +153,6 @@ class Settings(CoreOptions):
 
     @property
     def cache_location(self) -> Path | StoreURL:
-        """The folder or the store that contains replies and embeddings."""
         return self.cache or self.cache_dir
 
     @property
@@ -205,12 +176,10 @@ class Settings(CoreOptions):
 
     @property
     def shard_index(self) -> int:
-        """The number of this run's shard, from 1 to `shard_count`; 1 if the run is not split into shards."""
         return 1 if self.shard is None else self.shard[0]
 
     @property
     def shard_count(self) -> int:
-        """The number of shards that the questions are split into; 1 if the run is not split into shards."""
         return 1 if self.shard is None else self.shard[1]
 
     @property
@@ -229,7 +198,6 @@ class Settings(CoreOptions):
         return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))
 
     def header_line(self) -> str:
-        """Return generator, judge and comparator in one line, for the end of a run."""
         how = " in turn" if re.search(r"\sthen\s", self.comparator) else " together"
         votes = how if len(self.judge_models) > 1 else ""
         votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
@@ -249,10 +217,7 @@ class Settings(CoreOptions):
         )
 
     def report_entry(self) -> dict[str, Any]:
-        """Return the settings for the JSON report.
-
-        `generator` is null if no model is named, `judge` is a model or "canonical".
-        """
+        """Return the settings for the JSON report; `generator` is None if no model is named."""
         return {
             **({} if self.preset is None else {"preset": self.preset.name}),
             "generator": self._generator_text,

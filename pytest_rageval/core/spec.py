@@ -38,13 +38,7 @@ def score_name(spec: str, keywords: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The parsed name of a score, `NAME[.PART][@K]`.
-
-    Attributes:
-        name: the family of the score, such as `answer`.
-        part: the measure within the family, such as `f1`; None if the name has no part.
-        k: the rank cut-off, at least 1; None if the name has no cut-off.
-    """
+    """The parsed name of a score, `NAME[.PART][@K]`; `k` is at least 1."""
 
     name: str
     part: str | None = None
@@ -52,10 +46,7 @@ class Spec:
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Parse the name of a score.
-
-        Raises:
-            InputError: the name does not have this form, or k < 1.
+        """Parse the name of a score; InputError if it does not have this form, or k < 1.
 
         >>> Spec.parse("answer.f1@5")
         Spec(name='answer', part='f1', k=5)
@@ -86,7 +77,6 @@ class Spec:
 
 
 def _spelling_hint(text: object) -> str:
-    """Return a hint if the text is the name of a score with other capitals or with spaces; else ""."""
     if not isinstance(text, str):
         return ""
     name, *rest = re.split(r"\s*([.@])\s*", text.strip())
@@ -97,12 +87,9 @@ def _spelling_hint(text: object) -> str:
 class Relevance(NamedTuple):
     """The parsed value of the keyword `relevant`, such as "gold", "gold_grade>=2", "contains" or "judge@20".
 
-    Attributes:
-        by: the rule by which a passage is relevant. "gold": it is a gold passage; "contains": it contains a wanted
-            answer; "judge": the judge calls it relevant.
-        depth: the number of retrieved passages that are labelled for scores that count passages beyond the prompt;
-            None for the default.
-        grade: the lowest grade of a relevant gold passage.
+    `by` is the rule by which a passage is relevant: it is a gold passage of at least this `grade`, it contains a wanted
+    answer, or the judge calls it relevant. `depth` passages are labelled for scores that count passages beyond the
+    prompt.
     """
 
     by: str
@@ -129,17 +116,7 @@ class Relevance(NamedTuple):
 
 
 class ScoreRequest(NamedTuple):
-    """A score as the user writes it.
-
-    Attributes:
-        spec: the name of the score, such as "recall@5".
-        comparator: see `ResolvedScore`.
-        label: see `ResolvedScore`.
-        order: see `ResolvedScore`.
-        relevant: see `ResolvedScore`.
-        temperature: the temperature at which answers are generated; None for the generator's own.
-        draws: the number of answers that are drawn per question, see `ScoreDef.semi_gold`; None for the default.
-    """
+    """A score as the user writes it, with the keywords that distinguish it; see `ResolvedScore` and `ScoreDef`."""
 
     spec: str
     comparator: str | None = None

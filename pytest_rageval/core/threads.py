@@ -25,7 +25,6 @@ class DaemonThreadPool(ThreadPoolExecutor):
         self._started = 0
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call a function in a thread of the pool, and return the future of its result."""
         future: Future[T] = Future()
 
         def call() -> bool:
@@ -64,7 +63,6 @@ class _PipeEnd(FileIO):
         os.set_blocking(descriptor, False)
 
     def recv(self, size: int) -> bytes | None:
-        """Return the bytes in the pipe, at most `size`; None if there are none."""
         return self.read(size)
 
     def send(self, data: bytes) -> None:
@@ -76,8 +74,6 @@ class _PipeEnd(FileIO):
 
 
 class _PipeEventLoop(asyncio.SelectorEventLoop):
-    """An event loop that is woken through a pipe."""
-
     _ssock: _PipeEnd
     _csock: _PipeEnd
 

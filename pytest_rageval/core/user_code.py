@@ -58,10 +58,8 @@ keys, since those names never change: that name."""
 class InvalidResult(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
     """The result of a callable is unusable.
 
-    Attributes:
-        found: what the callable returned or raised, in one line and without the question.
-        message: the full message after the name of the callable; `{question}` is replaced by the question.
-        kind: the kind of failure. Calls end if the first `MAX_FAILURES` questions fail with one kind.
+    `found` is what it returned or raised, in one line without the question; in `message`, `{question}` is replaced by
+    it. Calls end if the first `MAX_FAILURES` questions fail with one `kind`.
     """
 
     found: str
@@ -85,24 +83,16 @@ class RemoteResult:
 
 
 class UserCallable:
-    """The user's retriever, generator or judge.
+    """The user's retriever, generator or judge. `question` is the index of the question in its arguments.
 
     A sync callable is called in the thread of the test, one call at a time: it may not be thread-safe, or may be usable
     only in the thread that created it. An async callable is called in the event loop of the run, for all examples at
     once.
 
-    A failure is an exception or an unusable result. It concerns one question: the callable is not called again with the
-    same arguments in the same run. If it fails in the same way for the first `MAX_FAILURES` questions, it is
-    not called again in that run at all. Therefore an async callable has at most that many calls in flight until one
-    call has succeeded.
-
-    Args:
-        name: the name of the fixture, with the method if there is one, for messages.
-        function: the callable, or a method of the user's object.
-        loop: the run's event loop.
-        question: the index of the question in the arguments, for messages.
-        cause: the cause of the examples that become unscored by a failure.
-        read: converts a result; raises `InvalidResult` if it is unusable.
+    A failure is an exception or an unusable result, for which `read` raises `InvalidResult`. It concerns one question:
+    the callable is not called again with the same arguments in the same run. If it fails in the same way for the first
+    `MAX_FAILURES` questions, it is not called again in that run at all. Therefore an async callable has at most that
+    many calls in flight until one call has succeeded.
     """
 
     def __init__(  # noqa: PLR0913 - the properties of a callable
@@ -130,15 +120,10 @@ class UserCallable:
         self.completion_counts: Counter[str] = Counter()  # completions requested during its calls, by model
 
     async def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function and return its converted result.
+        """Call the function and return its converted result; QueryError if it failed, Unscored if it raised that.
 
         For a question with a history the function receives the plain text, and the messages before the question if the
         function has a parameter `history`.
-
-        Raises:
-            QueryError: the function failed for these arguments, now or before in this run, or for all of the first
-                questions.
-            Unscored: the function raised it. If this package raised it, it keeps its own cause.
         """
         return (await self.call_timed(*args, **kwargs)).value
 
@@ -249,12 +234,10 @@ class UserCallable:
 
     @property
     def is_running(self) -> bool:
-        """Whether a call of the function is running, in any thread."""
         return self._stopwatches.running
 
     @property
     def running_questions(self) -> list[str]:
-        """The questions of the running calls."""
         return self._stopwatches.questions
 
     @property
@@ -315,10 +298,7 @@ def running_question(loop: BackgroundEventLoop, request: str) -> str:
 
 
 class _Stopwatches:
-    """The stopwatches of the calls of one function, from any thread.
-
-    Calls that overlap slow each other down, so their durations are not measured.
-    """
+    """The stopwatches of the calls of one function. Calls that overlap slow each other down, and are not measured."""
 
     def __init__(self, owner: UserCallable) -> None:
         self._owner = owner
@@ -327,21 +307,17 @@ class _Stopwatches:
 
     @property
     def running(self) -> bool:
-        """Whether a call is running."""
         return bool(self._running)
 
     @property
     def questions(self) -> list[str]:
-        """The questions of the running calls."""
         with self._lock:
             return [watch.question for watch in self._running if isinstance(watch.question, str)]
 
     def stopwatch(self, question: object) -> "_Stopwatch":
-        """Return a stopwatch for one call: a context manager that is entered when the call begins."""
         return _Stopwatch(self, question)
 
     def start(self, watch: "_Stopwatch") -> "Token[UserCallable | None]":
-        """Register that a call begins."""
         with self._lock:
             watch.alone = not self._running
             for other in self._running:
@@ -350,7 +326,6 @@ class _Stopwatches:
         return _RUNNING.set(self._owner)
 
     def stop(self, watch: "_Stopwatch", token: "Token[UserCallable | None]") -> None:
-        """Register that a call has ended."""
         _RUNNING.reset(token)
         with self._lock:
             self._running.remove(watch)
@@ -436,7 +411,6 @@ class PlanStub:
         return self.__call__ if callable(value) else value
 
     async def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Count a call and raise `Planned`."""
         self._count(self._remark)
         raise Planned("not called in a plan")
 
@@ -462,7 +436,6 @@ def read_to_end(result: Any) -> Any:
 
 
 def bounded_list(items: Iterable[T]) -> list[T]:
-    """Return the items of a result as a list; `InvalidResult` if there are more than `MAX_ITEMS`, or without end."""
     listed = list(islice(items, MAX_ITEMS + 1))
     if len(listed) > MAX_ITEMS:
         what = f"returned more than {MAX_ITEMS:,} items"
@@ -471,12 +444,7 @@ def bounded_list(items: Iterable[T]) -> list[T]:
 
 
 def bounded_text(text: str, what: str) -> str:
-    """Return a text of a result as a plain `str`; `InvalidResult` if it is longer than `MAX_TEXT_LENGTH` characters.
-
-    Args:
-        text: the text. A subclass of `str` may have methods that raise.
-        what: what the text is, for the message: "a document".
-    """
+    """Return a text of a result, which may be a subclass with methods that raise, as a `str` of bounded length."""
     plain = str.__str__(text)
     if len(plain) > MAX_TEXT_LENGTH:
         found = f"returned {what} of {len(plain):,} characters"
@@ -487,7 +455,6 @@ def bounded_text(text: str, what: str) -> str:
 
 
 def _call_key(args: Sequence[Any], kwargs: object) -> str:
-    """Return the text that identifies a call of a function in a run."""
     try:
         return repr((args, kwargs))
     except Exception:  # noqa: BLE001 - the repr of a passage's metadata is the user's code
@@ -505,7 +472,6 @@ async def _read_async(items: AsyncIterable[Any]) -> list[Any]:
 
 
 def _is_async_iterable(result: Any) -> TypeGuard[AsyncIterable[Any]]:
-    """Whether a result can be read only in an event loop."""
     return isinstance(result, AsyncIterable) and not isinstance(result, Iterable)
 
 
@@ -541,7 +507,6 @@ def stored_module(function_or_class: Any) -> str:
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Return the signature of a function; None for a function without one, as some functions in C."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -576,7 +541,6 @@ def is_cancelled(error: BaseException) -> bool:
 
 
 def is_cached(function: object) -> bool:
-    """Whether `cached()` returned this function."""
     return getattr(function, CACHED, False) is True
 
 
@@ -587,7 +551,6 @@ def is_built_in(part: object) -> bool:
 
 
 def has_parameter(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function has a parameter of this name that can be given by keyword."""
     return _parameter(function, name) is not None
 
 
@@ -612,7 +575,6 @@ def accepts_arguments(function: Callable[..., Any], *args: Any, **kwargs: Any) -
 
 
 def unwrap_stub(part: object) -> object:
-    """Return the object that a `PlanStub` replaces; any other object unchanged."""
     return vars(part)["_part"] if isinstance(part, PlanStub) else part
 
 

@@ -101,7 +101,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the hooks of this package, which its extensions and other plugins implement."""
     pluginmanager.add_hookspecs(hookspecs)
 
 
@@ -167,11 +166,7 @@ def _unknown_key(key: str) -> str:
 
 
 def _switched_off(config: pytest.Config) -> list[str]:
-    """Return the extensions that the ini key switches off.
-
-    Raises:
-        UsageError: it names an unknown extension, or an option needs one of these.
-    """
+    """Return the extensions that the ini key switches off; UsageError if an option needs one of them."""
     if not (values := config.getini(EXTENSIONS)):
         return []
     from pytest_rageval.core.errors import InputError, did_you_mean  # noqa: PLC0415 - few runs switch one off
@@ -202,7 +197,6 @@ def _switched_off(config: pytest.Config) -> list[str]:
 
 
 def _is_known(parser: pytest.Parser, flag: str) -> bool:
-    """Return whether pytest knows a flag."""
     try:
         return flag not in parser.parse_known_and_unknown_args([flag])[1]
     except pytest.UsageError:

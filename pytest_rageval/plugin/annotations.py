@@ -23,20 +23,12 @@ MAX_LINES: Final = 20
 
 
 class Place(NamedTuple):
-    """A file, and a line number in it; None if the line is not known."""
-
     file: Path
     line: int | None
 
 
 class Annotation(NamedTuple):
-    """A workflow command.
-
-    Attributes:
-        kind: the name of the command, "error" or "warning".
-        properties: `title`, and the place as `file` and `line`, if GitHub can show it.
-        message: the text.
-    """
+    """A workflow command, "error" or "warning", with a title, and the place if GitHub can show it."""
 
     kind: str
     properties: Mapping[str, str]
@@ -60,10 +52,7 @@ def annotations(
     other_plugin_active: bool,
     environ: Mapping[str, str] = os.environ,
 ) -> Iterator[Annotation]:
-    """Yield an annotation for each failed test, and for each other test with warnings, at most `MAX_ANNOTATIONS` each.
-
-    The places are by node id; `environ` has the path of the workspace that contains the repository.
-    """
+    """Yield an annotation for each failed test, and for each with warnings, at most `MAX_ANNOTATIONS` each."""
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     errors, warnings = [], []
     seen = set[str]()
@@ -95,7 +84,6 @@ def _place_properties(place: Place | None, workspace: Path) -> dict[str, str]:
 
 
 def _warnings(test: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the warnings about a test, without its node id."""
     from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - imported by now
 
     lines = (line.removeprefix("warning: ") for line in warning_lines([test]))

@@ -56,12 +56,9 @@ BODY_DID_NOT_RUN: Final = "its body did not run"
 
 
 class _SelectionPlugin:
-    """Counts the tests that were collected and then deselected.
+    """Counts the tests that were collected and then deselected. `collected` are those with the fixture `rageval`.
 
     The hook `pytest_deselected` is not enough: plugins that split tests over machines do not call it.
-
-    Attributes:
-        collected: node ids of the collected tests with the fixture `rageval`, including deselected tests.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -70,13 +67,11 @@ class _SelectionPlugin:
         self.collected: set[str] = set()
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Count a collected test as deselected until the collection is finished."""
         self._deselected += 1
         if "rageval" in getattr(item, "fixturenames", ()):
             self.collected.add(plain_nodeid(item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Subtract the selected tests."""
         self._deselected = max(0, self._deselected - len(session.items))
 
 
@@ -84,7 +79,6 @@ class WorkerPlugin(_SelectionPlugin):
     """In an xdist worker: sends results and recorded replies to the controller."""
 
     def pytest_sessionfinish(self) -> None:
-        """Send the recorded replies and the number of deselected tests."""
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
         output["rageval_recorded"] = EvaluationPlugin.get(self._config).recorded_lines()
         output["rageval_deselected"] = self._deselected
@@ -92,10 +86,7 @@ class WorkerPlugin(_SelectionPlugin):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
-        """Send the results of a test as JSON in ASCII.
-
-        xdist serializes many objects slowly, and cannot send a lone surrogate.
-        """
+        """Send the results as JSON in ASCII: xdist serializes many objects slowly, and cannot send a lone surrogate."""
         data = yield
         if data and "rageval" in data:
             # The examples of a baseline are mappings that read from a spool: `dict` converts them.
@@ -106,11 +97,8 @@ class WorkerPlugin(_SelectionPlugin):
 class CompletenessPlugin(_SelectionPlugin):
     """Determines whether the run was a full run; lists the gated tests that it should have compared and did not.
 
-    It runs in the process that writes files: the only process, or xdist's controller.
-
-    Attributes:
-        gate: at the end of the run, the key `gate` of the report; empty without a baseline.
-        suite: at the end of the run, the key `suite` of the report; None with fewer than two gated tests.
+    It runs in the process that writes files: the only process, or xdist's controller. At the end of the run `gate` and
+    `suite` are these keys of the report.
     """
 
     def __init__(
@@ -137,14 +125,12 @@ class CompletenessPlugin(_SelectionPlugin):
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Send an xdist worker the name of the run, the width of the terminal, and a channel for progress messages."""
         node.workerinput["rageval_run"] = EvaluationPlugin.get(self._config).run
         node.workerinput["rageval_width"] = terminal_width()
         self._progress.connect(node)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_from_serializable(self, data: dict[str, Any]) -> None:
-        """Parse the results of a test from a worker."""
         if isinstance(results := data.get("rageval"), str):
             data["rageval"] = json.loads(results)
 
@@ -280,7 +266,6 @@ class CompletenessPlugin(_SelectionPlugin):
             fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """List the missing gated tests, also with -q."""
         required = self._settings.require_baseline
         if self._problem:
             print_lines(terminalreporter, [self._problem], red=required, yellow=not required)
@@ -329,19 +314,16 @@ class UnusedEvalSetPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Find the eval sets that no test scores, before any test is deselected."""
         # If the command line names a test, pytest does not collect the other tests of the module.
         if not any("::" in argument for argument in self._config.args):
             self._candidates = list(_unscored_markers(items))
 
     def pytest_sessionfinish(self) -> None:
-        """Send the warnings of an xdist worker to the controller."""
         if hasattr(self._config, "workerinput"):
             self._config.workeroutput["rageval_unscored"] = self._warnings  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Store the warnings of a worker."""
         warnings = getattr(node, "workeroutput", {}).get("rageval_unscored")
         self._worker_warnings += [] if warnings is None else [warnings]
 
@@ -362,7 +344,6 @@ class UnusedEvalSetPlugin:
         ]
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """Print the warnings, also with -q."""
         print_lines(terminalreporter, [f"warning: {text}" for text in self._warnings], yellow=True)
 
 
@@ -395,14 +376,12 @@ def _is_scored(item: pytest.Item) -> bool:
 
 
 def report_as_skipped(report: pytest.TestReport, item: pytest.Item, reason: str) -> None:
-    """Change the report of a test to that of a skipped test."""
     path, line, _ = item.location
     report.outcome = "skipped"
     report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}")
 
 
 def deselect_tests_without_requests(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests that cannot send requests to a model."""
     if EvaluationPlugin.get(config).settings.gateway:
         # Any test may call the application, which sends its requests through the proxy.
         return

@@ -35,7 +35,6 @@ class CassetteWriterPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Add the replies of an xdist worker."""
         output = getattr(node, "workeroutput", {})
         if "rageval_recorded" not in output:
             self._notes.append(
@@ -45,7 +44,6 @@ class CassetteWriterPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the cassette."""
         path = self._settings.cassette
         if path is None or self._config.option.collectonly or self._settings.shard:
             # `rageval merge` writes the cassette, from the replies in the reports of the shards.
@@ -69,12 +67,10 @@ class CassetteWriterPlugin:
 
     @property
     def recorded_lines(self) -> dict[str, str]:
-        """The replies that all processes of the run used, as lines of a cassette, by key."""
         lines = {**self._worker_lines, **EvaluationPlugin.get(self._config).recorded_lines()}
         return dict(sorted(lines.items()))
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """Print lines about the written cassette, or the error."""
         print_lines(terminalreporter, self._errors, red=True)
         if self._notes and terminalreporter.verbosity >= 0:
             terminalreporter.section("rageval cassette")
@@ -111,7 +107,6 @@ class BaselineWriterPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Update the baseline file with the new entries."""
         if self._config.option.collectonly:
             return
         if not self._entries:
@@ -147,11 +142,6 @@ class BaselineWriterPlugin:
             print_lines(terminalreporter, [f"  {line}" for line in self._changes], yellow=self._lowers)
 
     def _update(self, partial: str) -> None:
-        """Update the file, and store the lines about its changes.
-
-        Raises:
-            InputError: the existing file is not a baseline, or the file cannot be written.
-        """
         from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - few runs update the baseline
         from pytest_rageval.run.file_updates import update_baseline  # noqa: PLC0415
 
@@ -181,7 +171,6 @@ where the checkout is detached, as it often is in CI, since git then reports no 
 
 
 def head_commit(root: Path) -> str | None:
-    """Return the commit that is checked out in a folder's repository; None without git or a repository."""
     return git_output(root, "rev-parse", "--verify", "--quiet", "HEAD") or None
 
 

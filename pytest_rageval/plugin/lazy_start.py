@@ -46,7 +46,6 @@ LAZY_START: "pytest.StashKey[LazyStart]" = pytest.StashKey()
 
 
 def get_evaluation_plugin(config: pytest.Config) -> "EvaluationPlugin":
-    """Return the `EvaluationPlugin` of this process; start it at the first call."""
     return config.stash[LAZY_START].start()
 
 
@@ -111,7 +110,6 @@ class LazyStart:
         return evaluation_plugin
 
     def pytest_report_header(self, config: pytest.Config) -> list[str]:
-        """Warn of a timeout that counts the evaluation, and name what is switched off."""
         off = [f"rageval: switched off: {', '.join(self._off)}"] if self._off else []
         return [*timeout_warnings(config), *off]
 
@@ -150,7 +148,6 @@ class LazyStart:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Compare the scores of a test with its thresholds, before the body of the test."""
         if self._plugin is not None or any(mark.name in EVALUATED_MARKERS for mark in item.iter_markers()):
             self.start().check_thresholds(item)
 
@@ -158,7 +155,6 @@ class LazyStart:
 def resolve_settings(
     config: pytest.Config, options: argparse.Namespace, environ: Mapping[str, str]
 ) -> "Settings":
-    """Return the settings of a run from the parsed command line, the ini file and the environment."""
     from pytest_rageval.core.resolution import resolve_options  # noqa: PLC0415 - see `LazyStart`
 
     return resolve_options(
@@ -171,7 +167,6 @@ def resolve_settings(
 
 
 def _is_evaluated(collector: pytest.Module | pytest.Class, name: str, obj: object) -> bool:
-    """Return True for a test function with a threshold or a calibration."""
     if not (inspect.isfunction(obj) and collector.funcnamefilter(name)):
         return False
     marks = (*getattr(obj, "pytestmark", ()), *collector.iter_markers())
@@ -193,10 +188,7 @@ def _with_fixture(function: object) -> Iterator[None]:
 
 
 def needs_eager_start(config: pytest.Config) -> bool:
-    """Return True if the whole plugin must start before the tests are collected.
-
-    This is so if the run configures the package, has a baseline, or uses pytest-xdist.
-    """
+    """Return True if the run configures the package, has a baseline, or uses pytest-xdist."""
     options, environ = config.option, config.stash[ENVIRONMENT]
     return (
         any(getattr(options, option.ini, None) is not None for option in all_options())

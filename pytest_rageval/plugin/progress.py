@@ -44,16 +44,8 @@ MIN_MINUTES_S: Final = 120.0
 class Work(NamedTuple):
     """The expected and the completed work of a process.
 
-    Attributes:
-        rankings: number of requested rankings.
-        ranked: number of completed rankings.
-        requests: estimated number of requests to models.
-        replies: number of requests that were replied to, or failed.
-        rankings_per_s: completed rankings per second.
-        replies_per_s: replies per second.
-        live: number of replies that are not from the cache, in the whole run so far.
-        cost_usd: their cost in USD.
-        unpriced: number of replies whose price is not known, in the whole run so far.
+    `requests` is an estimate. `live` replies are not from the cache, and cost `cost_usd`, except the `unpriced` ones;
+    these three are those of the whole run so far.
     """
 
     rankings: int = 0
@@ -68,7 +60,6 @@ class Work(NamedTuple):
 
     @classmethod
     def total(cls, works: Iterable["Work"]) -> "Work":
-        """Return the sum of the work of several processes."""
         return cls(*map(sum, zip(*works, strict=True)))
 
     def since(self, before: "Work") -> "Work":
@@ -147,7 +138,6 @@ class Progress:
         self._write(lambda: self._reporter.rewrite(text, erase=True))
 
     def clear(self) -> None:
-        """Remove the line from a terminal; do nothing in a log."""
         if not self._in_place:
             return
         if self._updated_at is not None:
@@ -205,7 +195,6 @@ class EvaluationProgress:
         self._display_or_send(work, stalls, now)
 
     def clear(self) -> None:
-        """Remove the display after the evaluation of a test."""
         if self._began_at is not None:
             self._before, self._began_at = self._measure(), None
             if self._channel is not None:
@@ -243,7 +232,6 @@ class WorkersProgress:
         self._channels: list[Any] = []
 
     def connect(self, node: Any) -> None:
-        """Open a channel for the messages of a worker, and pass it to the worker."""
         channel = node.gateway.newchannel()
         self._channels.append(channel)
         channel.setcallback(partial(self._receive, len(self._channels)))

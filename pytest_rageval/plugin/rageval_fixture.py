@@ -136,7 +136,6 @@ class Rageval:
 
 
 def _with_context(query: str | Example, context: dict[str, Any]) -> str | Example:
-    """Return the query; if there is a context, an example with the query as its question and this context."""
     if not context:
         return query
     if not isinstance(query, str):
@@ -160,7 +159,6 @@ def _with_context(query: str | Example, context: dict[str, Any]) -> str | Exampl
 
 
 def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTest:
-    """Return a pytest item as a `MarkedTest`."""
     return MarkedTest(
         nodeid=plain_nodeid(item.nodeid),
         path=Path(item.path),
@@ -197,9 +195,9 @@ def _escape_unprintable(name: str) -> str:
 def parametrization(item: pytest.Item) -> dict[str, Any]:
     """Return the keys `function`, `system` and `parameters` of the test's entry; empty without parameters.
 
-    They are the test function and the ids of its parameters. A parameter is part of the system under test (`system`) if
-    it belongs to a component's fixture, or to a fixture that the function does not request itself. Other parameters are
-    the function's own (`parameters`). Names that are parametrized together have one id.
+    A parameter is part of the system under test if it belongs to a component's fixture, or to a fixture that the
+    function does not request itself. Other parameters are the function's own. Names that are parametrized together have
+    one id.
     """
     callspec = getattr(item, "callspec", None)
     if callspec is None:
@@ -229,7 +227,6 @@ def _ids(item: pytest.Item, callspec: Any) -> list[tuple[tuple[str, ...], str]]:
 
 
 def _argnames(mark: pytest.Mark) -> tuple[str, ...]:
-    """Return the names of a parametrize mark."""
     names = mark.args[0] if mark.args else mark.kwargs["argnames"]
     if not isinstance(names, str):
         return tuple(names)

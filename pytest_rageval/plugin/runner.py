@@ -82,9 +82,8 @@ FIXTURE_EXCEPTIONS: Final = (
 class EvaluationPlugin:
     """The hooks of a process that runs tests, with the session that its tests share.
 
-    Attributes:
-        run: name of the run, equal in all of its processes.
-        batch_usage: usage of the batches that were collected before the tests, by the names of the fields of `Usage`.
+    `run` is the name of the run, equal in all of its processes; `batch_usage` the usage of the batches that were
+    collected before the tests.
     """
 
     def __init__(
@@ -109,7 +108,6 @@ class EvaluationPlugin:
 
     @staticmethod
     def get(config: pytest.Config) -> "EvaluationPlugin":
-        """Return the evaluation plugin of this process."""
         return config.stash[EVALUATION_PLUGIN]
 
     @property
@@ -136,19 +134,16 @@ class EvaluationPlugin:
         return models
 
     def generator(self, prompts: object, client: object) -> "DefaultGenerator":
-        """Return the default generator, with the user's prompts and client."""
         from pytest_rageval.run.default_components import DefaultGenerator  # noqa: PLC0415 - see session
 
         return DefaultGenerator(self.models_of(client), parse_prompts(prompts))
 
     def judge(self, prompts: object, client: object) -> "DefaultJudge":
-        """Return the default judge, with the user's prompts and client."""
         from pytest_rageval.run.default_components import DefaultJudge  # noqa: PLC0415 - see session
 
         return DefaultJudge(self.models_of(client), parse_prompts(prompts))
 
     def llm(self, prompts: object, client: object) -> "LLM":
-        """Return the configured model for the user's own code, with the user's prompts and client."""
         return self.session.llm_of(self.models_of(client), parse_prompts(prompts))
 
     @property
@@ -164,7 +159,6 @@ class EvaluationPlugin:
 
     @cached_property
     def registry(self) -> "Registry":
-        """The scores, formats, reports and other objects of this package and of other plugins."""
         from pytest_rageval.run.registry import Registry  # noqa: PLC0415 - see session
 
         try:
@@ -214,12 +208,7 @@ class EvaluationPlugin:
         components: Mapping[str, object],
         reference: Callable[[], object],
     ) -> "Rageval":
-        """Evaluate the markers of a test, and return the object that the test receives.
-
-        Raises:
-            Failed: a score of the markers cannot be computed, or has no verdict.
-            Skipped: the test waits for replies of a batch.
-        """
+        """Evaluate the markers of a test, and return the object that the test receives."""
         # Invalid prompts are an error even if generator and judge are the user's own, which do not use them.
         parse_prompts(prompts)
         from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
@@ -268,7 +257,6 @@ class EvaluationPlugin:
         return self._tests.get(item.nodeid)
 
     def has_stubs(self, item: pytest.Item) -> bool:
-        """Return True if a test received a stub in place of a result."""
         test = self.test_of(item)
         return test is not None and test.has_stubs
 
@@ -295,7 +283,6 @@ class EvaluationPlugin:
         return None if self._session is None else vars(self._session).get("baseline")
 
     def recorded_lines(self) -> dict[str, str]:
-        """Return the replies that this process used as lines of a cassette, by key; empty if the run records none."""
         if self._session is None or not self.settings.record:
             return {}
         from pytest_rageval.models.cassette import entry_line  # noqa: PLC0415 - few runs record
@@ -384,7 +371,6 @@ class EvaluationPlugin:
         return lines and list(map(printable, lines))
 
     def pytest_sessionfinish(self) -> None:
-        """Close the session; warn if the user's code blocks it."""
         if self._session is None:
             return
         from pytest_rageval.reports.layout import WIDTH, width  # noqa: PLC0415 - loaded by now
@@ -457,13 +443,11 @@ class EvaluationPlugin:
         )
 
     def _room(self) -> "Room":
-        """Return how much a failure shows."""
         from pytest_rageval.reports.failures import Room  # noqa: PLC0415 - loaded by now
 
         return Room.of(self.config.get_verbosity(), self._failures)
 
     def _work(self) -> Work:
-        """Return the work of this process so far, for the display of progress."""
         usage, (rankings, ranked) = self.session.usage, self.session.pipelines.rankings
         return Work(
             rankings,
@@ -487,7 +471,6 @@ def parse_prompts(prompts: object) -> "Prompts | None":
 
 
 def fail_on_error(function: Callable[[], T]) -> T:
-    """Return the result of a function; a RagevalError becomes a pytest failure without a traceback."""
     try:
         return function()
     except RagevalError as error:

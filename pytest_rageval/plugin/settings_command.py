@@ -32,7 +32,6 @@ class _Configured:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
-        """Resolve the settings."""
         try:
             self.root, self.settings = config.rootpath, resolve_settings(config, config.option, os.environ)
         except InputError as error:
@@ -41,7 +40,6 @@ class _Configured:
 
 
 def settings_command(options: argparse.Namespace) -> int:
-    """Print all options as a run of pytest with these arguments has them."""
     configured = _Configured()
     pytest.main(options.arguments, plugins=[configured])
     if configured.settings is None:
@@ -62,7 +60,6 @@ def settings_command(options: argparse.Namespace) -> int:
 
 
 def _options(settings: Settings, root: Path) -> Iterator[dict[str, str]]:
-    """Yield name, value, source, default and help of each option, as text."""
     for option in all_options():
         yield {
             "name": option.name,

@@ -173,7 +173,6 @@ class SummaryPlugin:
             self._write_reports(session, run.document)
 
     def _document(self, session: pytest.Session, exitstatus: int) -> dict[str, Any]:
-        """Return all results of the run, in the structure of the JSON report."""
         from pytest_rageval.plugin.files import run_entry  # noqa: PLC0415
         from pytest_rageval.reports.build import report_document, usage_entry  # noqa: PLC0415
 
@@ -255,7 +254,6 @@ class SummaryPlugin:
 
     @property
     def _usage(self) -> "Usage":
-        """The usage of models by the whole run."""
         from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - loaded by now, if a test used a model
 
         return sum(self._usage_of.values(), Usage(batches=EvaluationPlugin.get(self._config).batch_usage))
@@ -278,7 +276,6 @@ class SummaryPlugin:
         return matrix_entries(self._sorted, seed=seed), ratings_entries(self._sorted, seed=seed)
 
     def _lines(self) -> list[str]:
-        """Return the lines of the table, or of the plan."""
         from pytest_rageval.reports.build import has_table, usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
 
@@ -328,7 +325,6 @@ class SummaryPlugin:
 
 
 def _delivery_error(destination: Path | Address, error: Exception) -> str:
-    """Return a message about a report that could not be written or sent."""
     if isinstance(error, OSError):
         problem = error.strerror or str(error)
     else:

@@ -226,7 +226,6 @@ def cut_traceback(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
 
 
 def _remove_own_frames(error: BaseException) -> None:
-    """Cut the traceback before the first frame of this package."""
     entry = error.__traceback__
     if _is_own_frame(entry):
         error.__traceback__ = None

@@ -319,7 +319,7 @@ class Pipelines:
     def _adapt(
         self, name: str, component: object, adapt: Callable[[object, BackgroundEventLoop], Any]
     ) -> object:
-        """Return the adapted component of the user; in a plan, which cannot know its requests, a stub that counts calls."""
+        """Return the adapted component of the user; in a plan, a stub that counts its calls."""
         adapted = adapt(component, self._loop)
         if not self._settings.plan:
             self._user_functions.append(adapted.user)

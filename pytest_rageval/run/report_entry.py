@@ -45,7 +45,7 @@ class Evidence(NamedTuple):
 
 
 class ReportEntryBuilder:
-    """Collects the scores of a test, and builds the test's entry in the report. It is true if it has a score's entry."""
+    """Collects the scores of a test, and builds its entry in the report. It is true if it has a score's entry."""
 
     def __init__(self, session: BaseSession, record: TestRecord, test: MarkedTest) -> None:
         self._session = session

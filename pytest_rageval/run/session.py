@@ -258,7 +258,7 @@ class Session(BaseSession):
     def _with_blame(
         self, request: ScoreRequest, outcomes: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
     ) -> list[list[Outcome]] | RagevalError:
-        """Return the runs of an answer score with the cause of each wrong answer, if `sufficient` has the same cut-off."""
+        """Return the runs; those of an answer score with causes of losses, if `sufficient` has the same cut-off."""
         runs = outcomes[request]
         if isinstance(runs, RagevalError) or not self.definition(request).has_answer_verdicts:
             return runs

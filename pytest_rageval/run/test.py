@@ -67,7 +67,7 @@ class RunRecord(TestRecord):
     def evaluate(
         self, evalset: EvalSet, thresholds: Iterable[Threshold], all_requests: Sequence[ScoreRequest]
     ) -> None:
-        """Record the outcomes of the scores of thresholds; with `max_ratio` also the times of the reference retriever."""
+        """Record the outcomes of the scores of thresholds; with `max_ratio` also the times of the reference."""
         self._record_retriever()
         self.examples: tuple[Example, ...] = evalset.examples
         keys = dict.fromkeys(map(score_key, thresholds))
