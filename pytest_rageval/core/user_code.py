@@ -3,12 +3,11 @@
 import asyncio
 import contextlib
 import inspect
-import json
 import sys
 import threading
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar, Token
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -114,7 +113,9 @@ class UserCallable:
         self.is_async: bool = is_async(function)
         self._outcomes = _CallOutcomes(loop.runs)
         self._history = _parameter(function, "history")
-        self._stopwatches = _Stopwatches(self)
+        # The calls that are running, from any thread.
+        self.running: set[_Call] = set()
+        self.running_lock = threading.Lock()
         loop.user_callables.append(self)
         self.calls: int = 0  # number of calls
         self.completion_counts: Counter[str] = Counter()  # completions requested during its calls, by model
@@ -145,100 +146,73 @@ class UserCallable:
             raise
 
     async def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
+        call = _Call(self, args, kwargs, args[self._question])
         if not self.is_async:
-            return await self._finish(await self._loop.call(self._invoke, args, kwargs), args, kwargs)
+            return await self._finish(call, await self._loop.call(self._invoke, call))
         await require_loop()
         async with self._run_outcomes.turn():
-            return await self._finish(self._invoke(args, kwargs), args, kwargs)
+            return await self._finish(call, self._invoke(call))
 
-    async def _finish(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
+    async def _finish(self, call: "_Call", result: Any) -> TimedResult:
         if isinstance(result, TimedResult):
             return result
         try:
             await require_loop()
             # A task of its own, since the user's code may use `asyncio.timeout`, which cancels the current task.
-            return await asyncio.ensure_future(self._await(result, args, kwargs))
+            return await asyncio.ensure_future(self._await(call, result))
         except BaseException:
             # It was not started if this run, or the task before its first step, was cancelled.
             if inspect.iscoroutine(result) and inspect.getcoroutinestate(result) == inspect.CORO_CREATED:
                 result.close()
             raise
 
-    async def _await(self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
-        try:
-            with self._stopwatches.stopwatch(args[self._question]) as watch:
-                value = await result
-                if _is_async_iterable(value):
-                    value = await _read_async(value)
-                return self._convert(value, args, kwargs, watch)
-        except (RagevalError, Unscored):
-            raise
-        except CALL_ERRORS as error:
-            if is_cancelled(error):
-                raise
-            raise self._exception_error(args, kwargs, error) from error
+    async def _await(self, call: "_Call", result: Any) -> TimedResult:
+        call.is_awaited = True
+        with call:
+            value = await result
+            if _is_async_iterable(value):
+                value = await _read_async(value)
+            return self._convert(call, value)
 
-    def _invoke(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _invoke(self, call: "_Call") -> Any:
         # Checked in the calling thread: other calls may have failed while this one waited.
-        failure = self._run_outcomes.failure_of(args, kwargs)
+        failure = self._run_outcomes.failure_of(call)
         if failure is not None:
             raise failure
         self.calls += 1
-        try:
-            with self._stopwatches.stopwatch(args[self._question]) as watch:
-                result = self.function(*args, **kwargs)
-                if _is_async_iterable(result):
-                    return _read_async(result)
-                return result if inspect.isawaitable(result) else self._convert(result, args, kwargs, watch)
-        except (RagevalError, Unscored):
-            raise
-        except CALL_ERRORS as error:
-            raise self._exception_error(args, kwargs, error) from error
+        with call:
+            result = self.function(*call.args, **call.kwargs)
+            if _is_async_iterable(result):
+                return _read_async(result)
+            return result if inspect.isawaitable(result) else self._convert(call, result)
 
-    def _convert(
-        self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], watch: "_Stopwatch"
-    ) -> TimedResult:
+    def _convert(self, call: "_Call", result: Any) -> TimedResult:
         """Convert a result, and record the outcome of the call before other calls can fail."""
         try:
             # A lazy iterable is read to its end here, in the thread where the user's code may run.
             whole = read_to_end(result)
-            seconds = watch.seconds
+            seconds = call.seconds
             if isinstance(result, RemoteResult):
-                seconds = result.seconds if watch.alone else None
+                seconds = result.seconds if call.alone else None
             value = self._read(whole)
         except InvalidResult as unusable:
-            message = unusable.message.replace("{question}", repr(args[self._question]))
-            raise self._record_failure(
-                unusable.kind, args, kwargs, f"{self.name} {message}", unusable.found
-            ) from None
+            message = unusable.message.replace("{question}", repr(call.question))
+            raise self._failure(call, unusable.kind, f"{self.name} {message}", unusable.found) from None
         except Unscored:
             self._run_outcomes.succeeded = True
             raise
         self._run_outcomes.succeeded = True
         return TimedResult(value, seconds)
 
-    def _exception_error(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: BaseException
-    ) -> QueryError:
-        message = str(CallableError.from_exception(f"{self.name} raised for {args[self._question]!r}", error))
-        return self._record_failure(
-            type(error).__name__, args, kwargs, message, f"raised {summary_line(error)}"
-        )
+    def failure_by(self, call: "_Call", error: BaseException) -> QueryError:
+        """Return and record the failure of a call that has raised an exception."""
+        message = str(CallableError.from_exception(f"{self.name} raised for {call.question!r}", error))
+        return self._failure(call, type(error).__name__, message, f"raised {summary_line(error)}")
 
-    def _record_failure(
-        self, kind: str, args: Sequence[Any], kwargs: object, message: str, found: str
-    ) -> QueryError:
+    def _failure(self, call: "_Call", kind: str, message: str, found: str) -> QueryError:
         error = QueryError(message, f"{self.name} {found}", part=self.name, cause=self._cause)
-        self._run_outcomes.record_failure(error, _call_key(args, kwargs), kind, repr(args[self._question]))
+        self._run_outcomes.record_failure(error, call, kind)
         return error
-
-    @property
-    def is_running(self) -> bool:
-        return self._stopwatches.running
-
-    @property
-    def running_questions(self) -> list[str]:
-        return self._stopwatches.questions
 
     @property
     def _run_outcomes(self) -> "_CallOutcomes":
@@ -270,88 +244,61 @@ def count_completion(loop: BackgroundEventLoop, model: str) -> None:
     """
     user = _RUNNING.get()
     if user is None:
-        running = [
-            other for other in loop.user_callables if isinstance(other, UserCallable) and other.is_running
-        ]
+        users = (other for other in loop.user_callables if isinstance(other, UserCallable))
+        running = [other for other in users if other.running]
         user = running[0] if len(running) == 1 else None
     if user is not None:
         user.completion_counts[model] += 1
 
 
-def running_question(loop: BackgroundEventLoop, request: str) -> str:
-    """Return the question for which the user's code sends a request, which is JSON; "" if it is not clear.
+class _Call:
+    """A call of a user's function: measures its time, and converts its exceptions. Calls that overlap are not measured.
 
-    Of several questions whose calls are running, it is the one that the request quotes.
+    It is a context manager, and a class, since a generator of `contextlib` takes longer than many retrievers.
     """
-    users = (user for user in loop.user_callables if isinstance(user, UserCallable))
-    questions = {question for user in users for question in user.running_questions}
-    if len(questions) > 1:
-        # Clients write letters that are not ASCII either way.
-        questions = {
-            question
-            for question in questions
-            if any(
-                json.dumps(question, ensure_ascii=ascii_only)[1:-1] in request for ascii_only in (True, False)
-            )
-        }
-    return questions.pop() if len(questions) == 1 else ""
 
-
-class _Stopwatches:
-    """The stopwatches of the calls of one function. Calls that overlap slow each other down, and are not measured."""
-
-    def __init__(self, owner: UserCallable) -> None:
-        self._owner = owner
-        self._lock = threading.Lock()
-        self._running: set[_Stopwatch] = set()
-
-    @property
-    def running(self) -> bool:
-        return bool(self._running)
-
-    @property
-    def questions(self) -> list[str]:
-        with self._lock:
-            return [watch.question for watch in self._running if isinstance(watch.question, str)]
-
-    def stopwatch(self, question: object) -> "_Stopwatch":
-        return _Stopwatch(self, question)
-
-    def start(self, watch: "_Stopwatch") -> "Token[UserCallable | None]":
-        with self._lock:
-            watch.alone = not self._running
-            for other in self._running:
-                other.alone = False
-            self._running.add(watch)
-        return _RUNNING.set(self._owner)
-
-    def stop(self, watch: "_Stopwatch", token: "Token[UserCallable | None]") -> None:
-        _RUNNING.reset(token)
-        with self._lock:
-            self._running.remove(watch)
-
-
-class _Stopwatch:
-    """Measures one call. It is a class, since a generator of `contextlib` takes longer than many retrievers."""
-
-    def __init__(self, group: _Stopwatches, question: object) -> None:
-        self._group = group
+    def __init__(
+        self, user: UserCallable, args: tuple[Any, ...], kwargs: Mapping[str, Any], question: object
+    ) -> None:
+        self._user = user
+        self.args = args
+        self.kwargs = kwargs
         self.question = question
         self.alone = True
+        self.is_awaited = False
 
     def __enter__(self) -> Self:
-        self._token = self._group.start(self)
+        with self._user.running_lock:
+            self.alone = not self._user.running
+            for other in self._user.running:
+                other.alone = False
+            self._user.running.add(self)
+        self._token = _RUNNING.set(self._user)
         self._began = perf_counter()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._group.stop(self, self._token)
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        _RUNNING.reset(self._token)
+        with self._user.running_lock:
+            self._user.running.remove(self)
+        if not isinstance(error, CALL_ERRORS) or isinstance(error, RagevalError | Unscored):
+            return
+        if not (self.is_awaited and is_cancelled(error)):
+            raise self._user.failure_by(self, error) from error
 
     @property
     def seconds(self) -> float | None:
         """The seconds since the call began; None if another call ran at the same time."""
         elapsed = perf_counter() - self._began
         return elapsed if self.alone else None
+
+    @property
+    def key(self) -> str:
+        """The arguments as text."""
+        try:
+            return repr((self.args, self.kwargs))
+        except Exception:  # noqa: BLE001 - the repr of a passage's metadata is the user's code
+            return repr([arg if isinstance(arg, str) else id(arg) for arg in self.args])
 
 
 @dataclass
@@ -366,15 +313,15 @@ class _CallOutcomes:
     _calls: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def failure_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> QueryError | None:
+    def failure_of(self, call: _Call) -> QueryError | None:
         """Return the error of an earlier call with these arguments, or the error that ended all calls, or None."""
         # The repr is computed only after a failure: most runs have none, and the text of ten passages is long.
-        return self._final or (self._failed.get(_call_key(args, kwargs)) if self._failed else None)
+        return self._final or (self._failed.get(call.key) if self._failed else None)
 
-    def record_failure(self, error: QueryError, key: str, kind: str, question: str) -> None:
+    def record_failure(self, error: QueryError, call: _Call, kind: str) -> None:
         """Record a failure by call, kind and question; enough failures of one kind end the calls of this run."""
-        self._failed[key] = error
-        self._kinds[kind].add(question)
+        self._failed[call.key] = error
+        self._kinds[kind].add(repr(call.question))
         if not self.succeeded and len(self._kinds[kind]) >= MAX_FAILURES:
             self._final = self._final or next(iter(self._failed.values()))
 
@@ -452,13 +399,6 @@ def bounded_text(text: str, what: str) -> str:
             found, f"{found} for {{question}}.\nReturn at most {MAX_TEXT_LENGTH:,} characters."
         )
     return plain
-
-
-def _call_key(args: Sequence[Any], kwargs: object) -> str:
-    try:
-        return repr((args, kwargs))
-    except Exception:  # noqa: BLE001 - the repr of a passage's metadata is the user's code
-        return repr([arg if isinstance(arg, str) else id(arg) for arg in args])
 
 
 async def _read_async(items: AsyncIterable[Any]) -> list[Any]:

@@ -23,7 +23,7 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.settings import EMBEDDED
-from pytest_rageval.core.user_code import count_completion, running_question
+from pytest_rageval.core.user_code import UserCallable, count_completion
 from pytest_rageval.models.client import RequestRefused, Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply
@@ -129,7 +129,7 @@ class Application:
             return await self._forward(backend, request, path)
         except RagevalError as error:
             content = (await request.body()).decode(errors="replace")
-            backend.unanswered.append((error, running_question(backend.loop, content)))
+            backend.unanswered.append((error, _running_question(backend.loop, content)))
             raise
 
     def _authorize(self, request: "Request") -> "tuple[str, Response | None]":
@@ -485,3 +485,25 @@ def _embeddings(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     if body.get("encoding_format") == "base64":
         vector = base64.b64encode(bytes(4 * len(vector))).decode()
     return [{"object": "embedding", "index": index, "embedding": vector} for index in range(number)]
+
+
+def _running_question(loop: BackgroundEventLoop, request: str) -> str:
+    """Return the question for which the user's code sends a request, which is JSON; "" if it is not clear.
+
+    Of several questions whose calls are running, it is the one that the request quotes.
+    """
+    questions = set[str]()
+    for user in loop.user_callables:
+        if isinstance(user, UserCallable):
+            with user.running_lock:
+                questions |= {call.question for call in user.running if isinstance(call.question, str)}
+    if len(questions) > 1:
+        # Clients write letters that are not ASCII either way.
+        questions = {
+            question
+            for question in questions
+            if any(
+                json.dumps(question, ensure_ascii=ascii_only)[1:-1] in request for ascii_only in (True, False)
+            )
+        }
+    return questions.pop() if len(questions) == 1 else ""

@@ -21,6 +21,7 @@ from pytest_rageval.core.user_code import (
     InvalidResult,
     PlanStub,
     UserCallable,
+    _Call,
     bounded_text,
     has_parameter,
 )
@@ -241,6 +242,7 @@ def test_a_cancelled_run_is_no_failure_of_the_callable(loop: BackgroundEventLoop
         raise AssertionError("cancelled before")
 
     user = _user(loop, waits)
+    call = _Call(user, ("a",), {}, "a")
 
     async def cancel() -> BaseException | str:
         call = asyncio.ensure_future(user.call("a"))
@@ -252,12 +254,12 @@ def test_a_cancelled_run_is_no_failure_of_the_callable(loop: BackgroundEventLoop
     assert isinstance(loop.run(cancel()), asyncio.CancelledError)
 
     async def close() -> None:
-        work = user._await(waits("a"), ("a",), {})
+        work = user._await(call, waits("a"))
         work.send(None)
         work.close()
 
     loop.run(close())
-    assert user._run_outcomes.failure_of(("a",), {}) is None
+    assert user._run_outcomes.failure_of(call) is None
 
 
 @pytest.mark.parametrize("error", [Unscored("no score"), InputError("no model")])
