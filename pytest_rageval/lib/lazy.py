@@ -15,7 +15,7 @@ from typing import Any, cast
 class Lazy:
     """A function of this package that is imported at its first call.
 
-    >>> Lazy("scores.measures.near_duplicates", "words")("To be, or not?")
+    >>> Lazy("scores.near_duplicates", "words")("To be, or not?")
     ('to', 'be', 'or', 'not')
     """
 

@@ -1,11 +1,11 @@
 """`ReportEntryBuilder`: builds the entry of one test in the report: scores with their evidence, and warnings."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import ThresholdResult
@@ -14,12 +14,12 @@ from pytest_rageval.lib.text import printable
 from pytest_rageval.reports.build import entry_name, order_keys, sliced_name
 from pytest_rageval.run.base import BaseSession, TestRecord
 from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.scores.gold_matching import GoldMatch
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.reports.retrieval import Retrieval
 
-uniform_judge_warning: Final = Lazy("scores.uniform_judge", "uniform_judge_warning")
 stratify_answers: Final = Lazy("scores.sufficiency", "stratify_answers")
 common_entry: Final = Lazy("reports.notes", "common_entry")
 common_items: Final = Lazy("reports.html.evidence", "common_items")
@@ -28,6 +28,9 @@ explained_examples: Final = Lazy("reports.html.evidence", "explained_examples")
 retrieval_entry: Final = Lazy("reports.retrieval", "retrieval_entry")
 longest_retrievals: Final = Lazy("reports.retrieval", "longest_retrievals")
 retrieval_from_ranking: Final = Lazy("reports.retrieval", "retrieval_from_ranking")
+
+MIN_UNIFORM_VERDICTS: Final = 30
+"""From this number of verdicts on, equal verdicts are unlikely to be chance."""
 
 
 class Evidence(NamedTuple):
@@ -188,7 +191,7 @@ class ReportEntryBuilder:
                 for change in comparison.changed_pairs
             }
             if self._record.verdicts and (
-                text := uniform_judge_warning(
+                text := _uniform_judge_warning(
                     self._record.verdicts,
                     self._scores,
                     changed_questions,
@@ -221,3 +224,57 @@ class ReportEntryBuilder:
                 f"{' and '.join(self._record.own)} cannot be detected. Give it an attribute fingerprint, "
                 "a text that you change with its code"
             )
+
+
+def _uniform_judge_warning(
+    verdicts: Sequence[tuple[str, float]],
+    scores: Iterable[Score],
+    moved: Collection[str],
+    *,
+    match_share: float,
+) -> str:
+    """Return a warning if the judge gave the same verdict on everything; otherwise an empty text.
+
+    There is no warning if all rankings have the same recall and no question moved, because then the verdicts may be
+    right. `verdicts` have their questions. `moved` are the questions of which a score differs from its baseline.
+    """
+    scores = list(scores)
+    questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}
+    count, values = 0, set[float]()
+    for question, verdict in verdicts:
+        if question in questions:
+            count += 1
+            values.add(verdict)
+    if count < MIN_UNIFORM_VERDICTS or len(values) > 1 or not values <= {0.0, 1.0}:
+        return ""
+    judged = questions.intersection(question for question, _ in verdicts)
+    if judged.isdisjoint(moved):
+        outcomes = (outcome for score in scores for outcome in score.outcomes)
+        recalls = _recalls(
+            (outcome for outcome in outcomes if outcome.example.full_question in judged), match_share
+        )
+        first = next(recalls, None)
+        if all(recall == first for recall in recalls):
+            return ""
+    word = "yes" if values.pop() else "no"
+    return (
+        f"the judge said {word} {count} times and never anything else, although the rankings differ in what "
+        "they find: it may not tell right from wrong. Compare it with human labels (rageval_calibration), or choose "
+        "another judge with --rageval-judge-model or --rageval comparator=EXPRESSION"
+    )
+
+
+def _recalls(outcomes: Iterable[Outcome], match_share: float) -> Iterator[float]:
+    """Yield the recall of each ranking once; several scores may have the same ranking."""
+    # Hashes, since 100,000 pairs would take 12 MB more.
+    seen: set[int] = set()
+    for outcome in outcomes:
+        example, ranking = outcome.example, outcome.evidence.ranking
+        if ranking is None or (pair := hash((id(example), id(ranking)))) in seen:
+            continue
+        seen.add(pair)
+        if outcome.evidence.recall is not None:
+            yield outcome.evidence.recall
+        elif relevant := example.relevant:
+            labels = GoldMatch(ranking, example.gold, match_share).labels
+            yield len([label for label in labels if label > 0]) / len(relevant)

@@ -1,7 +1,7 @@
 """Scores: one module per scoring method. Each method computes one outcome per example.
 
 - `definition`: `ScoreDef`, the definition of a score; `Family`, what the scores of a method have in common; the
-  functions that score examples. `uniform_judge`: warns if a judge always says the same.
+  functions that score examples.
 - `pipeline`: `Pipeline`, which generates and judges; what an example says is right. `rankings`: `Rankings`, which
   retrieves. All scores of a run share their results.
 - `rel_prompt`: what of the ground truth is in a prompt, for Rel'-recall.
@@ -9,7 +9,8 @@
   reference, `FAMILY` has its worked example, and `SCORES` the definitions of its scores.
 - `passage_labels`: scores of rankings by labels of their passages, for the methods that differ in the labels.
 - `annotator_agreement`: correlates passage labels with the quality of answers.
-- `measures`: ranking measures, and the computation of their inputs.
+- `measures`: ranking measures. `gold_matching`: finds the gold passages in a ranking. `near_duplicates`: finds
+  near-duplicate passages and questions.
 """
 
 from collections.abc import Collection, Iterator, Mapping

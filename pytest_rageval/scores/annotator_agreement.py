@@ -15,7 +15,7 @@ from typing import Any, Final
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.scores.measures.ranking import LABEL_MEASURES
+from pytest_rageval.scores.measures import LABEL_MEASURES
 from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")

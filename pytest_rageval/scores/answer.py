@@ -14,14 +14,12 @@ from pytest_rageval.answers.comparators import MEASURES, Measure, measure_finger
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
-from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample, each_example
+from pytest_rageval.scores.definition import REFERENCES, Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of, references_of
 
 
 @each_example
-async def evaluate_answer_correct(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_answer_correct(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score whether the answer from the first k retrieved passages is right, by the comparator.
 
     A right answer has every answer of the `answer_set` or, without an `answer_set`, any one of the references
@@ -37,9 +35,7 @@ async def evaluate_answer_correct(
 
 
 @each_example
-async def evaluate_answer_measure(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_answer_measure(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the answer from the first k retrieved passages by an answer measure.
 
     The reference with the highest value counts. An abstention is 0, even if it has words in common with a reference:
@@ -57,9 +53,7 @@ async def evaluate_answer_measure(
 
 
 @each_example
-async def evaluate_answer_abstained(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_answer_abstained(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score 1 if the generator declined to answer, 0 if it answered."""
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     return float(abstains(answer)), Evidence(ranking, answer)

@@ -29,6 +29,7 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.scores.definition import (
     LONG_REFERENCE,
     Family,
+    Scored,
     ScoreDef,
     WorkedExample,
     score_each,
@@ -103,7 +104,7 @@ async def evaluate_arena(
     ids = examples.ids if isinstance(examples, ExampleSubset) else [example.id for example in examples]
     answer_first = answer_first_ids(ids, pipeline.seed)
 
-    async def score(example: Example) -> tuple[float, Evidence]:
+    async def score(example: Example) -> Scored:
         # Checked before the first request, so that an example that cannot be scored costs nothing.
         if example.reference is None:
             raise NoGroundTruth("no long-form reference")
@@ -185,7 +186,7 @@ async def run_battles(
     """
     reads_first = {example.id: first for example, first in questions}
 
-    async def score(example: Example) -> tuple[float, Evidence]:
+    async def score(example: Example) -> Scored:
         answer, rival_answer = system(example), rival(example)
         if answer is None or rival_answer is None:
             raise Unscored("one of the two systems has no answer")

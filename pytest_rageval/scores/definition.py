@@ -406,9 +406,13 @@ def combine_errors(
     return kind("\n".join([*lines, *([last_line] if last_line else [])]))
 
 
+Scored = tuple[float, Evidence]
+"""The value of an example, with its evidence."""
+
+
 async def score_each(
     examples: Iterable[Example],
-    score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
+    score: Callable[[Example], Awaitable[Scored | Outcome]],
     *,
     max_concurrency: int | None = None,
 ) -> list[Outcome]:
@@ -450,12 +454,12 @@ async def score_each(
 async def score_with_progress(
     pipeline: Pipeline,
     examples: Sequence[Example],
-    score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
+    score: Callable[[Example], Awaitable[Scored | Outcome]],
 ) -> list[Outcome]:
     """Call `score_each` for a limited number of concurrent examples; the pipeline counts the examples that wait."""
     with pipeline.track_scoring(len(examples)) as start_example:
 
-        def start(example: Example) -> Awaitable[tuple[float, Evidence] | Outcome]:
+        def start(example: Example) -> Awaitable[Scored | Outcome]:
             start_example()
             return score(example)
 
@@ -464,7 +468,7 @@ async def score_with_progress(
 
 
 def each_example(
-    score: Callable[[Pipeline, Example, ResolvedScore], Awaitable[tuple[float, Evidence] | Outcome]],
+    score: Callable[[Pipeline, Example, ResolvedScore], Awaitable[Scored | Outcome]],
 ) -> Evaluation:
     """Turn a function that scores one example into an evaluation of all examples."""
 

@@ -22,6 +22,7 @@ from pytest_rageval.scores.definition import (
     GOLD_TEXTS,
     REFERENCES,
     Family,
+    Scored,
     ScoreDef,
     WorkedExample,
     each_example,
@@ -70,9 +71,7 @@ RATE: Final[Mapping[str, JudgeTask[Verdict]]] = {
 
 
 @each_example
-async def evaluate_correctness(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_correctness(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Rate the answer from the first k retrieved passages by the reference answers.
 
     Any one of the references is right. The answers of an `answer_set` are joined to one reference. An abstention is 1,
@@ -92,9 +91,7 @@ async def evaluate_correctness(
 
 
 @each_example
-async def evaluate_faithfulness(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_faithfulness(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Rate how far the first k retrieved passages support the answer that was generated from them.
 
     Two cases need no call of the judge: an abstention is 5, and an answer without any retrieved passage is 1.
@@ -110,9 +107,7 @@ async def evaluate_faithfulness(
 
 
 @each_example
-async def evaluate_context_quality(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_context_quality(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Rate whether the first k retrieved passages have the key facts of the gold passages.
 
     The generator is not called. An empty ranking is 1, without a call of the judge. Unscored: an example without gold

@@ -24,9 +24,9 @@ from pytest_rageval.core.gathering import gather_all, gather_two
 from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.lib.text import counted
 from pytest_rageval.scores.definition import GOLD_TEXTS, Family, ScoreDef, WorkedExample, score_with_progress
-from pytest_rageval.scores.measures.gold_matching import GoldMatch
-from pytest_rageval.scores.measures.near_duplicates import near_duplicate
-from pytest_rageval.scores.measures.ranking import MEASURES, Labelled
+from pytest_rageval.scores.gold_matching import GoldMatch
+from pytest_rageval.scores.measures import MEASURES, Labelled
+from pytest_rageval.scores.near_duplicates import near_duplicate
 from pytest_rageval.scores.pipeline import (
     Pipeline,
     ResolvedScore,

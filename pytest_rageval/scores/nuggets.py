@@ -30,8 +30,8 @@ from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.core.user_code import as_share
 from pytest_rageval.lib.text import counted
-from pytest_rageval.scores.definition import NUGGETS, Family, ScoreDef, WorkedExample, each_example
-from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.definition import NUGGETS, Family, Scored, ScoreDef, WorkedExample, each_example
+from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
 
 Labels = Sequence[float]
@@ -91,9 +91,7 @@ SUPPORT: Final[JudgeTask[Labels]] = JudgeTask(
 
 
 @each_example
-async def evaluate_coverage(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_coverage(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the share of the nuggets that at least one of the first k passages supports; an empty ranking is 0.
 
     Unscored: an example without nuggets; an example with a passage for which the judge gave no readable labels.
@@ -104,9 +102,7 @@ async def evaluate_coverage(
 
 
 @each_example
-async def evaluate_vital(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_vital(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the share of the vital nuggets that at least one of the first k passages supports.
 
     Undefined: an example without vital nuggets. Unscored: as for `evaluate_coverage`.
@@ -118,9 +114,7 @@ async def evaluate_vital(
 
 
 @each_example
-async def evaluate_ndcg(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_ndcg(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score alpha-nDCG with the nuggets as subtopics; 0 if no passage supports a nugget.
 
     The ideal ranking is built from the retrieved passages and from the gold passages with text that were not retrieved.
@@ -139,9 +133,7 @@ async def evaluate_ndcg(
 
 
 @each_example
-async def evaluate_answer(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_answer(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the share of the vital nuggets that the long answer supports, "vital strict" of the TREC 2024 RAG Track.
 
     The other scores of AutoNuggetizer are reported with it. An abstention supports no nugget, without a call of the

@@ -8,8 +8,8 @@ from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence, Outcome
-from pytest_rageval.scores.definition import ScoreDef, score_with_progress
-from pytest_rageval.scores.measures.ranking import BINARY_ONLY_MEASURES, usefulness
+from pytest_rageval.scores.definition import Scored, ScoreDef, score_with_progress
+from pytest_rageval.scores.measures import BINARY_ONLY_MEASURES, usefulness
 from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of
 
 WORKED: Final = {
@@ -86,7 +86,7 @@ async def score_by_labels(
     # Checks before the first request that the measure is defined for such labels.
     usefulness(resolved.part, {}, resolved.k, graded=graded)
 
-    async def score(example: Example) -> tuple[float, Evidence]:
+    async def score(example: Example) -> Scored:
         ranking, labels, expected = await label_ranking(example)
         names = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
         values = tuple(label.value for label in labels)

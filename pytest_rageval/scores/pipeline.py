@@ -26,8 +26,8 @@ from pytest_rageval.core.outcome import Outcome, Tally
 from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE
-from pytest_rageval.scores.measures.ranking import Labelled
+from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE
+from pytest_rageval.scores.measures import Labelled
 from pytest_rageval.scores.rankings import Query, Rankings, SingleFlight
 
 if TYPE_CHECKING:

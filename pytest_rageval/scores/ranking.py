@@ -19,9 +19,17 @@ from typing import Final
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.core.outcome import EMPTY_MAPPING, Evidence, Outcome
-from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example, score_each
-from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels, match_by_id
-from pytest_rageval.scores.measures.ranking import Labelled, compute_measure
+from pytest_rageval.scores.definition import (
+    GOLD,
+    Family,
+    Scored,
+    ScoreDef,
+    WorkedExample,
+    each_example,
+    score_each,
+)
+from pytest_rageval.scores.gold_matching import GoldMatch, ideal_labels, match_by_id
+from pytest_rageval.scores.measures import Labelled, compute_measure
 from pytest_rageval.scores.pipeline import (
     NO_GOLD,
     Evaluation,
@@ -54,9 +62,7 @@ def match_ranking(ranking: Ranking, example: Example, share: float) -> GoldMatch
 
 
 @each_example
-async def evaluate_full_recall(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_full_recall(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score 1 if one passage of each group of gold passages is among the first k, else 0.
 
     Unscored: as for `evaluate_ranking`.
@@ -147,9 +153,7 @@ def judged_documents(ranking: Ranking, example: Example, share: float) -> list[b
 
 
 @each_example
-async def evaluate_judged(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_judged(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the share of the first k retrieved documents that people judged; an empty ranking is 0.
 
     Unscored: an example without gold passages of any grade; an example with a gold passage that no retrieved document

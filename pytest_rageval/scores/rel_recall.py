@@ -57,13 +57,20 @@ from pytest_rageval.scores.definition import (
     MATCH_ITEMS,
     REFERENCES,
     Family,
+    Scored,
     ScoreDef,
     WorkedExample,
     each_example,
 )
-from pytest_rageval.scores.measures.rel_prime import Recall, RelPrime
 from pytest_rageval.scores.pipeline import NO_REFERENCES, Evaluation, Pipeline, ResolvedScore
-from pytest_rageval.scores.rel_prompt import NO_RELEVANT, RelPrompt, prompt_with_relevant, rel_prompt
+from pytest_rageval.scores.rel_prompt import (
+    NO_RELEVANT,
+    Recall,
+    RelPrime,
+    RelPrompt,
+    prompt_with_relevant,
+    rel_prompt,
+)
 
 MAX_NAMED_ITEMS = 5
 """The number of items without an equal reference that a remark names."""
@@ -74,9 +81,7 @@ thousands of items."""
 
 
 @each_example
-async def evaluate_answer_recall(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_answer_recall(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the share of the wanted answers that the output lists; `rel_recall`: of the answers in the prompt.
 
     The wanted answers are those of the `answer_set`, or `answers` as one wanted answer. A wanted answer is in the
@@ -112,7 +117,7 @@ async def evaluate_answer_recall(
 @each_example
 async def evaluate_citation_recall(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence] | Outcome:
+) -> Scored | Outcome:
     """Score the share of the relevant passages that the output cites; `rel_recall`: of the passages in the prompt.
 
     Unscored: an example whose relevant passages are not known. `rel_recall` is undefined if no relevant passage is in
@@ -132,7 +137,7 @@ async def evaluate_citation_recall(
 @each_example
 async def evaluate_citation_precision(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+) -> Scored:
     """Score the share of the cited passages that are relevant. It is the same over Rel and over Rel'.
 
     A citation of a passage that is not in the prompt is not relevant. Unscored: an example whose relevant passages are
@@ -146,9 +151,7 @@ async def evaluate_citation_precision(
 
 
 @each_example
-async def evaluate_coverage(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_coverage(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's share.
 
     The generator is not called. If no passage beyond the prompt is cited, `rel.citation` is the coverage times
@@ -161,9 +164,7 @@ async def evaluate_coverage(
 
 
 @each_example
-async def evaluate_answer_coverage(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_answer_coverage(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the share of the wanted answers that are in the prompt, as defined for `evaluate_answer_recall`.
 
     The generator is not called. If the output lists only answers in the prompt, `rel.answer` is this coverage times

@@ -18,7 +18,7 @@ from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Evidence
 from pytest_rageval.models.prompts import numbered_list
-from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, each_example
+from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
 from pytest_rageval.stats.intervals import Quantile
 
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 
 @each_example
-async def evaluate_cost(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_cost(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the cost of the retrieval that the retriever reports. Unscored: the retriever does not report it."""
     ranking = await pipeline.ranking(example, resolved.k)
     if ranking.cost is None:
@@ -38,9 +36,7 @@ async def evaluate_cost(
 
 
 @each_example
-async def evaluate_context_tokens(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_context_tokens(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the estimated number of tokens of the first k passages in the format of a prompt."""
     from pytest_rageval.models.budget import count_tokens  # noqa: PLC0415 - a run without models need not load it
 
@@ -49,9 +45,7 @@ async def evaluate_context_tokens(
 
 
 @each_example
-async def evaluate_latency(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_latency(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the duration of a retrieval in seconds.
 
     With a reference retriever, the durations of both retrievers are means of two calls.

@@ -12,15 +12,13 @@ from typing import Final
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
-from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example
+from pytest_rageval.scores.definition import GOLD, Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import NO_GOLD, Pipeline, ResolvedScore
 from pytest_rageval.scores.ranking import match_ranking
 
 
 @each_example
-async def evaluate_steps_recall(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_steps_recall(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the share of the gold passages that are among the first k documents of any search.
 
     Unscored: an example without relevant gold passages; an example with a gold passage that no document of a search can
@@ -34,9 +32,7 @@ async def evaluate_steps_recall(
 
 
 @each_example
-async def evaluate_calls(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_calls(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the number of searches. Unscored: an example on whose question the retriever failed."""
     ranking = await pipeline.ranking(example, resolved.k)
     return float(ranking.calls), Evidence(ranking)

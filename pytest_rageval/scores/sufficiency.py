@@ -31,8 +31,8 @@ from pytest_rageval.core.data import Example
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
 from pytest_rageval.core.user_code import as_share
-from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, each_example
-from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
+from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
+from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
 
 SUFFICIENT: Final = "sufficient"
@@ -69,9 +69,7 @@ ENOUGH: Final = JudgeTask(
 
 
 @each_example
-async def evaluate_sufficient(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_sufficient(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score whether the first k passages together contain enough for an answer, according to the judge.
 
     Neither gold passages nor references are needed, and the generator is not called. An empty ranking is 0, without a

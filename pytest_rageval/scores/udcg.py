@@ -15,7 +15,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.gathering import gather_all, gather_two
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence
-from pytest_rageval.scores.definition import Family, ScoreDef, WorkedExample, each_example
+from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.scores.relevance import RELEVANT
 
@@ -24,9 +24,7 @@ DISTRACTION_VALUE: Final = -1 / 3
 
 
 @each_example
-async def evaluate_udcg(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[float, Evidence]:
+async def evaluate_udcg(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Score the first k passages by their effect: a relevant passage can help the generator, any other can distract it.
 
     The value of a passage from which the generator abstains is 0. If the generator answers from the passage alone, the

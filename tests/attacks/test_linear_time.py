@@ -50,11 +50,11 @@ from pytest_rageval.reports.html import question_rows
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.retrievers import bm25 as search_words
 from pytest_rageval.run import console as show
-from pytest_rageval.scores.measures import gold_matching as gold_overlap
-from pytest_rageval.scores.measures import gold_matching as labels
-from pytest_rageval.scores.measures import near_duplicates
-from pytest_rageval.scores.measures import near_duplicates as similar_questions
-from pytest_rageval.scores.measures import near_duplicates as words
+from pytest_rageval.scores import gold_matching as gold_overlap
+from pytest_rageval.scores import gold_matching as labels
+from pytest_rageval.scores import near_duplicates
+from pytest_rageval.scores import near_duplicates as similar_questions
+from pytest_rageval.scores import near_duplicates as words
 
 pytestmark = pytest.mark.slow
 
@@ -384,7 +384,8 @@ PARTS = (
         "answers",
         "answers.judge",
         "extensions.embeddings",
-        "scores.measures",
+        "scores.gold_matching",
+        "scores.near_duplicates",
         "models.prompts",
         "lib.text",
     ),

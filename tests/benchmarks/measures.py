@@ -20,8 +20,8 @@ import numpy as np
 import pytrec_eval
 
 from pytest_rageval.core.data import Document, Gold, Ranking
-from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.scores.measures.ranking import Labelled, compute_measure
+from pytest_rageval.scores.gold_matching import GoldMatch, ideal_labels
+from pytest_rageval.scores.measures import Labelled, compute_measure
 
 QUERIES, DEPTH, JUDGED, K = 10_000, 100, 20, 10
 TREC = {

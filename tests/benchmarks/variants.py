@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from pytest_rageval.retrievers.bm25 import words
-from pytest_rageval.scores.measures.ranking import Labelled, compute_measure
+from pytest_rageval.scores.measures import Labelled, compute_measure
 
 DATA = Path(os.environ.get("RAGEVAL_TEST_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 DEPTH = 5

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_rageval.answers.overlap import exact_match, token_f1
-from pytest_rageval.scores.measures.ranking import MEASURES, Labelled
+from pytest_rageval.scores.measures import MEASURES, Labelled
 from pytest_rageval.stats.intervals import mean_interval
 
 pytestmark = pytest.mark.slow

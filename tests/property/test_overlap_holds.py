@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.core.data import Document, Gold, Ranking, Span
-from pytest_rageval.scores.measures.gold_matching import GoldMatch, overlap
+from pytest_rageval.scores.gold_matching import GoldMatch, overlap
 
 # All words are different and of one length, so that spans and texts cover the same shares.
 WORDS = [f"{n:03}" for n in range(200)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
-from pytest_rageval.scores.measures.rel_prime import RelPrime, rel_prime
+from pytest_rageval.scores.rel_prompt import RelPrime, rel_prime
 from pytest_rageval.scores.rel_recall import pooled_notes
 
 NAMES = st.integers(0, 12)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.scores.measures.ranking import LABEL_MEASURES, usefulness
+from pytest_rageval.scores.measures import LABEL_MEASURES, usefulness
 
 pytestmark = pytest.mark.slow
 

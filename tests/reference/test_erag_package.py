@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.scores.measures.ranking import usefulness
+from pytest_rageval.scores.measures import usefulness
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.scores.measures.near_duplicates import (
+from pytest_rageval.scores.near_duplicates import (
     DUPLICATE_THRESHOLD,
     near_duplicate,
     shingle_overlap,

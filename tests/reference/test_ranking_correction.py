@@ -11,7 +11,7 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.extensions.calibration.calibration import Calibration
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledPassage
 from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
-from pytest_rageval.scores.measures.ranking import LABEL_MEASURES, Labelled, usefulness
+from pytest_rageval.scores.measures import LABEL_MEASURES, Labelled, usefulness
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_rageval.core.data import Document, Gold, Ranking, Span
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, overlap
+from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, overlap
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_rageval.core.data import Document, Gold, Ranking
-from pytest_rageval.scores.measures.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.scores.measures.ranking import MEASURES, Labelled
+from pytest_rageval.scores.gold_matching import GoldMatch, ideal_labels
+from pytest_rageval.scores.measures import MEASURES, Labelled
 
 pytestmark = pytest.mark.slow
 

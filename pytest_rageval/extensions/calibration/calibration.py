@@ -39,7 +39,7 @@ from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.arena import PREFER
 from pytest_rageval.scores.definition import check_failures, score_each
-from pytest_rageval.scores.measures.ranking import usefulness
+from pytest_rageval.scores.measures import usefulness
 from pytest_rageval.scores.pipeline import Pipeline
 from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson

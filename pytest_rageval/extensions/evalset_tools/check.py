@@ -22,8 +22,8 @@ from pytest_rageval.extensions.evalset_tools.reading import read_evalset
 from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, MIN_CLUSTERS, question_clusters
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS, id_key
-from pytest_rageval.scores.measures.gold_matching import matching_files, normalize_path
-from pytest_rageval.scores.measures.near_duplicates import similar_questions
+from pytest_rageval.scores.gold_matching import matching_files, normalize_path
+from pytest_rageval.scores.near_duplicates import similar_questions
 from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
 
 MAX_IMBALANCE: Final = 10

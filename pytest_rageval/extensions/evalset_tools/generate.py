@@ -31,7 +31,7 @@ from pytest_rageval.models.messages import empty_reason
 from pytest_rageval.models.prompt_rendering import Prompts, few_shot_question_prompt, read_prompts
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.session import Session
-from pytest_rageval.scores.measures.near_duplicates import words
+from pytest_rageval.scores.near_duplicates import words
 
 PASSAGES_PER_QUESTION: Final = 4  # passages drawn for each question, since some questions are rejected
 EMBEDDED_MAX_TOKENS: Final = 96  # enough for a question and an answer; the embedded model would write more

@@ -13,7 +13,7 @@ from pytest_rageval.gate.comparison import BaselineExample, Comparison
 from pytest_rageval.lib.spool import Spool, spooled_list
 from pytest_rageval.reports.questions import context_entry, expected_entry, restore_answer, steps_entry
 from pytest_rageval.reports.retrieval import Retrieval
-from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.gold_matching import GoldMatch
 
 
 def evaluated_questions(

@@ -12,7 +12,7 @@ from pytest_rageval.core.user_code import InvalidResult
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.retrievers.documents import document_from, retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample, value_at
-from pytest_rageval.scores.measures.gold_matching import GoldMatch
+from pytest_rageval.scores.gold_matching import GoldMatch
 
 
 def _node(node_id: str, document_id: str | None, text: str = "t") -> SimpleNamespace:

@@ -11,7 +11,7 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores import SCORES
-from pytest_rageval.scores.measures.ranking import LABEL_MEASURES, MEASURES
+from pytest_rageval.scores.measures import LABEL_MEASURES, MEASURES
 from pytest_rageval.scores.pipeline import ResolvedScore
 
 

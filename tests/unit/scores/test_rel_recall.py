@@ -9,8 +9,8 @@ from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.models.generator import adapt_generator
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.run.registry import resolve
-from pytest_rageval.scores.measures.rel_prime import Recall, rel_prime
 from pytest_rageval.scores.pipeline import Pipeline
+from pytest_rageval.scores.rel_prompt import Recall, rel_prime
 from pytest_rageval.scores.rel_recall import pooled_notes
 
 ADA, FISH, CYD, EVE = "Ada programs", "Eve sells fish", "Cyd and Dan program", "Eve programs"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pytest_rageval.scores.measures.near_duplicates import near_duplicate, similar_questions
+from pytest_rageval.scores.near_duplicates import near_duplicate, similar_questions
 
 
 def by_every_pair(questions: list[str], threshold: float) -> list[list[int]]:

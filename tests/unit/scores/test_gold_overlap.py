@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.data import Document, Gold, Span
-from pytest_rageval.scores.measures.gold_matching import matching_files, normalize_path, overlap
+from pytest_rageval.scores.gold_matching import matching_files, normalize_path, overlap
 
 TEXT = "The Moon orbits Earth at an average distance of 384,400 km, about thirty times the diameter of Earth"
 

@@ -5,7 +5,7 @@ from math import log2, nan
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.scores.measures.ranking import LABEL_MEASURES, usefulness
+from pytest_rageval.scores.measures import LABEL_MEASURES, usefulness
 
 # The passages at ranks 1 and 3 are useful, the others are not.
 BINARY = {"q": {"a": 1, "b": 0, "c": 1, "d": 0}}

@@ -10,8 +10,8 @@ from pytest_rageval.lib.foreign_values import id_key, id_keys
 from pytest_rageval.lib.lazy import Lazy
 
 # Loaded at first use: most gold passages are given by id and need no comparison of words.
-shingles: Final = Lazy("scores.measures.near_duplicates", "shingles")
-words: Final = Lazy("scores.measures.near_duplicates", "words")
+shingles: Final = Lazy("scores.near_duplicates", "shingles")
+words: Final = Lazy("scores.near_duplicates", "words")
 
 DEFAULT_MATCH_SHARE: Final = 0.5
 """The share of a gold passage that must be retrieved for the passage to count as found."""

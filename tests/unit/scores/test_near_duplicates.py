@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.scores.measures.near_duplicates import near_duplicate, shingle_overlap
+from pytest_rageval.scores.near_duplicates import near_duplicate, shingle_overlap
 
 TEXT = (
     "The Moon orbits Earth at an average distance of 384,400 km, about 30 times the diameter of Earth. "

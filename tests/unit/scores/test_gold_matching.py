@@ -6,9 +6,9 @@ import pytest
 
 from pytest_rageval.core.data import Document, Gold, Ranking, Span
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.scores.measures import gold_matching
-from pytest_rageval.scores.measures.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels
-from pytest_rageval.scores.measures.near_duplicates import shingles
+from pytest_rageval.scores import gold_matching
+from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels
+from pytest_rageval.scores.near_duplicates import shingles
 
 
 def _labels(documents: list[Document], *gold: Gold) -> list[int]:

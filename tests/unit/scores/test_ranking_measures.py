@@ -4,7 +4,7 @@ from math import log2
 
 import pytest
 
-from pytest_rageval.scores.measures.ranking import MEASURES, Labelled, compute_measure
+from pytest_rageval.scores.measures import MEASURES, Labelled, compute_measure
 
 
 def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
