@@ -12,8 +12,7 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pytest_rageval.core.conversation import QuestionWithHistory
-from pytest_rageval.core.data import Example, Ranking
+from pytest_rageval.core.data import Example, QuestionWithHistory, Ranking
 from pytest_rageval.core.errors import CallableError, InputError, RagevalError, Unscored
 from pytest_rageval.core.gathering import CallbackFuture, is_fatal, is_inline, require_loop
 from pytest_rageval.lib.spool import Spool
