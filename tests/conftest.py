@@ -8,6 +8,7 @@ import os
 import pkgutil
 import socket
 import ssl
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,6 +19,10 @@ from hypothesis import HealthCheck, settings
 import pytest_rageval
 
 pytest_plugins = ["pytester"]
+
+# The tests start hundreds of processes, which would each compile the package and its dependencies again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Examples have no deadline: a busy machine must not fail a property test.
 settings.register_profile(

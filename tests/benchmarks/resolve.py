@@ -9,6 +9,7 @@ resolver may exchange one for the other. Needs `uv` on PATH, and a package index
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -41,9 +42,11 @@ def main() -> bool:
     kept = True
     echo = partial(print, flush=True)
     echo(f"{'package':32} {'alone':>14} {'with us':>14}  brought by it")
-    for requirement in sys.argv[1:] or NEIGHBOURS.split():
-        alone = resolved(requirement)
-        together = resolved(requirement, ROOT / "pyproject.toml")
+    requirements = sys.argv[1:] or NEIGHBOURS.split()
+    with ThreadPoolExecutor(4) as pool:
+        all_alone = pool.map(resolved, requirements)
+        all_together = pool.map(resolved, requirements, [ROOT / "pyproject.toml"] * len(requirements))
+    for requirement, alone, together in zip(requirements, all_alone, all_together, strict=True):
         name = Requirement(requirement).name
         before, after = alone.get(name), together.get(name)
         both = sorted(alone.keys() & together.keys() - {name})

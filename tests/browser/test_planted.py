@@ -85,6 +85,7 @@ def test_a_planted_text_is_shown_and_does_nothing(
     assert page.locator("body").inner_text().count(text) > 60
 
 
+@pytest.mark.long
 def test_planted_texts_do_nothing_in_the_page_of_a_run(visit: Visitor, tmp_path: Path) -> None:
     """Attack: markup in eval set, passages, answers, verdicts, model names, branch and job URL.
 

@@ -78,6 +78,7 @@ def test_the_merge_gets_every_report() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="the steps are bash")
 def test_the_commands_of_the_workflow_run(tmp_path) -> None:
     """The commands for shards, merge and summary run on the example project, with tests whose bounds are markers."""

@@ -40,6 +40,17 @@ def suite(project: Project, server: BatchServer) -> Project:
     return project
 
 
+def _stages(project: Project, server: BatchServer, count: int) -> list[int]:
+    """Return the number of requests that are submitted in each stage."""
+    stages = []
+    for _ in range(count):
+        before = len(server.uploads)
+        project.run("--rageval-batch=submit")
+        stages.append(sum(map(len, server.uploads[before:])))
+        project.run("--rageval-batch=collect")
+    return stages
+
+
 BY_NAME = """
 @pytest.fixture
 def answer(request):
@@ -60,10 +71,10 @@ def test_model_again(model): assert model
 def test_tests_that_get_the_fixture_by_name_are_batched(suite: Project, server: BatchServer) -> None:
     """Tests that get fixtures by `request.getfixturevalue`, also in a fixture of the user, send nothing live."""
     suite.test(BY_NAME)
-    run = suite.run_process("--rageval-batch")
+    assert _stages(suite, server, 2) == [6, 0]
+    run = suite.run()
     run.assert_outcomes(passed=4)
     assert not server.live
-    assert len(server.asked) == 6
     run.stdout.no_fnmatch_line("*does nothing*")
 
 
@@ -120,10 +131,10 @@ def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
     assert (result.returncode, "in_progress" in result.stdout) == (1, True)
     result = rageval("collect", *suite.arguments)
     assert (result.returncode, "17 of 17 replies kept" in result.stdout) == (0, True)
-    assert "submitted batch-2" in rageval("submit", *suite.arguments).stdout
+    suite.run("--rageval-batch=submit").stdout.fnmatch_lines(["submitted batch-2 *"])
     assert rageval("collect", *suite.arguments).returncode == 1
-    assert rageval("collect", *suite.arguments).returncode == 0
-    assert rageval("submit", *suite.arguments).stdout == "no reply is missing\n"
+    suite.run("--rageval-batch=collect")
+    suite.run("--rageval-batch=submit").stdout.fnmatch_lines(["no reply is missing"])
     suite.run().assert_outcomes(passed=1)
     assert not server.live
     result = rageval("submit", "--no-such-option")
@@ -131,6 +142,7 @@ def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) -> None:
     """Reports and merged reports have the batch cost at batch prices.
 
@@ -138,10 +150,10 @@ def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) 
     """
     prices = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
     (suite.path / "prices.toml").write_text(prices, encoding="utf-8")
-    options = ("--rageval-batch", "--rageval=prices=prices.toml")
     names = ["shard1.json", "shard2.json"]
     for index, name in enumerate(names, 1):
-        suite.run_process(*options, f"--rageval-shard={index}/2", f"--rageval-report={name}")
+        options = ("--rageval=prices=prices.toml", f"--rageval-shard={index}/2")
+        suite.run_process("--rageval-batch", *options, f"--rageval-report={name}")
     assert merge(suite, *names, "--report=merged.json", "--report=merged.md") == 0
     reports = [
         json.loads((suite.path / name).read_text(encoding="utf-8")) for name in (*names, "merged.json")
@@ -209,12 +221,7 @@ def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, se
     Requests of a statement are sent when the test reaches it.
     """
     suite.test(OWN)
-    stages = []
-    for _ in range(6):
-        before = len(server.uploads)
-        suite.run("--rageval-batch=submit").assert_outcomes(skipped=1)
-        stages.append(sum(map(len, server.uploads[before:])))
-        suite.run("--rageval-batch=collect")
+    stages = _stages(suite, server, 6)
     # The answers at two cut-offs; the verdicts and the requests of the other statements follow in later stages.
     assert stages[0] == 8
     assert stages[-1] == 0
@@ -252,14 +259,8 @@ def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
     server.model = model
     suite.test("@pytest.mark.rageval_threshold('judged.correctness@1', min=1)\ndef test_gate(): pass\n")
     suite.evalset(2, reference="c1x")
-    stages = []
-    for _ in range(4):
-        before = len(server.uploads)
-        suite.run("--rageval-batch=submit")
-        stages.append(sum(map(len, server.uploads[before:])))
-        suite.run("--rageval-batch=collect")
     # The passage of the second question is not found: its answer is an abstention, which is not rated.
-    assert stages == [2, 1, 1, 0]
+    assert _stages(suite, server, 4) == [2, 1, 1, 0]
     suite.run()
     assert not server.live
 
@@ -298,7 +299,8 @@ def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["", pytest.param("nightly", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["", "nightly"])
 def test_all_stages_have_one_budget(
     suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -454,17 +456,6 @@ def rageval_judge():
 """
 
 
-def _stages(project: Project, server: BatchServer, count: int) -> list[int]:
-    """Return the number of requests that are submitted in each stage."""
-    stages = []
-    for _ in range(count):
-        before = len(server.uploads)
-        project.run("--rageval-batch=submit")
-        stages.append(sum(map(len, server.uploads[before:])))
-        project.run("--rageval-batch=collect")
-    return stages
-
-
 @pytest.mark.slow
 def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServer) -> None:
     """The requests of all retriever calls are in one stage.
@@ -513,7 +504,7 @@ def test_tests_share_a_stage(project: Project, server: BatchServer) -> None:
         def test_c(): pass
         """
     )
-    run = project.run_process("--rageval-batch")
-    assert run.ret == 0
+    assert _stages(project, server, 2) == [10, 0]
+    project.run().assert_outcomes(passed=3)
     assert [len(server.lines(batch)) for batch in server.batches.values()] == [10]
     assert not server.live

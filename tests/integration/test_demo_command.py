@@ -128,6 +128,7 @@ def test_the_changed_line_is_in_the_example():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_wheel_has_the_example(tmp_path):
     """A wheel contains exactly the files of the example that are in git, and an installed command finds them."""
     files = shipped()

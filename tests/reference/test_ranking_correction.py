@@ -45,7 +45,15 @@ def scores(measure: str, labels: Labels) -> Labels:
     return np.array(values)[inverse]
 
 
-@pytest.mark.parametrize("judge", [(0.9, 0.8), (0.95, 0.95), (0.7, 0.7)], ids=str)
+@pytest.mark.parametrize(
+    "judge",
+    [
+        pytest.param((0.9, 0.8), marks=pytest.mark.long),
+        pytest.param((0.7, 0.7), marks=pytest.mark.long),
+        (0.95, 0.95),
+    ],
+    ids=str,
+)
 def test_the_interval_holds_the_truth_in_95_of_100_runs(judge: tuple[float, float]) -> None:
     """The coverage is 93% to 98% for each measure, and the interval is narrower than that of human labels alone."""
     rng = np.random.default_rng(0)
