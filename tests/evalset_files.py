@@ -48,7 +48,6 @@ def zstd_compress() -> Callable[[bytes], bytes] | None:
 
 
 def jsonl(*records: dict[str, Any]) -> bytes:
-    """Return records as JSON lines."""
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 

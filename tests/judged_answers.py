@@ -64,12 +64,10 @@ class JudgedAnswer:
 
 
 def labelled_answers() -> list[JudgedAnswer]:
-    """Return the answers of `labelled_answers`."""
     return _load("labelled_answers.jsonl")
 
 
 def sentence_answers() -> list[JudgedAnswer]:
-    """Return the answers of `sentence_answers`."""
     return _load("sentence_answers.jsonl")
 
 
@@ -93,7 +91,6 @@ def _load(name: str) -> list[JudgedAnswer]:
 
 
 def openqa_eval() -> list[JudgedAnswer]:
-    """Return the answers of `openqa_eval`."""
     references = {
         row["Question"]: tuple(_repair_encoding(row["Gold answers"]).split(" | "))
         for row in _rows("NQ301_BEM.tsv")

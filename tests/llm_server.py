@@ -45,10 +45,6 @@ Said = str | Fault | Hang | Cut
 
 
 def clerk(prompt: str) -> str:
-    """Return the reply of the scripted model: for a question about `item-N`, its code in the passages of the prompt.
-
-    As a judge it replies yes if the answer to check is one of the references, else no.
-    """
     if "Answer to check:\n" in prompt:
         references = re.findall(r"^- (.*)$", prompt, re.MULTILINE)
         checked = re.search(r"^Answer to check:\n<.*>\n(.*)\n</", prompt, re.MULTILINE)

@@ -87,7 +87,6 @@ class Collector:
 
 
 def as_dict(attributes: Any) -> dict[str, Any]:
-    """Return protobuf attributes as a dict."""
     return {
         attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
         for attribute in attributes

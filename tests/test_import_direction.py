@@ -72,7 +72,6 @@ def _each_import(source: str, module: str, *, is_package: bool) -> Iterator[str]
 
 
 def _violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
-    """Return the imports of a module from its own or a higher layer, and imports of pytest outside the plugin."""
     part, found = _part(module), []
     if module == HOOKS:
         return found
@@ -110,7 +109,6 @@ def test_every_part_is_in_a_layer() -> None:
 
 
 def test_no_part_is_in_two_layers() -> None:
-    """No part is in two layers."""
     assert sum(map(len, LAYERS.values())) == len(LAYER_OF)
 
 
@@ -198,7 +196,6 @@ def test_the_check_lets_pass_what_is_allowed(module: str, source: str) -> None:
     "module", ["pytest_rageval", "pytest_rageval.plugin", "pytest_rageval.core.resolution"]
 )
 def test_importing_the_plugin_is_cheap(module: str) -> None:
-    """Importing the plugin, as every test run does, imports no heavy library."""
     script = f"import sys, {module}\nprint(*sorted(sys.modules), sep='\\n')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
@@ -230,7 +227,6 @@ def test_a_run_of_verdicts_needs_no_numpy() -> None:
 
 
 def test_an_interval_of_real_scores_needs_no_scipy() -> None:
-    """Intervals of real-valued scores, which most runs have, do not import scipy: it takes twice as long as numpy."""
     script = "import sys\nfrom pytest_rageval.stats.intervals import mean_interval\nmean_interval([0.2, 0.5, 1.0])\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True

@@ -64,7 +64,6 @@ def _lines(name: str) -> int:
 
 
 def test_a_ranking_test_imports_a_third_of_the_package(tmp_path):
-    """It imports no gateway, model or event loop, and only the format, adapter, score and report that it uses."""
     records = (
         '{"id": "a", "question": "Where?", "gold": [{"id": "doc-4"}]}',
         '{"id": "b", "question": "Is it?", "gold": [{"id": "doc-5"}]}',
@@ -117,7 +116,6 @@ def test_a_lazily_imported_object_exists(late):
 
 
 def test_every_score_is_found_by_its_name_or_its_first_part():
-    """`MODULES` lists each module with the names, or the first parts of the names, of its scores."""
     listed_names = [part for names in MODULES.values() for part in names]
     actual_names = [name if name in listed_names else name.partition(".")[0] for name in SCORES]
     assert list(dict.fromkeys(actual_names)) == listed_names

@@ -14,7 +14,6 @@ USERS_CODE = Path(__file__).parent / "typing"
 
 
 def pyright(folder, *arguments):
-    """Return the results of pyright, which runs in this folder."""
     command = [sys.executable, "-m", "basedpyright", "--outputjson", *arguments]
     # It looks for packages where the first `python` of the path does.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

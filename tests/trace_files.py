@@ -14,7 +14,6 @@ ANSWER: Final = "On Main Street."
 
 
 def lines(records: list[Any]) -> str:
-    """Return JSON lines."""
     return "".join(f"{json.dumps(record)}\n" for record in records)
 
 
@@ -52,7 +51,6 @@ def phoenix(
     time: str = "2026-03-01T10:00:0",
     failed: str = "",
 ) -> list[dict[str, Any]]:
-    """Return the spans of a trace as Phoenix's REST API does; `failed` is the kind of the span that failed."""
     kinds = ("CHAIN", "RETRIEVER", "LLM")
     return [
         {
@@ -312,7 +310,6 @@ EXPORTS: Final = {
 
 
 def write_export(folder: Path, name: str) -> Path:
-    """Write one of `EXPORTS`."""
     path = folder / name
     path.write_text(EXPORTS[name], encoding="utf-8")
     return path

@@ -55,7 +55,6 @@ def test_an_update_always_says_what_it_lowers(worse, quiet):
 
 
 def test_an_update_that_lowers_nothing_prints_nothing_with_q(project):
-    """With `-q`, an update that lowers no score prints nothing about the baseline."""
     project.evalset(6)
     project.test(BOUND)
     for _ in range(2):
@@ -80,7 +79,6 @@ def test_an_update_is_refused_on_a_build_server(worse, monkeypatch, ci, where):
 
 @pytest.mark.parametrize("ci", ["", "false", "0"])
 def test_ci_set_to_false_is_not_a_build_server(worse, monkeypatch, ci):
-    """With CI set to an empty or false value, an update is allowed."""
     monkeypatch.setenv("CI", ci)
     worse.run(UPDATE).assert_outcomes(passed=1)
 
@@ -100,7 +98,6 @@ def test_an_update_that_is_meant_passes_on_a_build_server(worse, monkeypatch, ar
     [(UPDATE, "test_it.py"), ("test_it.py", UPDATE), (UPDATE, "--", "test_it.py"), (UPDATE, "force/")],
 )
 def test_a_path_behind_the_option_is_a_path(worse, arguments):
-    """A path after the option is not parsed as the option's value: only the tests of the path run."""
     (worse.path / "force").mkdir()
     (worse.path / "force" / "test_it.py").write_bytes((worse.path / "test_it.py").read_bytes())
     worse.test(BOUND, name="test_other")
@@ -108,7 +105,6 @@ def test_a_path_behind_the_option_is_a_path(worse, arguments):
 
 
 def test_another_value_after_the_option_is_refused(worse):
-    """A mistyped value of the option, such as `=fource`, is a usage error and updates nothing."""
     result = worse.run(f"{UPDATE}=fource")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert _mean(worse) == 1.0
@@ -171,7 +167,6 @@ def test_an_update_says_which_questions_lost_their_score(project):
 
 
 def test_an_update_says_what_it_drops(project):
-    """Attack: a deleted test or a removed max_drop also removes its baseline. The update lists the removed entries."""
     project.test(
         BOUND + '@pytest.mark.rageval_threshold("hit@1", max_drop=0.02)\n' + BOUND.replace("gate", "more")
     )
@@ -220,7 +215,6 @@ def test_a_baseline_that_was_named_has_to_be_there(good, how):
 
 
 def test_a_link_that_leads_nowhere_is_no_first_run(good):
-    """Attack: the target of a symbolic link was removed. The run is an error, not a first run without a baseline."""
     path = good.path / "rageval_baseline.json"
     path.unlink()
     path.symlink_to(good.path / "gone.json")
@@ -266,10 +260,6 @@ def test_a_link_that_leads_nowhere_is_no_first_run(good):
     ],
 )
 def test_a_test_missing_in_the_baseline_is_an_error(good, body, message):
-    """Attack: a renamed test, class, parameter or threshold passed as a first run.
-
-    A renamed test is an error. So is a new score under CI; elsewhere it is a warning.
-    """
     good.test(body + BOUND.replace("gate", "more").replace("recall", "hit"))
     for arguments in (("--rageval=require_baseline=true",), ()):
         result = good.run(*arguments)
@@ -282,7 +272,6 @@ def test_a_test_missing_in_the_baseline_is_an_error(good, body, message):
 
 @pytest.mark.parametrize("named", ["no file", "new test", "new score"])
 def test_what_has_no_baseline_yet_is_a_warning_and_under_ci_an_error(project, named):
-    """The first run, a new test and a new score warn, are errors under CI, and are no failures in the history."""
     project.evalset(12)
     project.test(BOUND)
     if named != "no file":
@@ -307,7 +296,6 @@ def test_what_has_no_baseline_yet_is_a_warning_and_under_ci_an_error(project, na
 
 
 def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
-    """A test with a violated minimum and without a baseline entry fails, and reports the minimum."""
     good.test(BOUND.replace("gate", "new").replace("max_drop", "min=0.9, max_drop"))
     result = good.run()
     result.assert_outcomes(failed=1)
@@ -334,10 +322,6 @@ def test_another_root_directory_is_no_first_run(good):
 
 
 def test_a_root_directory_without_the_baseline_is_no_first_run(good):
-    """Attack: a root directory below the previous one has no baseline file.
-
-    Promise: the run is an error that names the other baseline file.
-    """
     inner = good.path / "inner"
     inner.mkdir()
     for name in ("test_it.py", "conftest.py", "evals.jsonl"):
@@ -350,10 +334,6 @@ def test_a_root_directory_without_the_baseline_is_no_first_run(good):
 
 
 def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
-    """Attack: the file was never committed, so every build is a first run.
-
-    Under CI=true it is an error, elsewhere a warning.
-    """
     project.test(BOUND)
     result = _run(project)
     result.assert_outcomes(passed=1)
@@ -460,7 +440,6 @@ NONSENSE = {
 
 @pytest.fixture
 def spoiled(project):
-    """Return a function that replaces the score of one question in the baseline by a text."""
     project.evalset(12)
     project.test(BOUND)
     project.run(UPDATE)
@@ -507,7 +486,6 @@ def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
 
 @pytest.mark.parametrize("value", ["-5", "-0.01", "1.5", "-1e99"])
 def test_a_score_that_is_not_on_its_scale_is_refused(spoiled, value):
-    """Attack: if a baseline score is below the scale, no drop is possible. The baseline is refused."""
     project = spoiled(value)
     project.lose(*range(1, 13))
     result = project.run()
@@ -549,7 +527,6 @@ def test_what_nests_deeply_ends_in_no_traceback(spoiled, depth, form, where):
 @pytest.mark.parametrize("form", ["[]", "{}"])
 @pytest.mark.parametrize("name", ["evals.jsonl", "labels.jsonl"])
 def test_eval_sets_and_labels_that_nest_deeply_are_refused(project, depth, form, name):
-    """Deep nesting in an eval set or in labels is an error that names the file and the line."""
     deep = "[" * depth + "]" * depth if form == "[]" else '{"a":' * depth + "1" + "}" * depth
     if name == "evals.jsonl":
         path = project.path / name

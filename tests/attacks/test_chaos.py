@@ -168,10 +168,6 @@ def chaos(project, llm):
 
 
 def _resumed(chaos, cache, first, cached_keys, max_repeated):
-    """Resume an interrupted run and count requests.
-
-    `first` is the index of its first request, `cached_keys` the keys that were cached by then.
-    """
     hurt = len(chaos.llm.requests)
     assert chaos.ended(chaos.start(cache))
     resumed_counts = chaos.asked(hurt)
@@ -188,7 +184,6 @@ def _resumed(chaos, cache, first, cached_keys, max_repeated):
 
 @pytest.mark.parametrize("whom", ["process", "group", "worker"])
 def test_killed(chaos, whom):
-    """SIGKILL for a single process, for a run with two workers, or for one worker whose run continues."""
     processes = 1 if whom == "process" else 2
     workers = ("-n", str(processes)) if processes > 1 else ()
     for number in range(ROUNDS):
@@ -235,7 +230,6 @@ def test_stopped(chaos):
 
 
 def test_another_time(chaos):
-    """A run whose clock is a day off is killed, and two runs with other clocks resume it at the same time."""
     day = 86_400.0
     for number in range(ROUNDS):
         cache = f"clock{number}"

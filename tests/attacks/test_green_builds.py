@@ -83,7 +83,6 @@ def red(shown: str, *changes: Any, before: str = GATE) -> Way:
 
 
 def visible(shown: str, *changes: Any, before: str = GATE) -> Way:
-    """Return a way that passes, with what shows it."""
     return Way(changes, shown, red=False, before=before)
 
 
@@ -112,13 +111,10 @@ def marked(mark: str) -> Change:
 
 
 def judged(verdict: str) -> Change:
-    """Replace the judge's verdict, an expression."""
     return gate(JUDGED.replace('found.rstrip("!") in right', verdict))
 
 
 def file(name: str, text: str) -> Change:
-    """Write a file."""
-
     def write(project: Project) -> None:
         path = project.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,18 +124,14 @@ def file(name: str, text: str) -> Change:
 
 
 def delete(name: str) -> Change:
-    """Delete a file."""
     return lambda project: (project.path / name).unlink()
 
 
 def ini(*lines: str) -> Change:
-    """Write the ini file."""
     return file("pytest.ini", "\n".join(["[pytest]", *lines, ""]))
 
 
 def conftest(text: str) -> Change:
-    """Add to the conftest."""
-
     def add(project: Project) -> None:
         path = project.path / "conftest.py"
         path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
@@ -162,8 +154,6 @@ def rageval_retriever():
 
 
 def text_of(name: str, change: Callable[[str], str]) -> Change:
-    """Change the text of a file."""
-
     def rewrite(project: Project) -> None:
         path = project.path / name
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
@@ -172,8 +162,6 @@ def text_of(name: str, change: Callable[[str], str]) -> Change:
 
 
 def baseline(change: Callable[[dict[str, Any]], object]) -> Change:
-    """Edit the entry of the gated test in the baseline."""
-
     def edit(text: str) -> str:
         document = json.loads(text)
         change(document["tests"][TEST])
@@ -204,7 +192,6 @@ def evals(change: Callable[[list[dict[str, Any]]], Iterable[dict[str, Any]]]) ->
 
 
 def lost(change: Callable[[int], dict[str, Any]]) -> Change:
-    """Change the records of the lost questions, by their number."""
     return evals(
         lambda records: [*records[:12], *(record | change(n) for n, record in enumerate(records[12:], 13))]
     )
@@ -222,7 +209,6 @@ def process(project: Project) -> None:
 
 
 def last_failed(project: Project) -> None:
-    """Let the cache of pytest say that the other test failed last, and enable the cache."""
     project.arguments.remove("-pno:cacheprovider")
     file(".pytest_cache/v/cache/lastfailed", '{"test_unit.py::test_unit": true}')(project)
 

@@ -49,10 +49,6 @@ def _answers_first(n):
 
 
 def test_one_patience_for_a_server_and_not_one_for_each_question(project, llm):
-    """Two tests end as errors with a remedy after one patience in total.
-
-    The third test, which needs no model, passes.
-    """
     _use(project, llm)
     project.evalset(20)
     llm.model = lambda _: BUSY
@@ -186,7 +182,6 @@ def _blocking(project, code):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_a_retriever_that_blocks_is_ended_by_a_signal(project, kind, threads):
-    """pytest-timeout ends the test with a signal; the run continues with the next test and ends."""
     _blocking(project, BLOCKS[kind])
     result = _ends(project, "--timeout=5", "--timeout-method=signal", f"--rageval=threads={threads}")
     result.assert_outcomes(passed=1, errors=1)
@@ -201,7 +196,6 @@ def test_a_retriever_that_blocks_is_ended_by_a_signal(project, kind, threads):
 
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_a_retriever_that_blocks_is_ended_by_a_thread(project, kind):
-    """pytest-timeout ends the process from its thread."""
     _blocking(project, BLOCKS[kind])
     result = _ends(project, "--timeout=5", "--timeout-method=thread")
     assert result.ret != 0
@@ -209,7 +203,6 @@ def test_a_retriever_that_blocks_is_ended_by_a_thread(project, kind):
 
 
 def test_a_generator_that_blocks_is_ended_too(project):
-    """A generator that blocks is ended as a retriever is."""
     _blocking(project, BLOCKS["async def"].replace("search(query, k)", "answer(question, passages)"))
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -301,7 +294,6 @@ def test_a_keyboard_interrupt_of_async_code_ends_the_run(project, part):
     ],
 )
 def test_async_code_that_disturbs_the_loop_ends_in_a_report(project, part, kind, outcomes, line):
-    """Each kind of disturbance is one error of its test, or none at all, and the tests after it run."""
     result = _disturb(project, kind, part)
     result.assert_outcomes(**{**outcomes, "passed": outcomes.get("passed", 0) + 1})
     result.stdout.fnmatch_lines([line])
@@ -376,10 +368,6 @@ def test_a_patched_process_gets_an_error(project, library, patch):
     ],
 )
 def test_a_client_patched_by_a_library_is_recognised(monkeypatch, module, question, patched):
-    """Patching by a library is detected, here with a stand-in for the library.
-
-    A library that patched nothing is accepted.
-    """
     for name, refused in ((patched, True), ("time", False)):
         stand_in = SimpleNamespace(**{question: lambda queried_module, name=name: queried_module == name})
         monkeypatch.setitem(sys.modules, module, stand_in)

@@ -128,7 +128,6 @@ def test_a_reply_has_a_size(changes):
 
 
 def test_one_reply_that_is_too_large_is_one_unscored_question(project, llm):
-    """A reply that is too long leaves one question unscored with the reason; it is not requested again."""
     project.use(llm)
     llm.model = lambda prompt: Cut("x" * (MAX_REPLY_LENGTH + 1), "stop") if "item-3?" in prompt else "c1x"
     project.test(

@@ -334,7 +334,6 @@ def _is_suspicious(read: Callable[[str], object], make_text: Callable[[int], str
 
 
 def _slow(read: Callable[[str], object], shapes: Iterable[str] = SHAPES) -> dict[str, str]:
-    """Return the shapes for which the time grows by more than `RATIO` if the length doubles."""
     slow = {}
     for shape in shapes:
         make_text = SHAPES[shape]
@@ -353,7 +352,6 @@ def _slow(read: Callable[[str], object], shapes: Iterable[str] = SHAPES) -> dict
     "name", [pytest.param(name, marks=pytest.mark.long) if ", " in name else name for name in FUNCTIONS]
 )
 def test_time_is_in_proportion_to_the_length(name):
-    """The time is in proportion to the length, for every shape of text."""
     read = FUNCTIONS[name]
     # The first call may import modules or compile patterns, and is not timed.
     read("warm")
@@ -371,7 +369,6 @@ def test_an_embedding_reads_a_beginning():
 
 
 def test_the_check_finds_what_is_quadratic():
-    """The check detects a quadratic pattern, which scans a run of spaces again from each space."""
     import re
 
     pattern = re.compile(r"[^\S\n]*\[")
@@ -410,7 +407,6 @@ ELSEWHERE = {
 
 
 def _public_text_functions() -> Iterator[str]:
-    """Yield the names of the functions in `PARTS` whose first argument is a text."""
     for part in PARTS:
         package = importlib.import_module(f"pytest_rageval.{part}")
         paths = getattr(package, "__path__", None)

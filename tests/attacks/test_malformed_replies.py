@@ -40,7 +40,6 @@ def completion(content: str = '"fine"', **parts: str) -> bytes:
 
 
 def error(status: int, body: bytes) -> Fault:
-    """Return an error response with a body."""
     return Fault(status, body=body)
 
 
@@ -178,7 +177,6 @@ HARMLESS: dict[str, bytes] = {
 
 
 def outcomes(project: Any, *arguments: str) -> dict[str, tuple[float | None, str | None]]:
-    """Run with any share unscored allowed, and return the score and the reason of each example in the report."""
     result = project.run(
         "--rageval=max_unscored=1", "--rageval=retries=0", "--rageval-report=out.json", *arguments
     )
@@ -210,7 +208,6 @@ def run_all(
 
 @pytest.mark.slow
 def test_a_malformed_reply_is_one_unscored_example(project, llm):
-    """In one run with every malformed reply, its question is unscored with the reason, and the next is scored."""
     by_id = run_all(project, llm, [reply for reply, _ in MALFORMED.values()])
     odd = {}
     for number, (name, (_, reason)) in enumerate(MALFORMED.items()):
@@ -262,7 +259,6 @@ VERDICTS: dict[str, str] = {
     ],
 )
 def test_a_malformed_verdict_is_one_unscored_example(project, llm, spec, sound, reason):
-    """If the completion is valid and the verdict in its text is malformed, only its example is unscored."""
     texts = list(VERDICTS.values())
 
     def model(prompt: str) -> str:

@@ -58,7 +58,6 @@ WAYS: dict[str, tuple[Callable[[Project, str], object], str, str]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_gated_test_that_was_not_compared_fails_the_run(gated, way):
-    """Attack: the test of a broken retriever is not compared for one of these reasons."""
     change, text, reason = WAYS[way]
     change(gated, text)
     result = gated.run(
@@ -80,7 +79,6 @@ def test_a_gated_test_that_was_not_compared_fails_the_run(gated, way):
 
 @pytest.mark.parametrize("how", ["pytest.skip('no index')", "pytest.importorskip('no_such_index')"])
 def test_a_retriever_that_skips_its_tests_fails_the_run(gated, how):
-    """Attack: the fixture of the retriever skips all tests if the index is missing."""
     _add(gated, RETRIEVER.format(how))
     for arguments in ((), ("-k", "gate"), ("test_it.py",), ("-n2",)):
         result = (gated.run_process if "-n2" in arguments else gated.run)(*arguments)
@@ -89,7 +87,6 @@ def test_a_retriever_that_skips_its_tests_fails_the_run(gated, how):
 
 
 def test_a_question_of_the_retriever_that_skips_fails_the_run(gated):
-    """Attack: the retriever itself calls `pytest.skip`."""
     _add(gated, RETRIEVER.format("return lambda query, k: pytest.skip('no index')"))
     assert gated.run().ret != 0
 
@@ -107,7 +104,6 @@ def test_a_question_of_the_retriever_that_skips_fails_the_run(gated):
 )
 @pytest.mark.parametrize("where", ["arguments", "PYTEST_ADDOPTS"])
 def test_a_part_of_the_tests_is_one_line(gated, monkeypatch, arguments, not_run, where):
-    """A command line that selects a part of the tests says how many gated tests it leaves out."""
     (gated.path / "unit").mkdir()
     (gated.path / "unit" / "test_unit.py").write_text("def test_unit(): pass\n", encoding="utf-8")
     if where == "PYTEST_ADDOPTS":
@@ -169,7 +165,6 @@ def test_each_variant_of_a_parametrized_test_is_a_gated_test(gated, second, reas
 @pytest.mark.parametrize("place", ["test_it.py::test_gate", "./test_it.py", "."])
 @pytest.mark.parametrize("source", ["option", "ini"])
 def test_a_test_that_may_be_missing_is_shown(gated, place, source):
-    """`rageval_allow_missing` is the word for a deliberate skip, and each report shows its tests."""
     gated.test(f"@pytest.mark.skip(reason='nightly')\n{GATE}")
     if source == "ini":
         _ini(gated, f"rageval_allow_missing =\n    other.py\n    {place}")
@@ -208,7 +203,6 @@ def test_a_run_that_fails_anyway_lists_no_failed_tests(gated):
 
 
 def test_a_shard_that_skips_fails_the_merge(gated):
-    """Attack: the tests of shards are skipped. The merge lists them and fails; with the option it shows them."""
     gated.test(f"@pytest.mark.skip(reason='no index')\n{GATE}")
     for option, status in (([], 1), (["--rageval=allow_missing=test_it.py"], 0)):
         for index in (1, 2):
@@ -222,7 +216,6 @@ def test_a_shard_that_skips_fails_the_merge(gated):
 
 
 def test_the_options_of_a_plugin_that_splits_the_tests_select_a_part(gated):
-    """A job of pytest-split runs a part of the tests; the other jobs run the others."""
     pytest.importorskip("pytest_split")
     result = gated.run("--splits=2", "--group=1")
     assert result.ret == 0

@@ -112,7 +112,6 @@ def test_a_budget_is_not_exceeded_at_a_server_that_drops_connections(project, ll
 
 
 def test_tokens_per_minute_are_not_exceeded_at_a_server_that_reports_none(project, llm):
-    """Without a usage, the estimated tokens of a request count towards the limit per minute."""
     project.use(llm)
     project.evalset(6)
     project.test(ONE_REPLY_EACH)
@@ -201,7 +200,6 @@ def test_on_a_full_disk_only_the_calls_in_flight_are_lost(project, llm):
 @pytest.mark.parametrize("remove", ["folder", "file"])
 @pytest.mark.parametrize("processes", [0, 2])
 def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
-    """If the cache is removed during a run, it is created again with all entries, and nothing is paid twice."""
     project.use(llm)
     llm.latency_s = 0.1
     project.evalset(60)
@@ -231,7 +229,6 @@ def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
 
 @pytest.mark.parametrize("processes", [0, 1])
 def test_a_cache_folder_that_is_removed_from_a_cached_run_is_made_again(project, llm, processes):
-    """If all replies are cached, a removed folder is created again at the end of the run, with a warning."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     project.run().assert_outcomes(passed=1)
@@ -304,7 +301,6 @@ def test_two_processes_with_different_clocks_pay_once(project, llm, monkeypatch)
 
 @pytest.mark.parametrize("shift", [86_400, -86_400])
 def test_a_clock_change_during_a_refresh_leads_to_no_second_request(project, llm, shift):
-    """With `--rageval-refresh`, a reply that this run has requested is reused, also after a change of the clock."""
     project.use(llm)
     again = ONE_REPLY_EACH.replace("test_gate", "test_again").replace("answer.em", "answer.f1")
     project.test(ONE_REPLY_EACH + again)
@@ -357,7 +353,6 @@ def test_processes_that_were_stopped_together_pay_once(project, llm):
 
 @pytest.mark.parametrize("processes", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_an_empty_reply_is_requested_once_per_run(project, llm, processes):
-    """An empty reply is unscored and requested once per run: the next run requests it again."""
     project.use(llm)
     project.evalset(6)
     project.test("".join(ONE_REPLY_EACH.replace("test_gate", f"test_{n}") for n in range(max(processes, 1))))
@@ -419,7 +414,6 @@ def test_a_repaired_server_is_asked_again(project, llm, body):
 
 
 def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):
-    """On replay, a recorded empty reply is unscored without a request; on recording, it is requested again."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     llm.model = lambda prompt: "" if "item-3?" in prompt else clerk(prompt)

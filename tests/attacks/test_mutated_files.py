@@ -83,7 +83,6 @@ def _deep(depth: int) -> Any:
 
 
 def mutate(document: Any, rng: random.Random) -> bytes:
-    """Return a mutated document as the bytes of a file."""
     document = json.loads(json.dumps(document))
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         if places := list(_places(document)):
@@ -120,7 +119,6 @@ def _change(container: Any, key: Any, other: Any, other_key: Any, rng: random.Ra
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return valid documents: a report, two shards, a line of a history, a baseline with an anchor."""
     folder = tmp_path_factory.mktemp("good")
     settings = Settings(cache_dir=folder / "cache", baseline=folder / "rageval_baseline.json")
     marks = [EVALS, threshold(max_drop=0.02), threshold(min=0.2, by="topic")]

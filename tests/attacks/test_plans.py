@@ -17,7 +17,6 @@ def _requests(result):
 
 
 def _planned(project, llm, body):
-    """Return the plan, and the number of requests of the run that follows."""
     project.use(llm)
     project.test(f"{HEAD}def test_own(rageval):\n{body}{ASKS}")
     plan = project.run("--rageval-plan")
@@ -127,7 +126,6 @@ STUCK = [
 
 @pytest.mark.parametrize(("touch", "message"), STUCK)
 def test_a_plan_says_where_it_stopped(project, llm, touch, message):
-    """If a test ends during a plan, the plan fails and names the line: later requests are not counted."""
     project.use(llm)
     deep = "import re\ndef deep(score):\n    assert False, 'deep'\n\n"
     project.test(
@@ -156,7 +154,6 @@ def test_a_test_that_skips_itself_before_it_asks_is_planned(project, llm):
 
 
 def test_a_plan_continues_after_an_answer_of_the_users_own_generator(project, llm):
-    """A plan does not call the user's generator, and continues with an unknown answer."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     own = (
         "\n@pytest.fixture(scope='session')\ndef rageval_generator():\n"
@@ -237,7 +234,6 @@ def test_a_plan_counts_tests_that_get_the_fixture_by_name(project, llm):
 
 
 def test_a_plan_counts_a_doctest_that_gets_the_fixture(project, llm):
-    """A doctest may get a fixture with `getfixture`."""
     project.use(llm)
     project.pytester.makepyfile(
         module='"""\n>>> getfixture("rageval_llm").complete("Hello?").text and None\n"""\ndef f(): "1"\n'

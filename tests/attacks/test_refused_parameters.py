@@ -47,7 +47,6 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
 def unsupported(
     name: str, message: str = "Unsupported parameter: '{}' is not supported with this model."
 ) -> dict[str, Any]:
-    """Return OpenAI's refusal of a parameter."""
     return openai(message.format(name), name, "unsupported_parameter")
 
 
@@ -500,7 +499,6 @@ OUT_OF_RANGE: dict[str, Any] = {
 
 
 def ask(answer: Any) -> tuple[Reply, list[dict[str, Any]]]:
-    """Send a request with all parameters to a server with this answer; return the reply and the requests received."""
     request = Request("u", "m", ({"role": "user", "content": "Why?"},), SENT)
 
     async def main(url: str) -> Reply:
@@ -556,7 +554,6 @@ def test_a_bound_is_sent_under_its_other_name(refusal: Any) -> None:
 
 @pytest.mark.parametrize("refusal", OUT_OF_RANGE.values(), ids=OUT_OF_RANGE)
 def test_a_wrong_value_is_the_users_to_mend(refusal: Any) -> None:
-    """A value out of range is unscored after one request with the server's message; the parameter is not left out."""
     with pytest.raises((Unscored, RagevalError), match=r"^1 requests: the server answered 400: \S"):
         ask(lambda _: Answer(400, refusal))
 

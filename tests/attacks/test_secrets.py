@@ -232,7 +232,6 @@ def _assert_hidden(outputs: dict[str, bytes]) -> None:
 @pytest.mark.parametrize("style", ["auto", "long", "short", "line", "native", "no"])
 @pytest.mark.parametrize("user_info", ["", USER_INFO], ids=["key", "login"])
 def test_no_style_of_traceback_shows_a_secret(project: Project, style: str, user_info: str) -> None:
-    """Attack: every style of traceback, with a key and with a password. No output contains a secret."""
     with Echo() as server:
         # Only the first style runs in a separate process, which takes three seconds.
         outputs = _run(project, server, user_info, f"--tb={style}", own=style == "auto")
@@ -255,7 +254,6 @@ def test_no_fault_of_a_server_shows_a_secret(project: Project) -> None:
 
 @pytest.mark.parametrize("where", ["command line", "ini file"])
 def test_a_base_url_with_a_password_is_allowed_outside_the_command_line(project: Project, where: str) -> None:
-    """A password in the base URL appears only where the user wrote it: in the ini file, or on the command line."""
     with Echo() as server:
         url = server.url.replace("http://", f"http://{USER_INFO}") + QUERY
         if where == "ini file":
@@ -287,7 +285,6 @@ def test_no_command_prints_a_secret(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """`rageval judge` calls a model, and `rageval cache` prints the cached replies: no output contains a secret."""
     monkeypatch.chdir(tmp_path)
     record = {"id": "l1", "question": "400?", "references": ["a"], "prediction": "b", "human": [True]}
     others = {"id": "l2", "question": "Why?", "references": ["a"], "prediction": "b", "human": [True]}
@@ -355,7 +352,6 @@ PRINTS_ANOTHER = (
 def test_two_servers_with_keys_of_their_own_show_neither(
     project: Project, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """Two servers with different keys, one from a command that prints, renews or fails: no output contains a key."""
     monkeypatch.delenv("OPENAI_API_KEY")
     for name, key in (("WALLET", KEY), ("WALLET_OF_LATER", NEW_KEY), ("WALLET_OF_THE_JUDGE", JUDGE_KEY)):
         monkeypatch.setenv(name, key)

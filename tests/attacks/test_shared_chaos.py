@@ -121,7 +121,6 @@ def clerk(prompt: str) -> str:
 
 @pytest.fixture
 def machines(project, llm, redis):
-    """Two machines, and a server of models."""
     project.use(llm)
     llm.latency_s = LATENCY_S
     llm.model = clerk

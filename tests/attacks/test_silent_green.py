@@ -110,7 +110,6 @@ def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
 
 
 def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
-    """A question at which the retriever fails counts with the highest value for a maximum."""
     hundred.test(GATE.format(bounds="max=0.898"))
     hundred.lose(*range(1, 11))
     _fail(hundred, 4)
@@ -132,7 +131,6 @@ def test_a_slice_counts_what_the_retriever_failed_at(hundred, arguments):
 
 
 def test_a_drop_counts_what_the_retriever_failed_at(hundred):
-    """Attack: the questions that got worse raise, and are no longer compared. They count as lost."""
     hundred.test(GATE.format(bounds="max_drop=0.01"))
     hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
     _fail(hundred, 2)
@@ -158,7 +156,6 @@ def test_a_drop_counts_what_the_retriever_failed_at(hundred):
 
 
 def test_a_score_without_bounds_reports_what_it_leaves_out(hundred):
-    """If a test asserts on a mean without failed questions, the run warns, also with `-q`."""
     hundred.test("def test_own(rageval): assert rageval.score('recall@1') >= 0.93\n")
     hundred.lose(*range(10, 16))
     _fail(hundred, 5)
@@ -246,7 +243,6 @@ def test_an_eval_set_that_is_cut_to_a_few_lost_questions_fails(cut, monkeypatch,
 
 
 def test_removed_questions_are_counted_and_more_than_a_tenth_is_an_error(hundred, monkeypatch):
-    """Attack: the questions that got worse are removed from the eval set, or reworded. "1 passed" with `-q`."""
     hundred.test(GATE.format(bounds="max_drop=0.02"))
     hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
     hundred.lose(*range(1, 31))
@@ -307,7 +303,6 @@ def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
 @pytest.mark.parametrize("arguments", ["", ', by="topic"'])
 def test_a_max_drop_of_more_than_a_fifth_is_a_warning(project, quiet, arguments):
-    """A max_drop above a fifth of the scale is one warning, also with several slices."""
     project.evalset(20)
     project.test(GATE.format(bounds=f"max_drop=0.3{arguments}"))
     project.run("--rageval-update-baseline")
@@ -328,7 +323,6 @@ JUDGED = (
 @pytest.mark.parametrize("verdict", ["yes", "no"])
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
 def test_a_judge_with_constant_verdicts_is_reported(hundred, llm, verdict, quiet):
-    """Attack: a judge with constant verdicts keeps every score unchanged. The run warns."""
     hundred.use(llm)
     hundred.test(JUDGED)
     model = llm.model
@@ -427,7 +421,6 @@ def test_a_mistyped_mark_is_an_error(project, body, mark, suggestion, arguments)
 
 
 def test_a_mistyped_mark_is_an_error_among_workers(project):
-    """A mistyped mark is an error with xdist too, where each worker collects the tests."""
     project.test(MISTYPED[0][0])
     result = project.run_process("-n2")
     assert result.ret not in {0, 5}
@@ -435,7 +428,6 @@ def test_a_mistyped_mark_is_an_error_among_workers(project):
 
 
 def test_a_mistyped_mark_that_a_conftest_adds_is_an_error(project):
-    """A mistyped mark that a conftest adds after the collection is an error."""
     project.test("def test_gate(): pass\n")
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     adds = (
@@ -448,7 +440,6 @@ def test_a_mistyped_mark_that_a_conftest_adds_is_an_error(project):
 
 
 def test_a_mark_of_the_users_own_may_begin_so(project):
-    """A mark of the user that begins with `rageval_` is allowed if the configuration registers it."""
     project.pytester.makeini("[pytest]\nmarkers =\n    rageval_nightly(when): only at night\n")
     project.test("@pytest.mark.rageval_nightly('now')\ndef test_gate(rageval): pass\n")
     project.run().assert_outcomes(passed=1)
@@ -481,7 +472,6 @@ def test_an_eval_set_that_no_test_scores_is_a_warning(project, arguments):
     ],
 )
 def test_an_eval_set_that_a_test_of_the_module_scores_is_in_use(project, body):
-    """There is no warning if any test under the mark uses the eval set."""
     project.test(body)
     for arguments in ((), ("-k", "other"), ("test_it.py::test_gate",)):
         project.run(*arguments).stdout.no_fnmatch_line("*does nothing*")
@@ -531,11 +521,6 @@ def pytest_sessionfinish(session):
     [(), ("-n2", "--rageval-report=report.json", "--rageval-cassette=c.jsonl", "--rageval-record")],
 )
 def test_no_part_of_the_plugin_has_a_name_to_switch_it_off_by(project, monkeypatch, arguments):
-    """Attack: `-p no:NAME` with the name of any plugin that a run registers.
-
-    A test that only has markers and fails must not pass then. `-p no:rageval` switches all off, and `required_plugins`
-    makes that an error.
-    """
     monkeypatch.setenv("CI", "true")
     project.ini(required_plugins="pytest-rageval")
     project.test(GATE.format(bounds="min=0.9, max_drop=0.02"))

@@ -98,7 +98,6 @@ def test_what_is_planted_in_the_embeddings_is_refused(tmp_path, name):
 
 
 def _bomb(file: Path, member: bytes, times: int) -> None:
-    """Write a file of equal gzip members, which is compressed only once."""
     part = gzip.compress(member, 9)
     with file.open("wb") as out:
         for _ in range(times):
@@ -223,7 +222,6 @@ SPOILED = [
 
 @pytest.mark.parametrize("change", SPOILED)
 def test_a_damaged_row_loses_only_its_own_reply(project, llm, change):
-    """A damaged row is counted, reported and requested again; all other replies come from the cache."""
     project.use(llm)
     project.evalset(12)
     project.test(ONE_REPLY_EACH)
@@ -244,7 +242,6 @@ def test_a_damaged_row_loses_only_its_own_reply(project, llm, change):
     "outline", ["[", "[]", '{"parts": 7, "model": ["m"]}', "[" * 50_000], ids=lambda o: o[:8]
 )
 def test_a_damaged_outline_leads_to_no_request(project, llm, outline):
-    """A damaged outline only affects the explanation of a cache miss: stored replies are found without a request."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     project.run()
@@ -313,7 +310,6 @@ def test_a_folder_that_others_can_write_is_refused(project, llm, capsys, kind, p
 
 @pytest.mark.skipif(os.name != "posix", reason="owners and permissions are those of POSIX")
 def test_a_folder_of_the_projects_owner_is_trusted(tmp_path, monkeypatch):
-    """In a container, root uses the cache of the user to whom the project belongs."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a folder to another user")
     folder = tmp_path / "cache"
@@ -380,7 +376,6 @@ def test_random_bytes_in_a_cassette_are_an_error_or_a_reply(tmp_path):
 
 
 def test_a_cassette_of_a_later_version_is_refused(project, llm):
-    """A cassette of a later version is an error; an entry without a version has version 1."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     options = ("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")

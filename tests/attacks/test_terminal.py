@@ -67,7 +67,6 @@ def _steers(character: str) -> bool:
 
 
 def test_the_search_finds_each_hostile_part() -> None:
-    """`_obeyed` detects each part of the hostile texts separately."""
     parts = [*SCREEN.split(" "), *re.split(r" (?=#)", COMMANDS), "  ::add-mask::x", "a\r", "\u2028"]
     for part in filter(lambda part: part not in {"", "dessap"}, parts):
         assert _obeyed(part), part
@@ -213,7 +212,6 @@ def test_annotations_are_the_only_commands_and_quote_none(
 
 
 def test_names_of_models_and_files_are_printed_without_control_sequences(project: Project) -> None:
-    """Hostile names of models and files are escaped in the header, the summary and errors about files."""
     project.test("def test_it(rageval): rageval.score('llm_reteval@3')\n")
     with LLMServer(_says) as llm:
         project.use(llm)
@@ -273,7 +271,6 @@ def test_cache_commands_print_no_control_sequences(command: Command, tmp_path: P
 
 
 def test_messages_about_a_cassette_contain_no_escape_sequences(command: Command, tmp_path: Path) -> None:
-    """Messages about a cassette escape hostile texts of its lines and of its file name."""
     tape = tmp_path / f"tape {SCREEN.replace('/', '')}.jsonl"
     write_cassette(tape, _hostile_entries())
     lines = [json.dumps({"key": HOSTILE}), json.dumps({"key": "k", "text": [HOSTILE], "model": "m"}), HOSTILE]
@@ -327,7 +324,6 @@ def test_evalset_commands_print_no_control_sequences(
 def test_the_judge_command_prints_no_control_sequences(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`rageval judge` escapes hostile replies of the model and hostile labels."""
     labels = [
         {
             "id": f"l{n} {HOSTILE}",

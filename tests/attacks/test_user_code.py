@@ -97,7 +97,6 @@ def test_a_generator_that_raises_once_leaves_one_question_unscored(project, spec
     ],
 )
 def test_a_judge_that_raises_once_leaves_one_question_unscored(project, spec, method):
-    """If any method of the judge raises for one question, only this question is unscored."""
     _write(project, JUDGE.format(body=RAISES))
     project.test(_gate(spec, 1.0 if method == "rate" else 0.0))
     result, score = _score(project)
@@ -110,7 +109,6 @@ def test_a_judge_that_raises_once_leaves_one_question_unscored(project, spec, me
 
 
 def test_a_judge_that_grades_out_of_range_once_leaves_one_question_unscored(project):
-    """A grade out of range leaves its question unscored, as an exception does."""
     _write(project, JUDGE.format(body="\n        if 'item-7?' in question: return 17\n        pass"))
     project.test(_gate("answer.correct@1", comparator="graded"))
     result, score = _score(project)
@@ -133,7 +131,6 @@ def test_a_bound_warns_of_what_a_judge_failed_at(project):
 
 @pytest.mark.parametrize("part", ["comparator", "measure"])
 def test_what_a_plugin_added_costs_one_question_too(project, part):
-    """If a comparator or an answer measure of a plugin raises for one question, only this question is unscored."""
     _write(project, JUDGE.format(body="pass"))
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -154,7 +151,6 @@ def test_what_a_plugin_added_costs_one_question_too(project, part):
 
 @pytest.mark.parametrize("part", ["generator", "judge"])
 def test_more_than_the_share_is_the_error(project, part):
-    """If more than the allowed twentieth fails, the error has the line of the code and the option that allows more."""
     body = "1 / (not question.endswith('7?') and '3?' not in question)"
     code = GENERATOR.format(kind="", body=body) if part == "generator" else JUDGE.format(body=body)
     _write(project, code)
@@ -343,7 +339,6 @@ def test_no_value_of_a_retriever_is_too_large_or_too_hostile_for_a_report(projec
 
 
 def test_hostile_passages_and_answers_reach_no_report(project):
-    """A generator that raises for passages with hostile metadata, and one whose answers are hostile or too long."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         f"{source}\n{HOSTILE.partition('KINDS =')[0]}"

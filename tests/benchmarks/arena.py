@@ -62,7 +62,6 @@ class TagJudge:
 
 
 def load(n: int) -> tuple[EvalSet, dict[str, str], dict[str, list[Document]]]:
-    """Return the first n questions of each domain, the domain of each question, and the sentences of each domain."""
     records, domain_of, corpora = [], {}, {}
     for domain in DOMAINS:
         file = DATA / "rag_qa_arena" / f"annotations_{domain}_with_citation.jsonl"
@@ -86,7 +85,6 @@ def systems(domain_of: dict[str, str], corpora: dict[str, list[Document]]) -> di
 
 
 def compute_entries(session: Session, evalset: EvalSet, search: Search) -> list[dict[str, object]]:
-    """Compute both scores of a system, over all questions and by domain; return their report entries."""
     components = Components(search, DefaultGenerator(session.models), TagJudge(session.llm))
     entries = []
     for score in session.score(components, evalset, [ScoreRequest(spec) for spec in SPECS]).values():

@@ -88,7 +88,6 @@ def run(folder: Path, count: str, url: str = "") -> dict[str, int]:
 
 
 def measure(folder: Path, url: str) -> dict[str, float]:
-    """Return all counts, with the replies of the server at `url`."""
     idle = folder / "idle"
     idle.mkdir()
     (idle / "test_idle.py").write_text("def test_it(): pass\n", encoding="utf-8")

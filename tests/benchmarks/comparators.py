@@ -46,7 +46,6 @@ DENSE = ("cosine>=0.8", "bertscore>=0.9", "canonical or cosine>=0.9")
 
 
 def show(name: str, people: Sequence[bool], verdicts: Sequence[bool]) -> None:
-    """Print the agreement of verdicts with the verdicts of people."""
     kappa = cohen_kappa(people, verdicts)
     kappa_text = "undefined" if kappa is None else f"{kappa.value:.3f} [{kappa.low:.3f}, {kappa.high:.3f}]"
     classes = []
@@ -69,7 +68,6 @@ async def table(judged: Sequence[JudgedAnswer]) -> None:
 
 
 async def in_turn(judged: Sequence[JudgedAnswer]) -> None:
-    """Print `canonical then judge` with two models, from their recorded verdicts: agreement, and requests to each."""
     people = [item.accepted for item in judged]
     rules = await _verdicts("canonical", judged)
     cheap, strong = zip(*model_verdicts(), strict=True)
@@ -103,7 +101,6 @@ async def by_part(judged: Sequence[JudgedAnswer]) -> None:
 
 
 async def by_kind(judged: Sequence[JudgedAnswer]) -> None:
-    """Print the counts of the canonical comparison for each kind of case."""
     print(f"{'kind':20} answers  right  agrees  wrongly accepted  wrongly refused")  # noqa: T201
     verdicts = await _verdicts("canonical", judged)
     for kind in dict.fromkeys(item.kind for item in judged):
@@ -128,7 +125,6 @@ async def _verdicts(text: str, judged: Sequence[JudgedAnswer]) -> list[bool]:
 
 
 async def main() -> None:
-    """Print the tables of each set."""
     for load in (*([openqa_eval] if OPENQA.is_dir() else []), labelled_answers, sentence_answers):
         judged = load()
         print(f"\n{load.__name__}: {len(judged)} answers")  # noqa: T201

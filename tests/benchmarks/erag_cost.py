@@ -128,7 +128,6 @@ def main(questions: int) -> None:
 
 
 def measure(cache: Path, search: Search, evalset: EvalSet, k: int, evaluate: Evaluate) -> Cost:
-    """Evaluate an eval set with a newly started model, and return the cost."""
     with closing(
         Session(Settings(model="embedded", cache_dir=cache, max_unscored=1, timeout=600))
     ) as session:
@@ -154,7 +153,6 @@ def process_seconds(session: Session) -> float:
 
 
 def proc(session: Session, name: str) -> str:
-    """Return the contents of a file in `/proc` about the model's process."""
     server, _ = session.models.generator_model()
     assert isinstance(server, EmbeddedServer)
     process = server._process

@@ -118,7 +118,6 @@ def show(name: str, runs: int, **sizes: Sequence[int]) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line without buffering."""
     print(line, flush=True)  # noqa: T201
 
 
@@ -189,7 +188,6 @@ def rarer_gains(rng: Random, runs: int, n: int) -> Array:
 
 @cache
 def pairs(name: str, measures: tuple[str, ...]) -> list[Array]:
-    """Return the differences of pairs of variants of a data set: one array of questions × measures per pair."""
     scores = np.stack([variants.scores(name)[measure] for measure in measures], axis=2)
     rng = np.random.default_rng([len(name), len(measures)])
     pair_differences: list[Array] = []
@@ -222,7 +220,6 @@ def weights(differences: Array, drop: float) -> Array | None:
 
 @cache
 def populations(measures: tuple[str, ...], drop: float) -> list[tuple[Array, Array]]:
-    """Return the differences and the weights of every pair that can be weighted to have this mean drop."""
     weighted = []
     for name in SETS:
         for differences in pairs(name, measures):
@@ -233,7 +230,6 @@ def populations(measures: tuple[str, ...], drop: float) -> list[tuple[Array, Arr
 
 
 def real(rng: Random, measures: tuple[str, ...], n: int, drop: float, runs: int) -> Array:
-    """Return real differences: an array of runs × questions × measures."""
     weighted = populations(measures, drop)
     drawn = []
     for _ in range(-(-runs // RUNS_PER_PAIR)):
@@ -249,7 +245,6 @@ def real_by_measure(names: Sequence[str], rng: Random, n: int, drop: float, runs
 
 
 def kinds() -> Mapping[str, Callable[[Random, int, float, int], Array]]:
-    """Return, for each kind of differences, the function that draws runs; real ones only if the data is available."""
     draw_functions: dict[str, Callable[[Random, int, float, int], Array]] = {
         f"synthetic {kind}": partial(
             lambda kind, rng, n, drop, runs: synthetic(rng, kind, (runs, n), drop), kind
@@ -412,7 +407,6 @@ def strict_passes(differences: Array, margin: float) -> Verdicts:
     ["gate", "mid-p", *(f"fixed {k}" for k in FIXED)],
 )
 def size(_: int, sizes: Sequence[int] = (12, 17, *SIZES, 200)) -> Iterator[Row]:
-    """Yield the true size of the test of 0/1 scores."""
     for n in sizes:
         rejected = rejection_probabilities(n, mcnemar_p_value)
         yield (
@@ -431,7 +425,6 @@ def size(_: int, sizes: Sequence[int] = (12, 17, *SIZES, 200)) -> Iterator[Row]:
     [f"{test} {drop}" for drop in (0, 5, 10) for test in TESTS],
 )
 def single(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
-    """Yield the results for a single score."""
     for kind, n, draw, rng in cells(1, sizes):
         yield (
             kind,
@@ -472,12 +465,6 @@ def family(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
 
 
 def suite_verdicts(drawn: Array, alpha: float = ALPHA) -> tuple[Verdicts, Verdicts, Verdicts]:
-    """Return whether a suite is red by its line, by any of its tests beside the line, and by any test without a line.
-
-    Args:
-        drawn: an array of runs × tests × questions; the questions of the tests differ.
-        alpha: the error rate of the suite.
-    """
     runs, tests, _ = drawn.shape
     line, beside, alone = (np.zeros(runs, dtype=bool) for _ in range(3))
     for test in range(tests):
@@ -500,7 +487,6 @@ def suite_verdicts(drawn: Array, alpha: float = ALPHA) -> tuple[Verdicts, Verdic
     [f"{how} {drop}" for drop in ("0", "5", "10", "one") for how in ("line", "red", "tests", "t")],
 )
 def suite(runs: int, sizes: Sequence[int] = (5, 20, 50)) -> Iterator[Row]:
-    """Yield the results for suites of tests; `n` is the number of tests."""
     slow_runs = min(runs, MAX_SLOW_RUNS)
     for k, (kind, draw) in enumerate(kinds().items()):
         if not kind.startswith("real") and variants.is_available(SETS):
@@ -526,7 +512,6 @@ def suite(runs: int, sizes: Sequence[int] = (5, 20, 50)) -> Iterator[Row]:
     [f"{how} {drop:g}" for how in ("shown", "beyond") for drop in (1.5, 2, 5, 8)],
 )
 def allowed(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
-    """Yield the results for thresholds that allow a drop."""
     slow_runs = min(runs, MAX_SLOW_RUNS)
     for kind, n, draw, _ in cells(3, sizes):
         drawn = [draw(drop, slow_runs) for drop in (0.015, 0.02, 0.05, 0.08)]
@@ -540,7 +525,6 @@ def allowed(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
     [*TESTS, "noted"],
 )
 def skewed(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
-    """Yield the results for differences that are not symmetric."""
     for kind, draw in (("skewness -3.7", rare_gains), ("gains rarer still", rarer_gains)):
         for n in sizes:
             rng = np.random.default_rng([4, n])
@@ -575,7 +559,6 @@ def similarities(runs: int, sizes: Sequence[int] = (60, 200)) -> Iterator[Row]:
     [f"{how} {drop}" for drop in (0, 10) for how in ("questions", "clusters")],
 )
 def clustered(runs: int, sizes: Sequence[int] = (500, 1000, 2000)) -> Iterator[Row]:
-    """Yield the results for questions that change together."""
     for n in sizes:
         rng = np.random.default_rng([6, n])
         clusters = np.repeat(np.arange(n // 25), 25).tolist()
@@ -594,7 +577,6 @@ def clustered(runs: int, sizes: Sequence[int] = (500, 1000, 2000)) -> Iterator[R
     [f"{k} a side, {drop}" for drop in (0, 10) for k in (1, 3)],
 )
 def repeats(runs: int, sizes: Sequence[int] = (100,)) -> Iterator[Row]:
-    """Yield the results for noisy scores."""
     for n in sizes:
         rng = np.random.default_rng([7, n])
         outcomes = []
@@ -706,8 +688,6 @@ def anchored(runs: int, sizes: Sequence[int] = (100, 200)) -> Iterator[Row]:
     [f"{how} {shift}" for shift in (0, 5, 10) for how in ("one", "ten", "t")],
 )
 def canary(runs: int, sizes: Sequence[int] = (20, 100)) -> Iterator[Row]:
-    """Yield the results for the check of the models."""
-
     def shifted(differences: Array) -> Verdicts:
         p_values = cache(
             lambda lost, gained: min(1.0, 2 * mcnemar_p_value(lost, gained, differences.shape[1]))
@@ -734,7 +714,6 @@ def canary(runs: int, sizes: Sequence[int] = (20, 100)) -> Iterator[Row]:
     ["asked", "red", "green", "red in all", "red of full", "mid-p", "t", "boot"],
 )
 def stopped_early(runs: int, sizes: Sequence[int] = (200, 300, 2000)) -> Iterator[Row]:
-    """Yield the share of the changed questions that are evaluated, and the shares of the decisions."""
     for n in sizes:
         for drop in (0.0, 0.02, 0.05, 0.1):
             rng = np.random.default_rng([9, n, int(1000 * drop)])
@@ -798,7 +777,6 @@ def detectable(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
     [f"{what} {margin}, {share}%" for margin in (2, 5) for share in (2, 20) for what in ("false", "right")],
 )
 def strict(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
-    """Yield the results for thresholds that must exclude a drop."""
     for k, kind in enumerate(SCORES):
         for n in sizes:
             rng = np.random.default_rng([11, k, n])
@@ -818,7 +796,6 @@ def strict(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
     [*(f"{side} {drop}" for drop in (0, 5) for side in ("above", "below")), "mean"],
 )
 def intervals(runs: int, sizes: Sequence[int] = LARGE_SIZES) -> Iterator[Row]:
-    """Yield how often an interval does not contain the true value."""
     slow_runs = min(runs, MAX_SLOW_RUNS)
     for kind, n, draw, rng in cells(12, sizes):
         outcomes = []

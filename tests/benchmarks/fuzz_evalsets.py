@@ -144,30 +144,25 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def cut(content: bytes, chance: random.Random) -> bytes:
-    """Return the beginning of the content."""
     return content[: chance.randrange(len(content) + 1)]
 
 
 def drop(content: bytes, chance: random.Random) -> bytes:
-    """Return the content without some bytes."""
     start = chance.randrange(len(content) + 1)
     return content[:start] + content[start + chance.randrange(1, 20) :]
 
 
 def repeat(content: bytes, chance: random.Random) -> bytes:
-    """Return the content with a part repeated."""
     start, end = sorted(chance.randrange(len(content) + 1) for _ in "ab")
     return content[:end] + content[start:]
 
 
 def insert(content: bytes, chance: random.Random) -> bytes:
-    """Return the content with one of `WORDS` inserted, or in place of some bytes."""
     start = chance.randrange(len(content) + 1)
     return content[:start] + chance.choice(WORDS) + content[start + chance.choice((0, 0, 1, 4)) :]
 
 
 def flip(content: bytes, chance: random.Random) -> bytes:
-    """Return the content with some bytes changed."""
     changed = bytearray(content)
     for _ in range(chance.randrange(1, 4)):
         if changed:
@@ -189,7 +184,6 @@ def mistype(content: bytes, chance: random.Random) -> bytes:
 
 
 def _replace_value(value: Any, chance: random.Random) -> Any:
-    """Return a JSON value in which a random part is removed, or replaced by one of `VALUES`."""
     if isinstance(value, dict) and value and chance.random() < 0.9:
         key = chance.choice(list(value))
         if chance.random() < 0.1:
@@ -202,7 +196,6 @@ def _replace_value(value: Any, chance: random.Random) -> Any:
 
 
 def nest(content: bytes, chance: random.Random) -> bytes:
-    """Return the content with a deeply nested value, or with the beginning of one."""
     depth = chance.choice(DEPTHS)
     opening, closing = chance.choice([(b"[", b"]"), (b'{"a":', b"}")])
     nested = opening * depth + b"1" + closing * (depth if chance.random() < 0.8 else 0)
@@ -222,13 +215,11 @@ def recode(content: bytes, chance: random.Random) -> bytes:
 
 
 def damage_gzip(content: bytes, chance: random.Random) -> bytes:
-    """Return the content compressed by gzip and, in most cases, damaged."""
     packed = gzip.compress(content, 1)
     return chance.choice((lambda packed, _: packed, cut, flip, drop, repeat))(packed, chance)
 
 
 def damage_zstd(content: bytes, chance: random.Random) -> bytes:
-    """Return the content compressed by Zstandard and, in most cases, damaged; without Zstandard, by gzip."""
     compress = zstd_compress()
     if compress is None:
         return damage_gzip(content, chance)
@@ -320,8 +311,6 @@ def verdict(files: Files, folder: Path) -> str:
 
 @contextmanager
 def resource_limits() -> Iterator[None]:
-    """Limit the memory of the process, and raise TimeoutError at an alarm."""
-
     def raise_timeout(*_: object) -> None:
         raise TimeoutError("it took too long")
 
@@ -332,7 +321,6 @@ def resource_limits() -> Iterator[None]:
 
 
 def main(mutations: int, first: int, kind: str | None = None) -> int:
-    """Load all mutated files of a kind from the seed `first` on; return the exit status."""
     verdicts: Counter[str] = Counter()
     slowest = (0.0, 0)
     began = time.monotonic()

@@ -42,7 +42,6 @@ async def request_all(url: str) -> float:
 
 
 def through_gateway(url: str) -> float:
-    """Request all replies through a new gateway with an empty cache; return the elapsed seconds."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(cache_dir=Path(folder), base_url=BaseURL.parse(url), concurrency=IN_FLIGHT)
         session = Session(settings)
@@ -55,7 +54,6 @@ def through_gateway(url: str) -> float:
 
 
 def main(rounds: int) -> None:
-    """Measure the rounds, and print the medians."""
     command = [sys.executable, str(SERVER), "--latency-ms", str(LATENCY_MS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -22,7 +22,6 @@ UNLABELLED = 1000
 def intervals(
     labels: int, right: float, accuracy: float, rng: np.random.Generator
 ) -> list[tuple[float, float]]:
-    """Return three intervals: of the corrected mean, of the labels alone, and of the judge's verdicts alone."""
     truth = rng.random(labels + UNLABELLED) < right
     errs = (1 - accuracy) * np.where(truth, 1 / 8 / right, 7 / 8 / (1 - right))
     judge = truth ^ (rng.random(len(truth)) < errs)

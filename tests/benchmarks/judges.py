@@ -36,7 +36,6 @@ SHOTS = (
 
 
 def prompt(item: JudgedAnswer) -> str:
-    """Return the prompt: the worked examples, and an item without a verdict."""
     worked = "".join(f"{_case_text(*shot)} {verdict}\n\n" for *shot, verdict in SHOTS)
     return (
         "An answer is right if it says the same as one of the reference answers.\n\n"
@@ -52,7 +51,6 @@ def _case_text(question: str, references: Sequence[str], answer: str) -> str:
 
 
 async def verdict(session: Session, item: JudgedAnswer) -> bool:
-    """Return the verdict of the embedded model on an item."""
     server, model = session.models.generator_model()
     request = Request(
         base_url=server.base_url,

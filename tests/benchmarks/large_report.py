@@ -32,7 +32,6 @@ PASSAGES, CHARACTERS, WORDS = 10, 500, 5000
 
 
 def _print_time(step: str, work: Callable[[], T]) -> T:
-    """Return the result of a function; print its duration and the peak memory."""
     began = time.perf_counter()
     result = work()
     seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -41,7 +40,6 @@ def _print_time(step: str, work: Callable[[], T]) -> T:
 
 
 def large_document(questions: int) -> dict[str, Any]:
-    """Return the document of a run of one test with two scores."""
     drawn = random.Random(1)
     letters = "abcdefghijklmnopqrstuvwxyz"
     vocabulary = ["".join(drawn.choices(letters, k=drawn.randint(2, 9))) for _ in range(WORDS)]
@@ -91,7 +89,6 @@ def large_document(questions: int) -> dict[str, Any]:
 
 
 def main(questions: int) -> None:
-    """Build the report, write it, and convert it as an xdist worker and the controller do."""
     document = large_document(questions)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"

@@ -92,7 +92,6 @@ def measure(folder: Path, *arguments: str, lost: float) -> tuple[float, float, f
 
 
 def main(sizes: list[int], names: list[str]) -> None:
-    """Measure and print these runs at each size."""
     print(f"{'questions':>9}  {'run':24} {'seconds':>8} {'processor':>9} {'peak MB':>8} {'exit':>4}  files")  # noqa: T201
     for questions in sizes:
         with tempfile.TemporaryDirectory() as name:

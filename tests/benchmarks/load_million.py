@@ -39,7 +39,6 @@ def write(path: Path, records: int) -> None:
 
 
 def parse_json(path: Path) -> int:
-    """Parse the JSON line by line; return the number of lines."""
     with path.open("rb") as file:
         return sum(1 for line in file if json.loads(line))
 

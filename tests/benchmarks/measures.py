@@ -36,7 +36,6 @@ Scores = dict[str, list[float]]
 
 
 def labelled(rankings: list[Ranking], gold: list[list[Gold]]) -> list[Labelled]:
-    """Return the rankings with their labels, as an evaluation computes them."""
     return [
         Labelled.of(GoldMatch(ranking, passages).labels, ideal_labels(passages), K)
         for ranking, passages in zip(rankings, gold, strict=True)
@@ -49,13 +48,11 @@ def ours(rankings: list[Labelled]) -> Scores:
 
 
 def theirs(evaluator: pytrec_eval.RelevanceEvaluator, run: dict[str, dict[str, float]]) -> Scores:
-    """Return all measures of pytrec_eval by name, each with one score per query."""
     scores = evaluator.evaluate(run)
     return {name: [scores[query][key] for query in run] for name, key in TREC.items()}
 
 
 def in_turn(title: str, rounds: int, first: Callable[[], Scores], second: Callable[[], Scores]) -> None:
-    """Measure both functions in turn, compare their scores, and print the medians."""
     times: tuple[list[float], list[float]] = ([], [])
     scores: list[Scores] = [{}, {}]
     for _ in range(rounds):
@@ -71,7 +68,6 @@ def in_turn(title: str, rounds: int, first: Callable[[], Scores], second: Callab
 
 
 def main(rounds: int) -> None:
-    """Generate rankings and judgements, and measure both comparisons."""
     rng = random.Random(0)
     pool = [f"passage-{n}" for n in range(2000)]
     gold, rankings, qrels, run = [], [], {}, {}

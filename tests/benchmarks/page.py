@@ -68,7 +68,6 @@ def visit(browser: Browser, path: Path, questions: int) -> list[float]:
 
 
 def main(sizes: list[int]) -> None:
-    """Write and visit a page of each size, and print the medians."""
     heads = (
         "questions",
         "written",

@@ -77,7 +77,6 @@ class GradeJudge:
 def scores(
     session: Session, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
 ) -> list[Score]:
-    """Return the scores in the order of the requests; raise the first error."""
     computed = []
     for score in session.score(components, evalset, requests).values():
         if isinstance(score, RagevalError):
@@ -115,7 +114,6 @@ def is_only_extreme(
 
 
 def alinejad2024(session: Session, first: int) -> None:
-    """Print the failures and the scores of retriever and answers by k, and Spearman's rho of verdicts with recall."""
     whole, bm25, _ = nq_open()
     evalset, ks = EvalSet(f"{whole.name}, first {first}", whole.examples[:first]), (1, 3, 5)
     components = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
@@ -161,7 +159,6 @@ def alinejad2024(session: Session, first: int) -> None:
 
 
 def salemi2024(session: Session, first: int) -> None:
-    """Print Kendall's tau and Spearman's rho of annotator × measure with the answers from all passages."""
     whole, bm25, _ = nq_open()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
     components = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
@@ -202,7 +199,6 @@ def salemi2024(session: Session, first: int) -> None:
 
 
 def garigliotti2024(session: Session, first: int) -> None:
-    """Print answer recall, and citation precision and recall, by cut-off, order and relevant set."""
     whole, bm25, _ = nq_open()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
     components = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
@@ -226,7 +222,6 @@ def garigliotti2024(session: Session, first: int) -> None:
 def _compare_sets(
     rel: Mapping[str, Sequence[float | str | None]], used: Mapping[str, Sequence[float | str | None]]
 ) -> None:
-    """Print the findings of Rel'-recall from the tables over Rel and over Rel'."""
     cells = [
         (one, other)
         for row in rel
@@ -245,7 +240,6 @@ def _compare_sets(
 
 
 def han2024(session: Session, first: int) -> None:
-    """Print win and win-or-tie rates against people's answers, abstentions, and ratings, by number of passages."""
     evalset, domain_of, corpora = arena.load(max(first // 2, 1))
     table: dict[str, list[float | str | None]] = {}
     tests: list[dict[str, Any]] = []

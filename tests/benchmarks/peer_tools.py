@@ -161,7 +161,6 @@ def count_own_scores(folder: Path, _: str) -> int:
 
 
 def count_rag_ci_scores(folder: Path, _: str) -> int:
-    """Count the verdicts in the record of a run of rag-ci."""
     record = json.loads((folder / ".ragci" / "run.json").read_text(encoding="utf-8"))
     return sum("faithfulness" in result["scores"] for result in record["case_results"])
 

@@ -111,7 +111,6 @@ class Server(LLMServer):
 def process(
     python: Path, arguments: tuple[str, ...], folder: Path, accepted: tuple[int, ...] = (0,), **environ: str
 ) -> tuple[float, float]:
-    """Run a process; return its elapsed seconds and its peak memory in MB. Its output is in `out.txt`."""
     inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
     with (folder / "out.txt").open("wb") as out:
         began = time.perf_counter()
@@ -129,7 +128,6 @@ def process(
 
 
 def read_output(folder: Path) -> str:
-    """Return the output of the last process in a folder."""
     return (folder / "out.txt").read_text(encoding="utf-8", errors="replace")
 
 
@@ -173,7 +171,6 @@ def run(peer: Peer, python: Path, folder: Path, kind: str, server: Server) -> Ru
 
 
 def write(folder: Path, peer: Peer, examples: int, spec: str) -> Path:
-    """Write the questions and the files of a tool into a folder, and return the folder."""
     project(folder, examples, [spec])
     lines = (folder / "evals.jsonl").read_text(encoding="utf-8").splitlines()
     golden = [
@@ -208,7 +205,6 @@ def one_round(
 def runs_with_replies(
     peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
 ) -> Iterator[tuple[str, Run]]:
-    """Yield the runs with a server that replies to each request. The run "warm" has the same address as "cold"."""
     with Server(latency_s) as server:
         project_folder = write(folder / "verdicts", peer, examples, "answer.correct@3")
         yield "cold", run(peer, python, project_folder, "cold", server)
@@ -221,7 +217,6 @@ def runs_with_replies(
 def runs_with_refusals(
     peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
 ) -> Iterator[tuple[str, Run]]:
-    """Yield the runs with servers that refuse some requests."""
     for kind, refusal_options in REFUSING.items():
         with Server(latency_s, **refusal_options) as server:
             project_folder = write(folder / kind, peer, examples, "answer.correct@3")
@@ -249,7 +244,6 @@ Runs = dict[tuple[str, str], dict[int, Run]]
 
 
 def format_comparison(runs: Runs, kind: str, peer: str, value: Callable[[Run], float], form: str) -> str:
-    """Return the median of a value over the rounds, and the ratios to this package; "–" without runs."""
     peer_runs, own_runs = runs.get((kind, peer), {}), runs.get((kind, PEERS[0].name), {})
     if not peer_runs:
         return "–"
@@ -338,7 +332,6 @@ Measure = Callable[[Peer, Path, Path, int], Iterator[tuple[str, Run]]]
 
 
 def compare(pythons: dict[Peer, Path], folder: Path, examples: int, rounds: int, measure: Measure) -> Runs:
-    """Run all tools in turn in each round, on this number of examples; return the runs."""
     all_runs: Runs = defaultdict(dict)
     for turn in range(rounds):
         for peer, python in pythons.items():
@@ -360,7 +353,6 @@ def compare(pythons: dict[Peer, Path], folder: Path, examples: int, rounds: int,
 
 
 def main() -> None:
-    """Install the tools, run them, and print the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("examples", nargs="*", type=int, default=[100, 1000])
     parser.add_argument("--rounds", type=int, default=7)

@@ -115,7 +115,6 @@ def table(session: Session, evalset: EvalSet, systems: dict[str, Search], specs:
 
 
 def say(line: str) -> None:
-    """Print a line without buffering."""
     print(line, flush=True)  # noqa: T201
 
 

@@ -36,17 +36,14 @@ UNUSED_URL = "http://127.0.0.1:9/v1"
 
 
 def request(url: str, i: int) -> Request:
-    """Return the request with this number."""
     return Request(url, "m", ({"role": "user", "content": PASSAGES.format(i=i)},), {"temperature": 0.5})
 
 
 def reply(i: int) -> Reply:
-    """Return the reply to the request with this number."""
     return Reply(f"the code is c{i}x", "m-2026", "stop", 400, 6)
 
 
 def fill(folder: Path, count: int) -> list[Request]:
-    """Store replies to this number of requests, and return the requests."""
     requests = numbered_requests(count)
     database = Database(folder)
     store = ReplyTable(database)
@@ -81,7 +78,6 @@ def look_up(folder: Path, rounds: int) -> None:
 
 
 def numbered_requests(count: int) -> list[Request]:
-    """Return the requests with the numbers from 0 to `count - 1`."""
     return [request(UNUSED_URL, i) for i in range(count)]
 
 
@@ -113,7 +109,6 @@ def cold(folder: Path, rounds: int) -> None:
 
 
 async def request_by_client(url: str, count: int) -> None:
-    """Request replies by the client library, with a semaphore."""
     from openai import AsyncOpenAI
 
     limit = asyncio.Semaphore(64)
@@ -187,7 +182,6 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def say(title: str, ours: float, baseline: float, name: str) -> None:
-    """Print two medians and their ratio; `name` is the name of the baseline."""
     print(f"{title:38}{ours:.3f} s; {name} {baseline:.3f} s; ratio {ours / baseline:.3f}", flush=True)  # noqa: T201
 
 

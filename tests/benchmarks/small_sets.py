@@ -50,7 +50,6 @@ def samples(population: list[variants.Array], n: int, runs: int) -> Iterator[tup
 
 
 def shares(population: list[variants.Array], n: int, runs: int) -> list[float]:
-    """Return the share of runs with each drop of `DROPS`, and with a significant one."""
     results = np.array(list(samples(population, n, runs)))
     return [
         *(float((results[:, 0] >= drop - 1e-9).mean()) for drop in DROPS),

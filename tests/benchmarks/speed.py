@@ -153,7 +153,6 @@ print(*seconds)
 
 
 def project(folder: Path, examples: int, specs: list[str]) -> None:
-    """Write a project with this number of questions and a threshold for each score."""
     folder.mkdir()
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     marks = "\n".join(f'@pytest.mark.rageval_threshold("{spec}", min=0.1)' for spec in specs)
@@ -273,7 +272,6 @@ class Line:
 
 
 def format_median_and_range(values: list[float], form: str) -> str:
-    """Return the median with the smallest and the largest value, each formatted by `form`; "–" without values."""
     if not values:
         return "–"
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
@@ -409,7 +407,6 @@ def cold(count: int, in_flight: int) -> Row:
 
 
 def cached(many: int, few: int, goals: tuple[str, str]) -> Row:
-    """Compare runs of many and of few judged examples, with all replies in the cache."""
     kb_per_example = 1024 / (many - few)  # the factor from a difference in MB to kB per example
     return Row(
         lambda folder: projects(folder, JUDGED, few, many),
@@ -447,7 +444,6 @@ def cached(many: int, few: int, goals: tuple[str, str]) -> Row:
 
 
 def rows(venvs: Path | None) -> dict[str, Row]:
-    """Return all rows by name; `venvs` is the folder of virtual environments, or None."""
     peers = {"pytrec_eval": Command(("pytrec.py",), "0", prints=True)}
     if venvs:
         peers["ranx"] = Command(("by_ranx.py",), "0", environment(venvs, "ranx", ("ranx",)), prints=True)

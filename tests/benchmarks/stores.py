@@ -54,14 +54,12 @@ def places(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def opener(place: str, folder: Path) -> OpenStore:
-    """Return a function that opens the store at a place, as in a run."""
     return store_opener(parse_cache(place), folder / "local", Registry().stores) or partial(
         SqliteStore, Path(place)
     )
 
 
 def look_ups(folder: Path, rounds: int) -> None:
-    """Measure and print the look-ups per second."""
     with places(folder) as stores:
         for place in stores.values():
             store = opener(place, folder)(lambda _: None)
@@ -86,14 +84,12 @@ def look_ups(folder: Path, rounds: int) -> None:
 
 
 def read_in_batches(get_many: object, size: int) -> None:
-    """Look up all keys, in batches of this size."""
     for start in range(0, COUNT, size):
         assert callable(get_many)
         assert len(get_many(KEYS[start : start + size])) == size
 
 
 async def read_through_cache(open_store: OpenStore, size: int) -> float:
-    """Look up all keys through a `Cache`, in batches of this size; return the elapsed seconds."""
     cache = Cache(open_store, None)
     await cache.open()
     loop = asyncio.get_running_loop()

@@ -67,7 +67,6 @@ def compute_scores(
     makers: Mapping[str, Make],
     specs: list[str],
 ) -> Table:
-    """Return the scores of each technique, by spec."""
     table = {}
     for name, make in makers.items():
         began = time.perf_counter()
@@ -127,7 +126,6 @@ def _difference(upper: Score, lower: Score) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Compute the scores, and print the matrices."""
     cache = Path(sys.argv[1])
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 100
     evalset, pools = ms_marco_pools()

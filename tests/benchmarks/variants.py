@@ -77,7 +77,6 @@ def ms_marco(folder: Path) -> Collection:
 
 
 def xquad(folder: Path) -> Collection:
-    """Return the questions of XQuAD; the paragraph of a question is its gold passage."""
     questions, passages, gold = [], [], []
     whole = json.loads((folder / "xquad.en.json").read_text(encoding="utf-8"))
     for article in whole["data"]:
@@ -90,7 +89,6 @@ def xquad(folder: Path) -> Collection:
 
 
 def natural_questions(folder: Path) -> Collection:
-    """Return the questions of NQ; the oracle passage of a question is its gold passage."""
     questions, gold = [], []
     index_of: dict[str, int] = {}
     with gzip.open(folder / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -120,19 +118,16 @@ def stems(text: str) -> list[str]:
 
 
 def long_words(text: str) -> list[str]:
-    """Return the words of a text that have four letters or more."""
     return [word for word in words(text) if len(word) > 3]
 
 
 def character_4_grams(text: str) -> list[str]:
-    """Return the sequences of four characters of a text."""
     whole = " ".join(words(text))
     return [whole[i : i + 4] for i in range(len(whole) - 3)]
 
 
 @cache
 def scores(name: str) -> dict[str, Array]:
-    """Return the scores of a data set by measure: arrays of questions × variants."""
     folder, read = SETS[name]
     collection = read(DATA / folder)
     tables: dict[str, list[Array]] = {measure: [] for measure in MEASURES}
@@ -176,7 +171,6 @@ _COUNTS_CACHE: dict[tuple[str, str, float], tuple[csr_array, csr_array]] = {}
 def _counts(
     name: str, collection: Collection, tokens: Callable[[str], list[str]], share: float
 ) -> tuple[csr_array, csr_array]:
-    """Return the token counts as two arrays: passages × tokens, and questions × tokens."""
     key = (name, tokens.__name__, share)
     if key not in _COUNTS_CACHE:
         index_of: dict[str, int] = {}

@@ -36,7 +36,6 @@ def environment(
 
 
 def _interpreter(oldest: tuple[int, int]) -> str:
-    """Return the command of a Python of at least this version; raise SystemError if there is none on PATH."""
     for name in (sys.executable, *(f"python3.{minor}" for minor in range(oldest[1], oldest[1] + 4))):
         command = [name, "-c", f"import sys; sys.exit(sys.version_info[:2] < {oldest})"]
         try:

@@ -23,7 +23,6 @@ WIDER = "() => [document.documentElement.scrollWidth, document.documentElement.c
 
 
 def start(driver: Playwright) -> Browser | None:
-    """Start the browser of the system, or that of `playwright install chromium`; return None if there is neither."""
     path = next(filter(None, map(shutil.which, SYSTEM_BROWSERS)), None) or driver.chromium.executable_path
     if not Path(path).exists():
         return None
@@ -34,7 +33,6 @@ def start(driver: Playwright) -> Browser | None:
 # other tests start loops of their own.
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Yield a headless browser."""
     with sync_playwright() as driver:
         browser = start(driver)
         if browser is None:
@@ -104,7 +102,6 @@ def visit(chromium: Browser) -> Iterator[Visitor]:
 
 
 def serious(page: Page) -> list[str]:
-    """Return the serious and critical findings of axe-core on a page: the rule, the element and the message."""
     response = Axe().run(page).response
     assert response["passes"], "axe-core has looked at nothing"
     return [
@@ -136,5 +133,4 @@ def check_look(visit: Visitor) -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the path of the page of a real run."""
     return real_run(tmp_path_factory.mktemp("real"))

@@ -44,7 +44,6 @@ def test_the_history_is_drawn(visit: Callable[..., Page], trend: Path) -> None:
 
 
 def test_axe_finds_nothing_serious_in_the_history(check_look: Callable[..., None], trend: Path) -> None:
-    """axe-core reports no serious problem with all tables open."""
     check_look(trend, _open_all)
 
 
@@ -61,7 +60,6 @@ def diff(real: Path, tmp_path: Path) -> Path:
 
 
 def test_the_questions_of_a_comparison_are_filtered(visit: Callable[..., Page], diff: Path) -> None:
-    """Searching filters the questions, as on the page of a run."""
     page = visit(diff)
     page.get_by_label("Search").fill("item-20?")
     expect(page.locator(".q:visible")).to_have_count(1)

@@ -67,7 +67,6 @@ def test_filters_work_together(visit: Callable[..., Page], real: Path) -> None:
 
 
 def test_cases_and_causes_are_filters(visit: Callable[..., Page], whole: Path) -> None:
-    """Cases and causes filter the questions, and Reset shows all questions again."""
     page = visit(whole)
     page.locator("select[name=case]").select_option("C")
     assert ids(page) == ["q1"]
@@ -103,7 +102,6 @@ def test_search_finds_words_of_questions_passages_and_answers(visit: Callable[..
     ],
 )
 def test_questions_are_sorted(visit: Callable[..., Page], real: Path, order: str, first: list[str]) -> None:
-    """Questions are sorted by the chosen order within a topic; ids are sorted numerically."""
     page = visit(real)
     page.locator("select[name=sort]").select_option(order)
     assert ids(page)[: len(first)] == first
@@ -182,7 +180,6 @@ def test_the_page_of_the_example_is_read_without_scrolling_far(
 
 
 def anchor_of(page: Page, text: str) -> str:
-    """Search for a question; return the anchor of its link."""
     page.get_by_label("Search").fill(text)
     expect(page.locator(SHOWN)).to_have_text(re.compile("^1 of"))
     question = page.locator(".q").first
@@ -253,7 +250,6 @@ def test_the_keyboard_is_enough(visit: Callable[..., Page], real: Path) -> None:
 
 
 def test_a_prompt_is_filled_on_demand(visit: Callable[..., Page], real: Path) -> None:
-    """A click fills the prompt with the question and the k passages that the model got; another click hides it."""
     page = visit(real)
     page.get_by_label("Search").fill("item-5?")
     expect(page.locator(SHOWN)).to_have_text(re.compile("^1 of"))
@@ -298,10 +294,8 @@ def test_axe_finds_nothing_serious_where_all_is_open(check_look: Callable[..., N
 
 @pytest.mark.long
 def test_axe_finds_nothing_serious_on_the_page_of_a_run(check_look: Callable[..., None], real: Path) -> None:
-    """axe-core reports no serious problem on the page of a run with a lost question open."""
     check_look(real, lambda page: page.locator(".q.lost > summary").first.click())
 
 
 def test_long_words_and_wide_tables_stay_in_the_window(check_look: Callable[..., None], wide: Path) -> None:
-    """Long words are broken, and wide tables scroll in their own frame."""
     check_look(wide, lambda page: [each.click() for each in page.locator(".q > summary").all()[:3]])

@@ -59,7 +59,6 @@ def _written(folder: Path, text: str) -> Path:
 
 @pytest.fixture(scope="module")
 def harmless(chromium: Browser, folder: Path) -> dict[str, int]:
-    """Return the number of elements of each kind on a page with harmless texts."""
     visitor = Visitor(chromium)
     page = visitor(_written(folder, "harmless"))
     _opened(page)

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def folder(real: Path, tmp_path: Path) -> Path:
-    """Return a folder with the report and the history of a run."""
     shutil.copy(real.parent / "after.json", tmp_path / "report.json")
     shutil.copy(real.parent / "history.jsonl", tmp_path)
     return tmp_path
@@ -26,7 +25,6 @@ def folder(real: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def page(chromium: Browser, folder: Path) -> Iterator[Page]:
-    """Yield the served page. It must cause no error and no request to another server."""
     found: list[str] = []
     with viewing(folder, "--history", "history.jsonl") as address:
         context = chromium.new_context(viewport={"width": 1440, "height": 900})

@@ -15,13 +15,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Return each kind of store in turn."""
     return request.param()
 
 
 @pytest.fixture
 def places(kind: Kind, tmp_path: Path) -> Iterator[str]:
-    """Yield an iterator over places of empty stores."""
     empty_places = kind.places(tmp_path)
     yield empty_places
     empty_places.close()
@@ -49,10 +47,6 @@ def stores(place: str) -> Iterator[Callable[..., ReplyStore]]:
 
 @pytest.fixture
 def start(place: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Yield a function that runs code in another process, in which `store` is the open store.
-
-    `shift` is added to the clock of the process, in seconds.
-    """
     started: list[subprocess.Popen[str]] = []
 
     def start(code: str, *arguments: object, shift: float = 0.0) -> subprocess.Popen[str]:

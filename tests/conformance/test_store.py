@@ -40,7 +40,6 @@ def _good(store: ReplyStore) -> dict[str, Reply]:
 
 
 def test_cached_entries_are_found(stores: Open) -> None:
-    """Entries are found by this store and by another one, with summary and time."""
     writer, reader = stores(), stores()
     began = time.time()
     entry = Entry(
@@ -99,7 +98,6 @@ def test_one_of_two_has_a_claim(stores: Open) -> None:
 
 
 def test_a_claim_ends_with_the_reply(stores: Open) -> None:
-    """Storing the reply ends the claim, and a later claim returns the reply."""
     first, second = stores(), stores()
     first.claim(["a"])
     first.keep([_entry("a")])
@@ -175,7 +173,6 @@ def test_an_account(stores: Open) -> None:
 
 @pytest.mark.slow
 def test_any_reply_is_cached_unchanged(stores: Open) -> None:
-    """Any reply is returned unchanged by both stores."""
     store, other = stores(), stores()
 
     @given(st.lists(REPLIES, max_size=5))
@@ -328,7 +325,6 @@ store.close()
 
 @pytest.mark.slow
 def test_eight_processes_ask_once(start: Start) -> None:
-    """Eight processes request each reply once in total, and all get the same reply."""
     processes = [start(ASK_ALL, number) for number in range(8)]
     lines = [
         line.split() for process in processes for line in process.communicate(timeout=120)[0].splitlines()
@@ -356,7 +352,6 @@ print(made)
 
 @pytest.mark.slow
 def test_eight_processes_spend_no_more_than_the_limit(start: Start, stores: Open) -> None:
-    """Eight processes together spend exactly the limit."""
     processes = [start(f"from math import inf\n{SPEND_ALL}") for _ in range(8)]
     assert sum(int(process.communicate(timeout=120)[0]) for process in processes) == 100
     assert stores().spend("r", Spending(calls=1), max_calls=0) == Spending(100, 12.5)

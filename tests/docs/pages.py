@@ -99,7 +99,6 @@ VOLATILE: Final = (
 
 
 def normal(text: str) -> str:
-    """Return an output in which the parts that differ from run to run are replaced."""
     lines = []
     for line in text.splitlines():
         for pattern, replacement in VOLATILE:

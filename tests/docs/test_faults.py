@@ -173,7 +173,6 @@ def test_each_entry_has_its_row():
 
 
 def test_each_option_exists():
-    """The options that the page advises exist."""
     named = set(re.findall(r"--rageval-([\w-]+)", PAGE))
     assert named
     assert named <= {option.name.replace("_", "-") for option in all_options()}

@@ -18,7 +18,6 @@ def pages(index: Path) -> list[Path]:
 
 
 def entry(page: Path) -> str:
-    """Return the line of a page: its title, the address of its source on the site, and its first sentence."""
     text = re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     title, _, rest = text.removeprefix("# ").partition("\n")
     first = next(part for part in rest.strip().split("\n\n") if re.match(r"[\w*`\[]", part))

@@ -38,7 +38,6 @@ SCHEMAS = {
 
 
 def check_schema(schema, *files):
-    """Check files against a schema that check-jsonschema includes."""
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -52,12 +51,10 @@ def copied(page):
 
 
 def test_the_dependency_group_is_the_extra():
-    """The dependency group and the extra `test` list the same packages."""
     assert PROJECT["dependency-groups"]["test"] == PROJECT["project"]["optional-dependencies"]["test"]
 
 
 def test_the_wheel_has_the_schema_an_author_and_extras_for_users(tmp_path):
-    """The wheel contains the schema of reports; its metadata names authors and licence, and no tools of the build."""
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]
     process = subprocess.run(build, capture_output=True, text=True, check=False)
     if "No matching distribution found" in process.stderr or "ConnectionError" in process.stderr:
@@ -88,7 +85,6 @@ def test_our_own_workflows_and_forms_have_the_published_form(files, schema):
     ("page", "schema"), [("github-actions", "vendor.github-workflows"), ("gitlab-ci", "vendor.gitlab-ci")]
 )
 def test_a_workflow_to_copy_has_the_published_form(page, schema, tmp_path):
-    """Files that the page shows for copying conform to their published schemas."""
     for name, text in copied(page).items():
         file = tmp_path / name.replace("/", "-")
         file.write_text(text, encoding="utf-8")
@@ -96,10 +92,6 @@ def test_a_workflow_to_copy_has_the_published_form(page, schema, tmp_path):
 
 
 def test_the_workflow_to_copy_is_the_one_that_init_writes(tmp_path, monkeypatch):
-    """The workflow on the page equals the one that `rageval init` writes.
-
-    The page lists the inputs of the action that the workflow uses.
-    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "requirements.txt").touch()
     assert main(["init"]) == 0
@@ -118,7 +110,6 @@ def test_the_workflow_to_copy_is_the_one_that_init_writes(tmp_path, monkeypatch)
 
 
 def test_the_comment_on_a_pull_request_from_a_fork_is_written_from_the_artifact(tmp_path):
-    """With a stand-in for `gh`, the comment is written only if the pull request is open."""
     steps = yaml.safe_load(copied("github-actions")[".github/workflows/rageval-comment.yml"])["jobs"][
         "comment"
     ]["steps"]
@@ -144,7 +135,6 @@ def test_the_comment_on_a_pull_request_from_a_fork_is_written_from_the_artifact(
 
 
 def test_the_commands_of_the_gitlab_job_to_copy_run(tmp_path):
-    """The job's pytest command runs on the example project and writes the files that the job collects."""
     gitlab = yaml.safe_load(copied("gitlab-ci")[".gitlab-ci.yml"])
     (command,) = (command for command in gitlab["rageval"]["script"] if command.startswith("pytest"))
     folder = tmp_path / "example"
@@ -173,7 +163,6 @@ def test_links_lead_to_files_that_are_there(path):
 
 
 def test_the_page_on_compatibility_has_the_bounds_and_the_versions():
-    """The page states the lower bounds of pyproject.toml, its Pythons, and the version of each kind of file."""
     text = (ROOT / "docs/reference/compatibility.md").read_text(encoding="utf-8")
     dependencies = dict(item.partition(">=")[::2] for item in PROJECT["project"]["dependencies"])
     for package in ("pytest", "openai"):

@@ -13,7 +13,6 @@ PRESETS = tomllib.loads((ROOT / "pytest_rageval" / "core" / "presets.toml").read
 
 
 def rows():
-    """Yield the lines of the list: each preset with the families of scores whose sources name its first author."""
     yield from ("| paper | preset | scores |", "|---|---|---|")
     for name, preset in PRESETS.items():
         author = preset["source"].split()[0].rstrip(",")
@@ -36,7 +35,6 @@ def test_the_list_is_written_from_the_presets_and_the_scores():
 
 
 def test_every_score_on_the_page_is_one():
-    """Each name with a cut-off on the page is a score, or names a family."""
     page = PAGE.read_text(encoding="utf-8")
     names = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)(?:@k|\.\*)`", page))
     assert names
@@ -45,7 +43,6 @@ def test_every_score_on_the_page_is_one():
 
 
 def test_the_tables_have_the_shape_of_those_of_the_papers():
-    """The outputs on the page, which `test_snippets` compares with those of its commands, have these parts."""
     page = PAGE.read_text(encoding="utf-8")
     outputs = dict(re.findall(r"### ([^\n]+)\n\n```console\n(.*?)```", page, re.DOTALL))
     for title, parts in {

@@ -26,13 +26,11 @@ PACKAGE = Path(pytest_rageval.__file__).parent
 
 
 def page(name):
-    """Return the text of a page."""
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
 @cache
 def printed(*arguments):
-    """Return the output of pytest with these arguments."""
     command = [sys.executable, "-m", "pytest", *arguments, *WITHOUT]
     with TemporaryDirectory() as folder:
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder).stdout
@@ -73,7 +71,6 @@ def test_the_docstring_of_a_package_names_its_modules(package):
 
 
 def test_every_option_is_on_the_page_of_options_once():
-    """Each option is in exactly one group of the generated page."""
     groups = re.findall(r"```\{rageval-options\}\n(.*?)```", page("reference/options"), re.DOTALL)
     assert sorted(" ".join(groups).split()) == sorted(option.name for option in all_options())
 
@@ -93,7 +90,6 @@ def test_every_option_is_on_the_page_of_options_once():
     ids=lambda path: path.name,
 )
 def test_every_option_is_spelled_as_it_works(path):
-    """A flag in a text is one that exists, and `--rageval NAME=VALUE` names an option."""
     text = path.read_text(encoding="utf-8")
     flags = {option.typed for option in all_options() if option.is_flag}
     named = set(re.findall(r"--rageval-[a-z-]*[a-z]", text))
@@ -102,15 +98,12 @@ def test_every_option_is_spelled_as_it_works(path):
 
 
 def test_every_key_of_the_tables_of_models_is_on_the_page_of_options():
-    """The page lists exactly the keys of the tables of models."""
     rows = page("reference/options").partition("| key | value |\n|---|---|\n")[2].partition("\n\n")[0]
     named = [word for row in rows.splitlines() for word in re.findall(r"`(\w+)`", row.split(" | ")[0])]
     assert sorted(named) == sorted(TABLE_PARSERS)
 
 
 def test_every_variable_that_is_read_is_on_the_page_of_options():
-    """The page lists exactly the environment variables that are read."""
-
     class Environment(dict):
         """A dict that records the names that are looked up."""
 
@@ -126,7 +119,6 @@ def test_every_variable_that_is_read_is_on_the_page_of_options():
 
 
 def test_the_footer_of_the_table_names_the_page_that_explains_it():
-    """The footer links to the published page, whose source exists."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert f"{project['urls']['Documentation']}reference/terminal-table.html" == LEGEND
     assert (DOCS / "reference" / "terminal-table.md").exists()
@@ -134,7 +126,6 @@ def test_the_footer_of_the_table_names_the_page_that_explains_it():
 
 @pytest.mark.parametrize("marker", ["rageval_evalset", "rageval_threshold", "rageval_calibration"])
 def test_every_word_of_a_marker_is_on_the_page_of_markers(marker):
-    """The page lists exactly the keywords that `pytest --markers` prints."""
     signature = re.search(rf"@pytest\.mark\.{marker}\((.*?)\):", printed("--markers"))[1]
     words = [word.partition("=")[0].strip(" *") for word in signature.split(",")]
     section = page("reference/markers").partition(f"## `{marker}`")[2].partition("\n## ")[0]
@@ -143,20 +134,17 @@ def test_every_word_of_a_marker_is_on_the_page_of_markers(marker):
 
 
 def test_every_fixture_is_on_the_page_of_fixtures():
-    """The page names every fixture that `pytest --fixtures` prints."""
     names = set(re.findall(r"(?m)^(rageval\w*)", printed("--fixtures")))
     assert names
     assert {name for name in names if f"`{name}`" not in page("reference/fixtures")} == set()
 
 
 def test_every_format_is_on_the_page_of_eval_sets():
-    """The page lists every format by the name that users type."""
     table = page("reference/eval-sets").partition("## Other formats")[2].partition("\n## ")[0]
     assert re.findall(r"(?m)^\| `(\w+)` \|", table) == list(FORMATS)
 
 
 def test_every_prompt_is_on_the_page_of_files_with_its_placeholders():
-    """The page lists every prompt with the placeholders that a replacement needs."""
     rows = re.findall(r"(?m)^\| `(\w+)` \| ((?:`\{\w+\}` ?)+)\|", page("reference/files"))
     assert {name: set(re.findall(r"\{(\w+)\}", cells)) for name, cells in rows} == {
         name: set(PLACEHOLDER.findall(text)) - {FENCE_PLACEHOLDER} for name, text in TEMPLATES.items()

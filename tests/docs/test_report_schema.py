@@ -82,7 +82,6 @@ def test_skipped(rageval): pass
 
 
 def strict(schema):
-    """Return the schema with additionalProperties=False everywhere."""
     closed = copy.deepcopy(schema)
 
     def close(part):
@@ -112,7 +111,6 @@ def check(path):
 
 
 def test_the_schema_is_one():
-    """The schema is valid JSON Schema."""
     Draft202012Validator.check_schema(SCHEMA)
 
 
@@ -145,7 +143,6 @@ def _says(prompt):
 
 
 def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
-    """A report with baselines, slices, votes, repeats, human labels, systems, errors and skips conforms."""
     llm.model = _says
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
@@ -219,7 +216,6 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
 
 
 def test_the_report_of_a_run_that_stops_early(pytester, monkeypatch, llm):
-    """The report of an early stop conforms: one threshold is decided early, the other is not."""
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     records = [

@@ -181,7 +181,6 @@ def test_the_page_is_written_from_the_scores():
 
 
 def test_every_family_is_described():
-    """Each family asks a question in its first line and has a text; each of its scores has a worked value."""
     for score in SCORES.values():
         question, _, text = score.family.doc.strip().partition("\n\n")
         assert "?" in question

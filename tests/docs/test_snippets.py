@@ -29,7 +29,6 @@ pytestmark = [
 
 
 def name(path):
-    """Return the path relative to the repository."""
     return path.relative_to(ROOT).as_posix()
 
 

@@ -19,7 +19,6 @@ SHARDS = WORKFLOW["jobs"]["shard"]["strategy"]["matrix"]["shard"]
 
 
 def steps(job: str) -> list[dict]:
-    """Return the steps of a job."""
     return WORKFLOW["jobs"][job]["steps"]
 
 
@@ -34,7 +33,6 @@ def step(job: str, word: str) -> dict:
 
 
 def test_the_matrix_has_every_shard_of_its_number() -> None:
-    """The command and the matrix name the same number of shards."""
     command = step("shard", "pytest --")["run"]
     assert f"--rageval-shard ${{{{ matrix.shard }}}}/{len(SHARDS)} " in command
     assert list(range(1, len(SHARDS) + 1)) == SHARDS
@@ -68,7 +66,6 @@ def test_a_cache_is_read_by_all_and_saved_on_main() -> None:
 
 
 def test_the_merge_gets_every_report() -> None:
-    """The merge downloads the reports of all shards, also of failed ones, each with its own name."""
     upload, download = step("shard", "upload-artifact"), step("merge", "download-artifact")
     assert upload["with"]["name"] == "shard-${{ matrix.shard }}"
     assert download["with"] == {"pattern": "shard-*", "merge-multiple": True}
@@ -81,7 +78,6 @@ def test_the_merge_gets_every_report() -> None:
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="the steps are bash")
 def test_the_commands_of_the_workflow_run(tmp_path) -> None:
-    """The commands for shards, merge and summary run on the example project, with tests whose bounds are markers."""
     app = tmp_path / "app"
     shutil.copytree(ROOT / "example_project", app, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     (app / "test_in_own_words.py").unlink()

@@ -107,7 +107,6 @@ def _model() -> Callable[[str], str]:
 
 
 def _run(name: str, pytester: pytest.Pytester, url: str) -> dict[str, str]:
-    """Run the steps in a copy of the project; return all files that they wrote by name, and what they printed."""
     # Texts are cut and filled to a width: with a path of another length they would differ.
     folder = pytester.path / "project".ljust(PATH_LENGTH - len(str(pytester.path)) - 1, "-")
     project = ROOT / "example_project" if name == "example" else HERE / "_project"
@@ -206,7 +205,6 @@ def _store(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def _differences(expected: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
-    """Yield the differences of each file, as `diff -u` writes them."""
     for name in sorted(expected.keys() | found.keys()):
         before, after = (texts.get(name, "").splitlines() for texts in (expected, found))
         lines = list(difflib.unified_diff(before, after, f"expected/{name}", name, lineterm="", n=1))

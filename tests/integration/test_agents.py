@@ -76,7 +76,6 @@ def questions(project):
 
 @pytest.mark.parametrize("fixture", [SYNC, ASYNC])
 def test_a_scripted_agent_has_the_values_computed_by_hand(questions, fixture):
-    """Document scores are computed from the final documents; `steps.*` scores are computed from the steps."""
     questions.pytester.makeconftest(AGENT + fixture)
     questions.test(
         """
@@ -101,7 +100,6 @@ def test_values(rageval):
 
 
 def test_a_failure_shows_the_steps(questions):
-    """If a score fails, -vv, the JSON report and the HTML report show the steps of each listed question."""
     questions.pytester.makeconftest(AGENT + SYNC)
     questions.test('@pytest.mark.rageval_threshold("full_recall@5", min=0.9)\ndef test_gate():\n    pass\n')
     result = questions.run("-vv", "--rageval-report=report.json", "--rageval-report=report.html")
@@ -141,7 +139,6 @@ def test_calls_have_a_maximum_and_no_drop(questions):
 
 
 def test_calls_take_the_largest_cutoff_of_the_test(questions):
-    """`retrieval.calls` reuses the searches of the test's largest cut-off, so it causes no further search."""
     questions.pytester.makeconftest(
         AGENT
         + """

@@ -91,7 +91,6 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_an_anchor_has_the_commit_that_it_was_pinned_at(hundred):
-    """In a git repository an anchor stores the commit and the date at which it was pinned; elsewhere only the date."""
     anchor = _file(hundred)["anchors"]["test_it.py::test_gate"]
     assert "commit" not in anchor
     identity = ("-c", "user.name=a", "-c", "user.email=a@b.example")
@@ -130,10 +129,6 @@ def test_pinning_never_fails_because_of_git(hundred, monkeypatch, git):
 
 
 def test_without_an_anchor_a_run_says_how_to_pin_one(project):
-    """If `max_total_drop` has no anchor, the run warns, also with `-q`.
-
-    With `--rageval require_baseline=true` it is an error.
-    """
     project.evalset(20)
     project.policies(pr="max_total_drop = 0.05")
     project.test(GATE.format(spec="recall@1", bounds="max_drop=0.02"))
@@ -161,10 +156,6 @@ def test_pinning_alone_is_refused(project):
 
 
 def test_a_new_generator_leaves_the_anchor_as_it_is_until_another_is_pinned(project, llm):
-    """An update with another generator keeps the anchor and warns, also with `-q`.
-
-    The next run is an error that names the changed setting, until a new anchor is pinned.
-    """
     project.use(llm)
     project.evalset(12)
     project.policies(pr="max_total_drop = 0.5")
@@ -202,7 +193,6 @@ def test_workers_write_the_same_anchor(hundred):
 
 
 def test_a_file_that_is_no_baseline_is_reported_once_by_an_update(hundred):
-    """If the baseline file has merge conflict marks, an update reports the error once, and the tests pass."""
     (hundred.path / "rageval_baseline.json").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     result = hundred.run(UPDATE)
     result.assert_outcomes(passed=1)

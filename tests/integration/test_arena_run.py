@@ -63,16 +63,11 @@ def arena(project, llm):
 
 
 def _scores(project) -> tuple[dict[str, list[dict]], list[dict]]:
-    """Return the scores of the report by parametrization, and the report's tables of ratings."""
     report = json.loads((project.path / "report.json").read_text())
     return {test["nodeid"].partition("[")[2]: test["scores"] for test in report["tests"]}, report["ratings"]
 
 
 def test_systems_are_scored_and_rated(arena):
-    """With both orders, item-1 and item-2 are ties.
-
-    The good system wins item-3 and item-4, and the bad system loses them.
-    """
     source = (arena.path / "conftest.py").read_text(encoding="utf-8")
     arena.pytester.makeconftest(source + SYSTEMS)
     arena.test(GATE)
@@ -113,10 +108,6 @@ def test_systems_are_scored_and_rated(arena):
 
 
 def test_battles_of_a_single_system_are_warned_of(arena):
-    """`--rageval arena_pairs=N` warns if a test has one system.
-
-    With two systems, also two cut-offs of `score` calls, there is no warning.
-    """
     arena.test(GATE)
     result = arena.run("-q", "--rageval=arena_pairs=4")
     warning = (
@@ -141,10 +132,6 @@ def test_each_answer_is_judged_once_in_one_order_or_in_both(arena, llm):
 
 
 def test_in_one_order_positions_are_balanced_and_reported(arena, llm):
-    """The system is in the first place in 2 of 4 comparisons.
-
-    If the judge prefers the first place, the score is 0.5.
-    """
     llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")
     result = arena.run()
@@ -157,7 +144,6 @@ def test_in_one_order_positions_are_balanced_and_reported(arena, llm):
 
 
 def test_an_abstention_loses_without_being_judged(arena, llm):
-    """An abstention loses without a request to the judge; the run reports the count and the ratio of abstentions."""
     arena.lose(3)
     llm.model = lambda prompt: "I couldn't find an answer." if "item-3?" in prompt else Arena()(prompt)
     arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
@@ -183,7 +169,6 @@ def test_a_reply_without_one_tag_is_unscored(arena, llm):
 
 
 def test_votes_without_a_majority_are_a_tie(arena, llm):
-    """Three votes with three different ratings are a tie."""
     votes = iter("120" * 4)
     llm.model = lambda prompt: f"<rating>{next(votes)}</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.evalset(1, reference="That is a long story.")
@@ -252,7 +237,6 @@ def test_battles_are_planned(arena, llm, options, max_requests):
 
 
 def test_rules_do_not_prefer(project):
-    """Without a model as judge, an arena score is an error that names the option that sets a judge."""
     project.pytester.makeconftest(
         (project.path / "conftest.py").read_text(encoding="utf-8") + "\n@pytest.fixture(scope='session')\n"
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
@@ -316,7 +300,6 @@ def three(arena):
 
 
 def _pairs(project) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Return wins, ties and losses for each pair of systems."""
     _, (table,) = _scores(project)
     return {
         (pair["system"], pair["opponent"]): (pair["wins"], pair["ties"], pair["losses"])
@@ -326,10 +309,6 @@ def _pairs(project) -> dict[tuple[str, str], tuple[int, int, int]]:
 
 
 def test_systems_battle_each_other(three, llm):
-    """Each of three pairs of systems has battles on all six questions in both orders.
-
-    Equal answers tie without a request.
-    """
     options = ("--rageval=both_orders=true", "--rageval-report=report.json")
     three.run(*options).assert_outcomes(passed=3)
     assert all("pairs" not in table for table in _scores(three)[1])
@@ -360,7 +339,6 @@ def test_systems_battle_each_other(three, llm):
 
 
 def test_systems_battle_by_answers_of_the_same_temperature(three, llm):
-    """Battles use the answers that were scored: no answer is requested at another temperature."""
     options = ("--rageval=temperature=0", "--rageval-report=report.json")
     three.run(*options, "--rageval=arena_pairs=18").assert_outcomes(passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
@@ -369,7 +347,6 @@ def test_systems_battle_by_answers_of_the_same_temperature(three, llm):
 
 
 def test_each_eval_set_has_all_battles(three):
-    """Systems battle only systems of the same eval set, and `--rageval arena_pairs=N` holds for each eval set."""
     three.evalset(3, "few.jsonl", reference="That is a long story.")
     mark = "pytest.mark.rageval_evalset('{}.jsonl')".format
     three.test(
@@ -391,14 +368,12 @@ def test_battles_between_systems_are_planned(three, llm):
 
 
 def test_a_score_in_the_body_lets_systems_battle(three):
-    """If a test body calls `rageval.score`, the systems battle at the cut-off of this call."""
     three.test("def test_own(rageval): rageval.score('arena.win@1')\n")
     three.run("--rageval=arena_pairs=18", "--rageval-report=report.json").assert_outcomes(passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
 
 
 def test_systems_of_different_processes_have_no_battles(three):
-    """If xdist spreads the systems over processes, the report names the pairs without battles and `--dist loadfile`."""
     options = ("--rageval=arena_pairs=18", "--rageval-report=report.json", "-n3")
     result = three.run_process(*options, "--dist=load")
     result.stdout.fnmatch_lines(
@@ -420,7 +395,6 @@ def test_battles_without_a_verdict_are_counted(three, llm):
 
 
 def test_a_budget_that_ends_in_battles_is_an_error_beside_the_scores(three):
-    """If the budget ends during the battles, the run is an error, and the scores are reported."""
     three.run()
     result = three.run("--rageval=arena_pairs=18", "--rageval=max_calls=2", "--rageval-report=report.json")
     result.assert_outcomes(passed=1, errors=2)
@@ -436,7 +410,6 @@ def test_a_run_in_shards_has_no_battles(three):
 
 @pytest.mark.long
 def test_battles_come_in_batches(project):
-    """Answers and the verdicts of all judge models are requested in batches; scores equal those of a live run."""
     with BatchServer() as server:
         server.model = Arena()
         project.use(server)

@@ -2,7 +2,6 @@
 
 
 def test_a_failed_assertion_on_a_score_names_the_lost_questions(project):
-    """A failed assertion shows the score and names the lost questions, in a line each; with -v it shows them."""
     project.lose(3)
     project.test("def test_own_words(rageval):\n    assert rageval.score('recall@2') >= 0.9\n")
     result = project.run()
@@ -32,7 +31,6 @@ def test_a_slice_of_a_score_is_a_score(project):
 
 
 def test_retrieved_documents_are_asserted_on_by_id(project):
-    """`in` checks whether an id was retrieved; a failed assertion lists the retrieved documents."""
     project.test(
         "def test_found(rageval):\n    assert 'doc-7' in rageval.retrieve('item-7?', k=3)\n"
         "def test_lost(rageval):\n    assert 'doc-8' in rageval.retrieve('item-7?', k=2)\n"
@@ -45,13 +43,11 @@ def test_retrieved_documents_are_asserted_on_by_id(project):
 
 
 def test_retrieve_needs_no_eval_set(project):
-    """`rageval.retrieve` works in a test without an eval set."""
     project.pytester.makepyfile("def test_one(rageval):\n    assert len(rageval.retrieve('item-1?', 3)) == 3")
     project.run().assert_outcomes(passed=1)
 
 
 def test_answer_gives_what_the_generator_says(project, llm):
-    """`rageval.answer` retrieves, generates, and returns the answer's text."""
     project.use(llm)
     project.test(
         "def test_it(rageval):\n    assert rageval.answer('What is the code of item-2?', k=1) == 'c2x'"
@@ -60,7 +56,6 @@ def test_answer_gives_what_the_generator_says(project, llm):
 
 
 def test_score_takes_the_words_of_the_marker(project):
-    """`rageval.score` accepts the marker's keywords; an error lists them if a keyword is unknown."""
     project.lose(3)
     project.test(
         "def test_bound(rageval):\n    rageval.score('recall@2', min=0.9)\n"
@@ -78,7 +73,6 @@ def test_score_takes_the_words_of_the_marker(project):
 
 
 def test_scores_work_inside_async_tests(project):
-    """`rageval.score` works in an async test, where another event loop is running."""
     project.arguments.remove("-pno:asyncio")
     project.ini(asyncio_mode="auto", asyncio_default_fixture_loop_scope="function")
     project.test("async def test_it(rageval):\n    assert rageval.score('recall@2') == 1\n")

@@ -10,7 +10,6 @@ GATE = '@pytest.mark.rageval_threshold("{spec}", min=0.1)\ndef test_gate(): pass
 
 
 def retriever(project, body):
-    """Replace the retriever by a function with this body."""
     project.pytester.makeconftest(
         f'import pytest\n@pytest.fixture(scope="session")\ndef rageval_retriever():\n'
         f"    def search(query, k):\n        {body}\n    return search\n"
@@ -27,7 +26,6 @@ def errors_with(result, *lines):
 
 
 def test_a_missing_retriever_shows_the_lines_to_write(project):
-    """If the fixture `rageval_retriever` is missing, the error shows the lines that define it."""
     project.pytester.makeconftest("")
     project.test(GATE.format(spec="recall@2"))
     errors_with(
@@ -128,7 +126,6 @@ def test_two_eval_sets_on_one_test_are_an_error(project):
     ],
 )
 def test_one_bound_of_a_score_twice_is_an_error(project, first, second, is_error):
-    """Two thresholds of a score with the same bound are an error; other bounds and slices are not."""
     marks = "".join(f'@pytest.mark.rageval_threshold("recall@2", {bounds})\n' for bounds in (first, second))
     project.test(f"{marks}def test_gate(): pass\ndef test_other(): pass\n")
     result = project.run()
@@ -154,7 +151,6 @@ def test_a_long_list_of_fields_is_cut(project):
 
 
 def test_a_threshold_without_an_eval_set_shows_the_mark(project):
-    """A threshold without an eval set is an error that shows the marker `rageval_evalset`."""
     project.pytester.makepyfile("import pytest\n" + GATE.format(spec="recall@2"))
     errors_with(project.run(), 'This test has no eval set to score. *rageval_evalset("evals/support.jsonl").')
 
@@ -177,7 +173,6 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
     ],
 )
 def test_a_threshold_that_makes_no_sense_is_named(project, marker, message):
-    """Invalid arguments of `rageval_threshold` are an error; for an unknown keyword it lists the allowed keywords."""
     project.test(f"@pytest.mark.rageval_threshold({marker})\ndef test_gate(): pass\ndef test_other(): pass\n")
     errors_with(project.run(), message)
 
@@ -214,10 +209,6 @@ def test_a_retriever_that_returns_nonsense_or_raises_is_named(project, body, mes
 
 @pytest.mark.parametrize("reason", ["raised IndexError: list index out of range", "returned NoneType"])
 def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, reason):
-    """If the retriever fails for one question, the others are scored.
-
-    The run counts the question and the report has the reason.
-    """
     project.evalset(20)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     fails = "return None" if "None" in reason else "return [][0]"
@@ -282,7 +273,6 @@ def test_a_query_that_fails_is_an_error_where_it_is_asked_for_itself(project):
 
 
 def test_a_retriever_that_is_no_callable_is_named(project):
-    """If `rageval_retriever` returns a list instead of a function, the error says that it is not callable."""
     project.pytester.makeconftest(
         'import pytest\n@pytest.fixture(scope="session")\ndef rageval_retriever():\n    return ["doc"]\n'
     )
@@ -292,7 +282,6 @@ def test_a_retriever_that_is_no_callable_is_named(project):
 
 @pytest.mark.parametrize("fixture", ["retriever", "generator", "judge", "executor"])
 def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(project, fixture):
-    """If a fixture is not usable, its test is an error, and the report is written without questions for this test."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         f"{source}\n@pytest.fixture(scope='session')\ndef rageval_{fixture}():\n    return [1]\n"
@@ -355,7 +344,6 @@ def test_a_generator_with_the_passages_first_is_named(project):
 
 
 def test_an_error_in_an_assert_style_test_shows_the_line_and_not_our_frames(project):
-    """The traceback shows the user's line and no frame of pytest_rageval."""
     project.test("def test_it(rageval):\n    assert rageval.score('recal@2') > 0\n")
     result = project.run()
     result.assert_outcomes(failed=1)
@@ -364,13 +352,11 @@ def test_an_error_in_an_assert_style_test_shows_the_line_and_not_our_frames(proj
 
 
 def test_k_below_one_is_an_error_in_retrieve(project):
-    """`rageval.retrieve` with k = 0 is an error, as in the name of a score."""
     project.test("def test_it(rageval):\n    rageval.retrieve('item-1?', k=0)\n")
     project.run().stdout.fnmatch_lines(["E*k = 0: the number of documents is an integer, at least 1."])
 
 
 def test_k_may_be_an_integer_of_numpy(project):
-    """`rageval.retrieve` accepts a NumPy integer as k."""
     project.test(
         "import numpy\ndef test_it(rageval):\n    assert len(rageval.retrieve('item-1?', k=numpy.int64(2))) == 2\n"
     )
@@ -387,7 +373,6 @@ def test_a_question_is_one_text(project, call):
 
 
 def test_a_judge_without_its_method_is_named(project, llm):
-    """If `rageval_judge` is not callable and has no method `compare`, the error shows the signature of the method."""
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -401,7 +386,6 @@ def test_a_judge_without_its_method_is_named(project, llm):
 
 
 def test_a_grade_out_of_range_is_reported_with_its_examples(project, llm):
-    """A judge that returns 4 where a grade from 0 to 1 is expected is an error that names the examples."""
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -434,7 +418,6 @@ def test_no_server_is_an_error_that_says_so_once(project, monkeypatch):
 
 
 def test_a_wrong_key_is_an_error_that_names_the_variable_and_not_the_key(project, llm):
-    """If the server refuses the key, the run stops after at most two requests and does not print the key."""
     llm.model = lambda _: Fault(401)
     project.use(llm)
     project.evalset(20)
@@ -467,7 +450,6 @@ def test_a_key_without_a_model_is_an_error_for_what_needs_one_alone(project, mon
 
 
 def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
-    """If the server fails after some replies, the next run requests only the missing replies."""
     project.use(llm)
     project.evalset(6)
     served = []
@@ -491,7 +473,6 @@ def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
 
 @pytest.mark.slow
 def test_an_error_ends_at_the_users_own_line(project):
-    """If a class of this package raises, in a fixture or a test, the traceback ends at the user's line."""
     project.evalset(1)
     project.pytester.makeconftest(
         """

@@ -30,7 +30,6 @@ CI_VARIABLES = (
 
 
 def git(*arguments: str, folder: Path | None = None) -> str:
-    """Run git in a folder, by default the current one; return its output."""
     identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
     command = ["git", *identity, *arguments]
     completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -46,10 +45,6 @@ def commit(message: str) -> str:
 
 @pytest.fixture
 def branch(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Return a project on the branch `worse`, with a baseline that is worse than that of `main`.
-
-    There are the branches `main` and `origin/main`.
-    """
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", *CI_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CI", "true")
@@ -102,7 +97,6 @@ def test_a_baseline_that_the_branch_changed_is_reported(branch):
 
 
 def test_the_merge_base_counts_and_not_the_tip(branch):
-    """What the target branch changed in the meantime is no change of this branch."""
     head = git("rev-parse", "HEAD")
     git("checkout", "-b", "other", "main")
     (branch.path / "rageval_baseline.json").write_text("{}", encoding="utf-8")
@@ -122,7 +116,6 @@ def test_the_merge_base_counts_and_not_the_tip(branch):
     ],
 )
 def test_the_target_of_the_pull_request_is_that_of_the_build_server(branch, monkeypatch, name, value):
-    """The variables of the CI system name the branch to compare with; else it is the default branch of the remote."""
     git("update-ref", "refs/remotes/origin/release", "HEAD")
     monkeypatch.setenv(name, value)
     branch.run("-q").stdout.no_fnmatch_line("*baseline differs*")
@@ -134,7 +127,6 @@ def test_the_target_of_the_pull_request_is_that_of_the_build_server(branch, monk
 
 
 def test_gitlab_names_the_merge_base(branch, monkeypatch):
-    """GitLab fetches few commits, but names the merge base itself."""
     monkeypatch.setenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main")
     monkeypatch.setenv("CI_MERGE_REQUEST_DIFF_BASE_SHA", git("rev-parse", "main"))
     git("update-ref", "-d", "refs/remotes/origin/main")
@@ -146,7 +138,6 @@ def test_gitlab_names_the_merge_base(branch, monkeypatch):
 
 @pytest.mark.parametrize("detached", [True, False])
 def test_there_is_nothing_to_say_on_the_main_branch(branch, detached):
-    """On the main branch itself, and on a branch with the same baseline, there is no line."""
     git("checkout", *(["--detach"] if detached else []), "main")
     result = branch.run("-q")
     assert result.ret == 0
@@ -172,7 +163,6 @@ def test_a_baseline_under_another_name_is_reported(branch):
 
 
 def test_removed_and_edited_entries_are_reported(branch):
-    """Attack: the pull request removes tests, scores or questions from the baseline, or changes its settings."""
     git("checkout", "main")
     more = GATE.replace("test_gate", "test_more")
     branch.test(GATE.replace("\ndef", '\n@pytest.mark.rageval_threshold("mrr@1", max_drop=0.1)\ndef') + more)
@@ -198,7 +188,6 @@ def test_removed_and_edited_entries_are_reported(branch):
 
 
 def test_what_cannot_be_compared_is_said_on_a_build_server(branch, monkeypatch, tmp_path_factory):
-    """Without git, without a repository and in a shallow clone, a build server says why there is no comparison."""
     shallow = tmp_path_factory.mktemp("shallow") / "clone"
     git("clone", "--depth=1", f"file://{branch.path}", str(shallow))
     monkeypatch.chdir(shallow)
@@ -233,7 +222,6 @@ def test_a_git_that_hangs_does_not_delay_the_run(branch, monkeypatch):
 
 
 def test_a_run_compares_with_the_baseline_of_another_commit(branch):
-    """With `--rageval baseline_ref=REF`, an update of the baseline in the same branch hides nothing."""
     assert branch.run().ret == 0
     for ref in ("origin/main", "main", "HEAD~1", git("rev-parse", "main")):
         result = branch.run("-q", f"--rageval=baseline_ref={ref}")
@@ -266,7 +254,6 @@ def test_a_merge_compares_with_the_baseline_of_another_commit(branch):
 
 @pytest.mark.parametrize("ref", ["--output=stolen", "-h", "a b", "main\x00x"])
 def test_a_name_that_git_would_read_as_an_option_is_refused(branch, ref):
-    """Attack: the name of a commit contains an option of git."""
     result = branch.run(f"--rageval=baseline_ref={ref}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(

@@ -34,7 +34,6 @@ def _scores(project, name, spec):
     ],
 )
 def test_a_partial_run_keeps_the_other_tests_entries(project, arguments, why):
-    """A partial run keeps the entries of all tests that did not run, also of tests that no longer exist."""
     project.pytester.makeini("[pytest]\nmarkers = slow\n")
     project.test(ONE + f"@pytest.mark.slow\n{TWO}" + THREE)
     project.run(UPDATE)
@@ -52,7 +51,6 @@ def test_a_partial_run_keeps_the_other_tests_entries(project, arguments, why):
 
 
 def test_a_full_run_that_passes_removes_tests_that_no_longer_exist(project):
-    """A full run drops the entries of removed tests, and the entries of scores that a test no longer bounds."""
     project.test(
         ONE + '@pytest.mark.rageval_threshold("mrr@2", max_drop=0.02)\n' + TWO.replace("mrr@2", "f1@2")
     )
@@ -98,7 +96,6 @@ def test_a_failing_tests_scores_are_written(project):
 
 
 def test_a_test_in_error_keeps_its_entry(project):
-    """A test in error keeps its old entry, and the entries of the other tests are written."""
     project.test(ONE + TWO)
     project.run(UPDATE)
     before = _tests(project)
@@ -165,7 +162,6 @@ def test_a_baseline_that_cannot_be_written_fails_the_run(project):
 
 
 def test_an_update_passes_whatever_the_baseline_says(project):
-    """An update passes with lower scores, and the next run compares with the new baseline."""
     project.evalset(12)
     project.test(ONE)
     project.run(UPDATE)
@@ -179,7 +175,6 @@ def test_an_update_passes_whatever_the_baseline_says(project):
 
 
 def test_the_ini_file_cannot_switch_the_gate_off(project):
-    """`rageval_update_baseline` in the ini file is an error, and no baseline is written."""
     project.ini(rageval_update_baseline="true")
     project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n')
     result = project.run("-W", "ignore")
@@ -205,7 +200,6 @@ def test_an_update_says_what_it_lowers_and_raises(project):
 
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
 def test_an_update_that_writes_nothing_says_why(project, arguments):
-    """An update that writes nothing states the reason, also with `-q`."""
     path = project.path / "rageval_baseline.json"
     project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.1)\ndef test_gate(): pass\n')
     project.run(UPDATE)

@@ -69,7 +69,6 @@ def test_model_again(model): assert model
 
 @pytest.mark.slow
 def test_tests_that_get_the_fixture_by_name_are_batched(suite: Project, server: BatchServer) -> None:
-    """Tests that get fixtures by `request.getfixturevalue`, also in a fixture of the user, send nothing live."""
     suite.test(BY_NAME)
     assert _stages(suite, server, 2) == [6, 0]
     run = suite.run()
@@ -79,7 +78,6 @@ def test_tests_that_get_the_fixture_by_name_are_batched(suite: Project, server: 
 
 
 def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
-    """Run the tests, and return the run and the scores in its report."""
     run = project.run_process("--rageval-report=report.json", *arguments)
     report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
     return run, [test["scores"] for test in report["tests"]]
@@ -87,7 +85,6 @@ def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
 
 @pytest.mark.slow
 def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchServer) -> None:
-    """Stage 1 requests the answers, stage 2 the verdicts; the tests then read all replies from the cache."""
     live, expected = _scores(suite, "--rageval=cache_dir=live")
     live_requests = len(server.live)
     server.live.clear()
@@ -144,10 +141,6 @@ def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) -> None:
-    """Reports and merged reports have the batch cost at batch prices.
-
-    A later run without batches reports no batch cost.
-    """
     prices = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
     (suite.path / "prices.toml").write_text(prices, encoding="utf-8")
     names = ["shard1.json", "shard2.json"]
@@ -178,7 +171,6 @@ def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) 
 
 @pytest.mark.slow
 def test_the_steps_of_a_shard(suite: Project, server: BatchServer) -> None:
-    """The steps of a shard need no report, and only the first shard requests verdicts for the labelled answers."""
     labels = [
         {"question": f"What is thing {n}?", "references": ["a"], "prediction": f"b{n}", "human": True}
         for n in range(6)
@@ -216,10 +208,6 @@ def test_in_own_words(rageval, rageval_llm):
 
 @pytest.mark.slow
 def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, server: BatchServer) -> None:
-    """The first stage has the requests of all scores of a test.
-
-    Requests of a statement are sent when the test reaches it.
-    """
     suite.test(OWN)
     stages = _stages(suite, server, 6)
     # The answers at two cut-offs; the verdicts and the requests of the other statements follow in later stages.
@@ -231,7 +219,6 @@ def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, se
 
 @pytest.mark.slow
 def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Project) -> None:
-    """If generator and judge have different servers, each server receives only batches for its own model."""
     with BatchServer() as judges, BatchServer() as generators:
         suite.use(generators)  # type: ignore[arg-type]
         judge = (f"--rageval=judge_base_url={judges.url}", "--rageval-judge-model=m2")
@@ -270,7 +257,6 @@ def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
 def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
     suite: Project, server: BatchServer, errors: str
 ) -> None:
-    """If a request fails in a batch, `live` sends it in the run, and `unscored` leaves its question unscored."""
     server.refuse = lambda body: (
         (500, {"message": "broken"})
         if "code of item-3" in str(body) and body not in server.live and "Answer to check" not in str(body)
@@ -335,7 +321,6 @@ def test_what_contradicts_batches_is_refused(suite: Project, option: str) -> Non
 
 
 def test_a_plan_has_the_cost_in_batches(suite: Project, server: BatchServer) -> None:
-    """A plan with `--rageval-batch` has a column with the batch cost, and sends no request."""
     text = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
     (suite.path / "prices.toml").write_text(text, encoding="utf-8")
     options = ("--rageval=prices=prices.toml", "--rageval=max_tokens=20", "--rageval-batch")
@@ -357,7 +342,6 @@ def test_what_a_server_without_batches_says(suite: Project, server: BatchServer)
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServer) -> None:
-    """If a batch fails, the command ends with the server's reason; the same command submits the batch again."""
     server.ends[1] = "failed"
     run = suite.run_process("--rageval-batch")
     assert run.ret == pytest.ExitCode.USAGE_ERROR
@@ -385,7 +369,6 @@ KILLED_AT = ("upload", "create", "retrieve", "content", "create", "content")
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchServer) -> None:
-    """A run that is killed with all its processes continues: no request is in two batches, and none is sent live."""
     _, expected = _scores(suite, "--rageval=cache_dir=live")
     server.live.clear()
     command = [
@@ -425,7 +408,6 @@ def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchSer
 
 @pytest.mark.slow
 def test_a_step_leaves_the_last_failures_as_they_are(suite: Project, server: BatchServer) -> None:
-    """A batch step does not change the failures that `--lf` selects: a test that the step skips has not passed."""
     suite.arguments = [argument for argument in suite.arguments if "cacheprovider" not in argument]
     suite.run("--rageval=max_calls=0").assert_outcomes(errors=1)
     suite.run("--rageval-batch=submit", "--lf").assert_outcomes(skipped=1)
@@ -473,7 +455,6 @@ def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServe
 
 @pytest.mark.slow
 def test_with_a_judge_of_the_users_all_answers_are_one_stage(suite: Project, server: BatchServer) -> None:
-    """A live run tries a user's judge on the first five answers; batches request all nine answers in one stage."""
     conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
     suite.pytester.makeconftest(conftest + JUDGE)
     suite.evalset(9)

@@ -12,7 +12,6 @@ PRICES = '["m1"]\ninput = 1000.0\noutput = 1000.0\nmax_output = 100\n'
 
 
 def test_a_run_stops_before_the_call_that_would_pass_the_limit(project, llm):
-    """At `--rageval max_calls=N` the test is an error; a run with a higher limit requests only the missing replies."""
     project.use(llm)
     project.evalset(20)
     project.test(GATE + "def test_free(rageval): assert rageval.score('recall@1') == 1\n")
@@ -31,7 +30,6 @@ def test_a_run_stops_before_the_call_that_would_pass_the_limit(project, llm):
 
 
 def test_what_is_cached_costs_nothing(project, llm):
-    """If all replies are cached, a run passes with a limit of 0 calls."""
     project.use(llm)
     project.test(GATE)
     project.run()
@@ -39,7 +37,6 @@ def test_what_is_cached_costs_nothing(project, llm):
 
 
 def test_a_failed_call_is_not_counted(project, llm):
-    """Calls that fail do not count towards `--rageval max_calls=N`."""
     project.use(llm)
     count = iter(range(100))
     llm.model = lambda prompt: Fault(429, {"retry-after": "0"}) if next(count) % 2 else clerk(prompt)
@@ -76,7 +73,6 @@ def test_the_cost_stays_below_the_limit(project, llm, processes):
 
 
 def test_an_unknown_price_is_an_error_before_anything_is_asked(project, llm):
-    """If the price or the maximum reply length is unknown, it is an error, and no request is sent."""
     project.use(llm)
     project.test(GATE)
     result = project.run("--rageval-max-cost=1")

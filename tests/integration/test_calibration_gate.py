@@ -51,7 +51,6 @@ def labels(project: Project, *, people: int = 1, sampled: bool = False) -> None:
 
 @pytest.fixture
 def judged(project: Project, llm: LLMServer) -> Project:
-    """A project with a mild judge and people's labels."""
     llm.model = mild
     project.use(llm)
     labels(project)
@@ -88,7 +87,6 @@ def test_a_judge_that_agrees_passes(judged: Project) -> None:
 
 
 def test_a_judge_that_does_not_agree_fails_and_is_shown(judged: Project) -> None:
-    """A failure lists the judge's disagreements with question and answer, and the agreement between the annotators."""
     labels(judged, people=2)
     judged.test(TEST.format(bounds="min_kappa=0.9"))
     result = judged.run("-q")
@@ -109,7 +107,6 @@ def test_a_judge_that_does_not_agree_fails_and_is_shown(judged: Project) -> None
 
 
 def test_a_plan_counts_the_labels(judged: Project, llm: LLMServer) -> None:
-    """The plan counts the labels and sends no request; two runs then request each label once."""
     judged.test(TEST.format(bounds="min_kappa=0.5"))
     judged.run("--rageval-plan").stdout.fnmatch_lines(["in total", "* 20 *"])
     assert not llm.requests
@@ -136,7 +133,6 @@ def test_what_cannot_be_done_is_an_error(judged: Project, bounds: str, message: 
 
 
 def test_a_judge_without_verdicts_is_an_error(judged: Project, llm: LLMServer) -> None:
-    """If the judge gives no verdict on more labels than `--rageval max_unscored=SHARE` allows, the test is an error."""
     llm.model = lambda prompt: "perhaps" if "thing 1" in prompt else mild(prompt)
     judged.test(TEST.format(bounds="min_kappa=0.5"))
     result = judged.run()
@@ -179,7 +175,6 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
 
 
 def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMServer) -> None:
-    """The option calibration also corrects scores of `rageval.score`, but no slice and no score without a judge."""
     judged.test(
         "def test_own(rageval):\n"
         "    rageval.score('answer.correct@1')\n"
@@ -208,7 +203,6 @@ def test_labels_judged_with_other_settings_correct_nothing(judged: Project) -> N
 
 
 def test_pairs_without_a_judge_that_prefers(judged: Project) -> None:
-    """Labels of pairs with a judge without the method `prefer` are an error that names the method."""
     (judged.path / "labels.jsonl").write_text('{"question": "q", "first": "a", "second": "b", "human": 1}\n')
     judged.pytester.makeconftest(
         (judged.path / "conftest.py").read_text(encoding="utf-8") + "\n"
@@ -228,7 +222,6 @@ RELEVANT = "helps to answer"
 
 
 def passage_labels(project: Project, *, questions: int) -> None:
-    """Write labels for the retrieved passage of the first questions: every other passage is relevant."""
     records = [
         {
             "question": f"What is the code of item-{n}?",
@@ -244,10 +237,6 @@ def passage_labels(project: Project, *, questions: int) -> None:
 def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(
     judged: Project, llm: LLMServer, way: str
 ) -> None:
-    """Labels of passages correct a relevance score, not an answer score.
-
-    The marker also reports the agreement of the judge; the option causes no further request.
-    """
     llm.model = lambda prompt: "yes" if RELEVANT in prompt else mild(prompt)
     judged.evalset(20)
     passage_labels(judged, questions=10)

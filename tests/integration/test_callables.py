@@ -6,7 +6,6 @@ GATE = '@pytest.mark.rageval_threshold("{spec}", min=1.0)\ndef test_gate(): pass
 
 
 def test_an_async_retriever_is_called_for_all_questions_at_once(project):
-    """An async retriever is called concurrently: each of four calls waits until all four have started."""
     project.pytester.makeconftest(
         "import asyncio, pytest\n"
         "together = asyncio.Barrier(4)\n"
@@ -22,7 +21,6 @@ def test_an_async_retriever_is_called_for_all_questions_at_once(project):
 
 
 def test_a_retriever_bound_to_its_thread_works(project):
-    """A sync retriever is called in the test's thread: SQLite connections work only in the thread that opened them."""
     project.pytester.makeconftest(
         "import pytest, sqlite3\n"
         "@pytest.fixture(scope='session')\n"
@@ -56,7 +54,6 @@ def test_threads_are_used_where_they_are_allowed(project):
 
 
 def test_a_retriever_of_plain_texts_is_matched_by_text(project):
-    """If retrieved passages have no id, they are matched with the gold passages by their text."""
     project.pytester.makeconftest(
         "import pytest\n"
         "def search(query, k):\n"
@@ -106,7 +103,6 @@ def test_the_retriever_is_called_once_in_every_run(project):
 
 
 def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
-    """With a generator function and a judge with an async `compare`, no server is needed."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source + "\n"
@@ -126,7 +122,6 @@ def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
 
 
 def test_a_generator_that_raises_is_named_with_the_place(project):
-    """If the generator raises, the error shows the user's line and no internal frame."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source + "\n@pytest.fixture(scope='session')\n"
@@ -185,7 +180,6 @@ def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kin
 
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_judge_that_fails_at_the_first_few_ends_the_test_before_the_others_are_paid_for(project, llm, kind):
-    """If the judge raises for the first five answers, the test ends, and no further answers are requested."""
     project.use(llm)
     llm.model = lambda _prompt: "c1x"
     project.evalset(40)

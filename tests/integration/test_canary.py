@@ -56,7 +56,6 @@ def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
 
 
 def test_a_canary_that_is_well_changes_no_verdict(project, llm):
-    """If the replies have not changed, a canary of 5 questions sends 5 requests, and the test passes."""
     _baseline(project, llm)
     for arguments in ((), ("-n2",)):
         before = len(llm.requests)
@@ -113,7 +112,6 @@ def test_a_small_change_is_found_in_all_tests_together(project, llm):
     ],
 )
 def test_a_plan_counts_the_canary(project, llm, body, requests):
-    """The plan counts the requests of the canary, which are not answered from the cache."""
     _baseline(project, llm)
     project.test(body)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -181,7 +179,6 @@ def test_a_canary_is_not_recorded(project, llm):
 
 
 def test_another_served_model_is_named(project, llm):
-    """The server's name of the model is in the report and the baseline; a run warns if the name changed."""
     llm.served = "m1-2026-01"
     _baseline(project, llm)
     tests = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
@@ -199,7 +196,6 @@ def test_another_served_model_is_named(project, llm):
 
 
 def test_a_test_names_the_models_that_its_own_scores_ask(project, llm):
-    """A test stores only the served models of its own scores, so the order of tests does not change the baseline."""
     llm.served = "of-2026-01"
     project.use(llm)
     judged = ASKING.replace("answer.em", "answer.correct").replace("test_gate", "test_a_judge")

@@ -77,7 +77,6 @@ def remarks(project, code, spec="answer.correct@1", **ini):
     ids=["own", "thread", "named", "own judge", "hyde", "one of three judges"],
 )
 def test_waiting_is_reported_once_with_the_number_of_requests(project, llm, code, ini, model):
-    """The remark counts one request per question, also for requests from a thread and of `HyDERetriever`."""
     project.use(llm)
     (entry,) = (
         (remark, count) for remark, count in remarks(project, code, **ini).items() if "judges" in remark
@@ -106,14 +105,12 @@ def test_waiting_is_reported_once_with_the_number_of_requests(project, llm, code
     ids=["another judge", "no model", "a measure", "rules", "the generator", "own judge"],
 )
 def test_it_is_not_reported_otherwise(project, llm, code, spec, ini):
-    """There is no remark if another model or no model judges, or if only the generator uses the judge's model."""
     project.use(llm)
     assert not [remark for remark in remarks(project, code, spec, **ini) if "judges" in remark]
 
 
 @pytest.mark.slow
 def test_two_names_of_one_served_model_are_one(project, llm):
-    """Two model names count as the same model if the server reports the same served model for both."""
     llm.served = "m-2026-11"
     project.use(llm)
     code = RETRIEVER.format(words="model='alias'", ask=ASKS)
@@ -155,7 +152,6 @@ def rageval_retriever(request, asking):
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "times"), [("retriever", 1), ("generator", 0)])
 def test_with_the_gateway_only_the_part_that_runs_sends_requests(project, llm, part, times):
-    """Requests through the gateway count for the running component: only the retriever gets the remark."""
     pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
     pytest.importorskip("starlette", reason="the extra gateway is not installed")
     project.use(llm)

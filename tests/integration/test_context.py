@@ -31,10 +31,6 @@ def _write(project, *records: dict) -> None:
 
 
 def test_one_question_with_two_filters_is_asked_twice(project):
-    """The same question with two filters is retrieved twice.
-
-    `rageval.retrieve` takes filters as an argument or from an example.
-    """
     _write(project, *TENANTS)
     project.pytester.makeconftest(FILTERED)
     project.test(
@@ -55,7 +51,6 @@ def test_gate(rageval):
 
 
 def test_a_failure_shows_the_context_of_a_question(project):
-    """A failure shows history and filters, which distinguish two rows with the same question."""
     history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]
     _write(project, *({**record, "history": history, "gold": [{"id": "no"}]} for record in TENANTS))
     project.pytester.makeconftest(FILTERED)
@@ -76,7 +71,6 @@ def test_a_failure_shows_the_context_of_a_question(project):
 
 
 def test_filters_that_the_retriever_does_not_take_end_the_test(project):
-    """If the retriever has no parameter for filters, the test is one error for all questions, with a remedy."""
     _write(project, *TENANTS)
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.0)\ndef test_gate():\n    pass\n')
     result = project.run()
@@ -92,10 +86,6 @@ def test_filters_that_the_retriever_does_not_take_end_the_test(project):
 
 @pytest.mark.slow
 def test_a_changed_filter_or_history_is_another_question_for_the_baseline(project):
-    """An example with a changed filter or history is left out of the comparison.
-
-    Changed metadata matter only if the retriever receives metadata.
-    """
     history = [{"role": "user", "content": "Hello"}]
     records = [{**record, "metadata": {"batch": 1}, "history": history} for record in TENANTS]
     _write(project, *records)
@@ -121,7 +111,6 @@ HISTORY = [{"role": "user", "content": "Do you ship?"}, {"role": "assistant", "c
 
 
 def test_a_conversation_is_in_the_prompts_and_separates_two_equal_questions(project, llm):
-    """The history is in the prompts; the prompt of an equal question without a history is unchanged."""
     project.use(llm)
     record = {"question": "And to Oslo?", "answers": ["yes"], "gold": [{"text": "We ship to Oslo."}]}
     _write(project, {"id": "bare", **record}, {"id": "after", **record, "history": HISTORY})

@@ -29,7 +29,6 @@ def shown(arguments: list[str], **more: object) -> subprocess.CompletedProcess[s
 
 
 def shipped() -> dict[str, bytes]:
-    """Return the contents of the files of the example that are in git, by path."""
     process = subprocess.run(
         ["git", "ls-files", "-z", "."],  # noqa: S607 - any git on the path
         cwd=EXAMPLE, capture_output=True, text=True, check=False,
@@ -83,7 +82,6 @@ def test_the_copy_of_the_example_equals_the_original(tmp_path):
 
 @pytest.mark.parametrize("existing", ["file", "full"])
 def test_a_folder_in_use_is_refused(existing, tmp_path, capsys):
-    """`--keep` refuses a file and a folder that is not empty, and overwrites nothing."""
     target = tmp_path / "demo"
     if existing == "full":
         target.mkdir()
@@ -123,7 +121,6 @@ def test_a_damaged_installation_is_named(tmp_path, monkeypatch, capsys):
 
 
 def test_the_changed_line_is_in_the_example():
-    """The line that the demo changes occurs once in the example."""
     assert (EXAMPLE / demo.CHANGED_FILE).read_text(encoding="utf-8").count(demo.GOOD_LINE) == 1
 
 

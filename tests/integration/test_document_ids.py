@@ -52,7 +52,6 @@ def test_the_field_with_the_gold_ids_is_an_error_with_the_line_to_write(sources)
 
 
 def test_documents_without_any_id_are_searched_for_the_gold_ids_too(sources):
-    """If the documents have no ids, the field with the gold ids is named as well."""
     sources.pytester.makeconftest(SOURCES.replace("id=str(uuid.uuid4()), ", ""))
     result = sources.run()
     result.assert_outcomes(errors=1)
@@ -93,7 +92,6 @@ def test_a_field_with_the_gold_ids_in_another_form_is_shown_with_a_pair(sources,
 
 
 def test_ids_in_another_form_are_shown_with_a_pair(project):
-    """Ids that differ only in a folder are an error, also with one question."""
     project.evalset(1, gold=[{"id": "docs/doc-1"}])
     project.test('@pytest.mark.rageval_threshold("recall@3", max_drop=0.02)\ndef test_gate(): pass\n')
     result = project.run("-q")
@@ -139,7 +137,6 @@ def test_the_line_works_as_it_is_shown(sources, file, text):
 
 
 def test_the_setting_of_one_run(sources):
-    """The setting can be given for one run; a field that is missing is an error that lists the fields."""
     sources.run("--rageval=document_id=metadata.source").assert_outcomes(passed=1)
     result = sources.run("--rageval=document_id=metadata.url")
     result.assert_outcomes(errors=1)
@@ -150,7 +147,6 @@ def test_the_setting_of_one_run(sources):
 
 @pytest.mark.slow
 def test_the_field_is_found_and_used_in_an_executor(sources):
-    """Documents that are converted in other processes are searched by their metadata, and read with the setting."""
     executor = """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

@@ -47,7 +47,6 @@ def change(project, others=range(0), wrong=range(0)):
 
 
 def report(project):
-    """Return the entry of the only score in the report."""
     document = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
     [[entry]] = [test["scores"] for test in document["tests"]]
     return entry
@@ -73,10 +72,6 @@ def test_without_a_change_no_request_is_sent(gated, llm):
 
 
 def test_a_clear_regression_is_red_after_few_requests(gated, llm):
-    """A clear regression fails after few requests.
-
-    The failure lists the lost questions among those evaluated, and no mean.
-    """
     change(gated, others=range(1, 151), wrong=range(1, 101))
     result = fresh(gated)
     result.assert_outcomes(failed=1)
@@ -127,7 +122,6 @@ def test_a_small_drop_within_max_drop_is_green_with_fewer_requests(gated, llm):
 
 
 def test_requests_are_those_of_a_full_run(gated, llm):
-    """Replies of an early stop are cached: a full run does not request them again."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     fresh(gated)
     first = len(llm.requests)
@@ -150,7 +144,6 @@ def test_two_workers_ask_the_same(gated, llm):
 
 
 def test_a_plan_counts_all_questions_and_says_so(gated):
-    """The plan counts all questions, and states that a run may send fewer requests."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     result = gated.run("--rageval-plan", STOP)
     result.stdout.fnmatch_lines(
@@ -159,7 +152,6 @@ def test_a_plan_counts_all_questions_and_says_so(gated):
 
 
 def test_replies_that_were_not_used_stay_recorded(gated):
-    """A run with `--rageval early_stop=true` is not a full run: it drops no unused replies of a cassette."""
     recorded = ("--rageval-cassette=replies.jsonl", "--rageval-record")
     gated.run(*recorded)
     before = (gated.path / "replies.jsonl").read_text(encoding="utf-8")

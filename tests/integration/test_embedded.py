@@ -10,7 +10,6 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@2", min=0.6)\ndef test_gate(
 
 
 def test_without_a_key_the_embedded_model_answers(project):
-    """The embedded model answers in the first run; the second run reads all replies from the cache."""
     project.evalset(3)
     project.test(GATE)
     first = project.run_process()
@@ -22,7 +21,6 @@ def test_without_a_key_the_embedded_model_answers(project):
 
 
 def test_a_file_that_is_no_model_is_named(project, monkeypatch):
-    """If RAGEVAL_GGUF names a file that is not a model, the error has the file and the server's message."""
     broken = project.path / "broken.gguf"
     broken.write_bytes(b"no model" * 100)
     monkeypatch.setenv("RAGEVAL_GGUF", str(broken))

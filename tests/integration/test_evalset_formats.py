@@ -109,13 +109,11 @@ def test_two_tests_with_other_words_have_other_sets(project):
 
 
 def test_records_and_data_frames_take_a_field_map_too(project):
-    """Records in the marker accept a field map."""
     records = '[{"n": 1, "query": "What is the code of item-1?", "doc": "doc-1", "kind": "odd"}]'
     _run(project, f"{records}, {FIELDS}").assert_outcomes(passed=1)
 
 
 def test_a_folder_with_topics_and_a_recorded_run(project):
-    """`TrecRun` scores a recorded run on a folder with topics and qrels."""
     _write(project, "trec/topics.tsv", QUERIES)
     _write(project, "trec/qrels.txt", QRELS)
     _write(project, "a.run", "1 Q0 doc-1 1 9 me\n2 Q0 doc-2 1 9 me\n3 Q0 doc-9 1 9 me\n")
@@ -162,7 +160,6 @@ def test_another_plugin_adds_a_format(project):
 
 
 def test_a_format_of_a_taken_name_is_an_error(project):
-    """A plugin that adds a format with an existing name is an error: no format is replaced silently."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + PLUGIN.replace('"faq"', '"beir"'))
     result = _run(project, '"evals.jsonl"')
@@ -170,7 +167,6 @@ def test_a_format_of_a_taken_name_is_an_error(project):
 
 
 def test_a_key_that_resembles_a_known_one_is_reported_once(project):
-    """An unknown key similar to a known one is one warning for two tests, also if the tests have no score."""
     _write(
         project, "e.jsonl", '{"id": 1, "question": "Where?", "golds": [{"id": "doc-1"}], "author": "Ann"}\n'
     )
@@ -186,10 +182,6 @@ def test_a_key_that_resembles_a_known_one_is_reported_once(project):
 
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
 def test_a_file_beside_the_test_that_is_not_read_is_named(project, arguments):
-    """If the root directory and the folder of the test have the file, the one in the root is read.
-
-    One warning says so, also with `-q`.
-    """
     marked = GATE.format(marker='"evals.jsonl"')
     _write(
         project, "service/test_it.py", "import pytest\n" + marked + marked.replace("test_gate", "test_again")

@@ -61,7 +61,6 @@ RUN = ("--rageval=max_unscored=0.5", "--rageval=comparator=containment")
 
 @pytest.fixture
 def odd(project, monkeypatch):
-    """Four questions with odd characters in every text; the retriever raises for the third."""
     monkeypatch.setenv("ODD", json.dumps(ODD))
     records = [
         {
@@ -94,7 +93,6 @@ def _without_times(document):
 
 
 def test_the_report_is_the_same_from_workers(odd, monkeypatch):
-    """The report follows the published schema for any text, has every question, and is the same with workers."""
     odd.run_process(*RUN, "--rageval-update-baseline")
     monkeypatch.setenv("LOST", "2")
     # A failure names the file of the report.
@@ -188,7 +186,6 @@ def test_only_a_report_that_shows_all_questions_pays_for_them(project, reports, 
 
 
 def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(project, monkeypatch):
-    """If no model can be called, a plugin's score is reported, without a fingerprint of models."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")

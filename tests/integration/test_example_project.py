@@ -50,7 +50,6 @@ def broken(
 
 @pytest.mark.usefixtures("example")
 def test_the_example_is_green_from_the_shipped_replies(pytester):
-    """The example passes with the shipped replies, and sends no request to a model."""
     result = run(pytester)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["* replies: * cached, 0 live"])
@@ -131,7 +130,6 @@ def test_one_line_a_test_with_tb_line(broken):
 
 
 def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
-    """`evalset check` accepts the eval set, and `evalset anchor` finds its passages in the files of the handbook."""
     corpus = ("--corpus", "handbook")
     assert main(["evalset", "check", "evals/support.jsonl", *corpus]) == 0
     assert "support.jsonl: 95 examples, 0 errors, 5 notes\n" in capsys.readouterr().out

@@ -69,7 +69,6 @@ def rageval_generator():
 
 
 def _install(project, monkeypatch, module=PACKAGE):
-    """Write the files that an installer writes: the module, and its metadata with the entry point."""
     site = project.path / "site"
     metadata = site / "pytest_shelves-1.0.dist-info"
     metadata.mkdir(parents=True)
@@ -90,7 +89,6 @@ def test_another_package_adds_each_kind(project, monkeypatch):
 
 
 def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
-    """The policy "release" is an error for a score without a scale, whose largest loss is unknown."""
     _install(project, monkeypatch)
     project.test(
         '@pytest.mark.rageval_threshold("fill@2", max_drop=2, policy="release")\ndef test_gate(): pass\n'
@@ -103,7 +101,6 @@ def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
 
 
 def test_without_the_package_its_names_are_unknown(project):
-    """Without the package the same test is an error: its score is unknown."""
     project.test(TESTS)
     result = project.run_process()
     result.assert_outcomes(errors=1)
@@ -186,7 +183,6 @@ def test_another_package_writes_reports(project, monkeypatch):
     ],
 )
 def test_an_unknown_kind_of_report_is_refused_before_the_run(project, monkeypatch, call, message):
-    """An unknown kind of report is a usage error that lists the known kinds."""
     _install(project, monkeypatch, f"{REPORTS}    registry.{call}\n" if call else REPORTS)
     project.test("def test_own(rageval): assert rageval.examples")
     result = project.run_process("--rageval-report=out.pdf")
@@ -368,7 +364,6 @@ def pytest_rageval_run_finished(run):
 
 
 def test_a_hook_adds_keys_to_the_report_and_may_fail_the_run(project):
-    """`pytest_rageval_run_finished` sees all results, adds keys and lines; an error that it raises fails the run."""
     project.pytester.makeconftest(FINISHED)
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0)\ndef test_gate(): pass')
     result = project.run_process("--rageval-report=out.json", "--rageval-report=out.md")

@@ -74,7 +74,6 @@ def _outcomes(path):
 
 
 def test_a_bad_day_of_the_server_changes_no_score(project, llm):
-    """Faults of the server change no score, except that a reply without a verdict is unscored and shown."""
     project.use(llm)
     project.evalset(20)
     project.lose(3, 8)
@@ -148,7 +147,6 @@ def test_a_worker_that_dies_delays_the_others_for_seconds_only(project, llm):
 
 
 def test_a_killed_run_continues_where_it_stopped(project, llm):
-    """After at least ten kills at random moments, no cached reply is requested again."""
     project.use(llm)
     llm.latency_s = 0.05
     project.evalset(60)

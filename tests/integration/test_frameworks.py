@@ -320,7 +320,6 @@ def test_filters_that_a_framework_would_drop_are_an_error(project, framework, ex
     ],
 )
 def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, expression):
-    """A retriever keeps its own k if it is at least the score's k; the report states whether k was kept or replaced."""
     own = "\ndef hybrid_of_4():\n    found = hybrid()\n    found.get_component('joiner').top_k = 4\n    return found\n"
     project.pytester.makeconftest(f"{CORPUS}{framework}{own}\ndef make():\n    return {expression}\n")
     project.test(
@@ -352,7 +351,6 @@ def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, expression)
     ],
 )
 def test_what_cannot_be_asked_by_a_text_is_an_error_with_a_remedy(project, expression, message):
-    """An embedding retriever without an embedder, and a pipeline with two outputs of documents, are an error."""
     two = """
 def two():
     pipeline = Pipeline()

@@ -25,10 +25,6 @@ def _baseline(project):
 
 
 def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
-    """Without a baseline the test passes with a warning, also with -q; require_baseline makes it an error.
-
-    After the baseline is written, there is no warning.
-    """
     project.evalset(5)
     project.test(RECALL)
     warning = f"warning: test_it.py::test_gate: {NONE_YET}"
@@ -56,10 +52,6 @@ def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
 
 
 def test_a_worse_retriever_fails_and_the_text_shows_then_and_now(project, llm):
-    """The failure shows score, interval, baseline, drop and p-value.
-
-    For each question that got worse it shows gold, ranking and answer, in the baseline and now.
-    """
     project.use(llm)
     project.evalset(12)
     project.test(ASKING.replace("correct", "em").replace("test_gate()", "test_support_questions()"))
@@ -175,7 +167,6 @@ def test_slices_are_compared_with_their_own_past(project):
 
 
 def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
-    """A topic without a question in the baseline is an error, and the drop of another topic is reported as well."""
     project.evalset(16)
     project.test(RECALL.replace("0.02", '0.02, by="topic"'))
     project.run(UPDATE)
@@ -271,10 +262,6 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     ],
 )
 def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed):
-    """A changed model, parameter, judge or comparator is an error that names the change.
-
-    Recall depends on none of these settings, so its threshold still passes.
-    """
     project.evalset(5)
     project.use(llm)
     project.test(ASKING)
@@ -311,7 +298,6 @@ def test_a_changed_prompt_is_named(project, llm, monkeypatch):
 
 
 def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch):
-    """A changed key, timeout or cache folder does not make the baseline stale; an update writes the same file."""
     project.evalset(5)
     project.use(llm)
     project.test(ASKING)
@@ -326,10 +312,6 @@ def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch
 
 
 def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, llm):
-    """The stale baseline of one threshold does not hide the violated minimum of another threshold.
-
-    If one threshold has both, the violated minimum is reported.
-    """
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE)
@@ -422,7 +404,6 @@ def test_an_update_and_a_plan_do_not_go_together(project):
 
 
 def test_the_json_report_has_the_comparison(project):
-    """The JSON report has the baseline's mean, drop, p-value and detectable drop, and the threshold with its level."""
     project.evalset(10)
     project.policies(pr="alpha = 0.1\nsmall_set_drop = false")
     project.test(RECALL.replace("0.02", "0.02, min=0.1"))
@@ -456,7 +437,6 @@ def test_the_json_report_has_the_comparison(project):
 
 
 def test_a_bound_beyond_the_scale_is_an_error_before_any_request(project, llm):
-    """A bound outside the score's scale is reported together with the other mistakes in the test's markers."""
     project.use(llm)
     project.evalset(4)
     project.test(
@@ -480,7 +460,6 @@ def test_a_bound_beyond_the_scale_is_an_error_before_any_request(project, llm):
 
 
 def test_by_and_where_of_the_same_slice_are_two_thresholds(project):
-    """The worst topic (`by`) and the same topic selected by `where` are two entries of the report."""
     project.evalset(6)
     project.lose(1)
     project.test(
@@ -501,7 +480,6 @@ LOST = '@pytest.mark.rageval_threshold("recall@1", max_lost={})\ndef test_gate()
 
 
 def test_a_number_of_lost_questions_is_bounded_without_a_test(project):
-    """`max_lost` counts the questions that lost score, without a significance test, and names them."""
     project.test(LOST.format(1))
     project.run(UPDATE).assert_outcomes(passed=1)
     project.lose(2)

@@ -89,7 +89,6 @@ def _more(project, source):
 
 
 def _told(project, run, *arguments):
-    """Return the tests of the JSON report, and the baseline that an update writes; restore the committed baseline."""
     # Without -v a failure shows less after several failures, of which each worker knows its own.
     run("-v", "--rageval-report=report.json", *arguments)
     tests = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
@@ -110,7 +109,6 @@ def _told(project, run, *arguments):
 
 
 def test_workers_order_and_reruns_change_nothing(worse, monkeypatch):
-    """Report and written baseline are the same in a second run, with two workers, in reverse order and with reruns."""
     alone = _told(worse, worse.run)
     assert [score["verdict"] for test in alone[0] for score in test["scores"]] == [
         # The questions of each topic are too few to fail at this level.
@@ -175,8 +173,6 @@ def test_a_test_has_the_same_level_whatever_is_selected(worse, selected):
 
 
 def test_parts_of_a_suite_judge_as_the_whole(worse):
-    """A single test, two workers and two halves of the suite have the verdicts and p-values of the whole suite."""
-
     def verdicts(run, *arguments):
         run("--rageval-report=report.json", *arguments)
         tests = json.loads((worse.path / "report.json").read_text(encoding="utf-8"))["tests"]
@@ -224,7 +220,6 @@ def test_tested(): pass
 
 
 def test_a_verdict_is_the_same_alone_with_workers_in_shards_and_in_the_suite(project):
-    """Each score of each test has the same verdict and reason, whatever else runs, and however it is divided."""
     project.evalset(24)
     project.policies(tested="small_set_drop = false")
     project.test(VERDICTS)

@@ -147,10 +147,6 @@ def client(request, monkeypatch):
 
 @pytest.mark.slow
 def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, upstream, client, monkeypatch):
-    """A client created when the conftest is imported uses the gateway.
-
-    A second run sends no requests, and a replay from the cassette needs neither server nor key.
-    """
     code, alone = client
     project = application(code, rageval_gateway="true", rageval_cassette="replies.jsonl")
     run = project.run_process if alone else project.run
@@ -208,7 +204,6 @@ def test_a_client_that_is_not_led_to_the_gateway_is_remarked_on(application, ups
 
 
 def test_a_budget_holds_for_the_application(application, upstream):
-    """The application's calls end at --rageval max_calls=N, and the error names the limit."""
     project = application(rageval_gateway="true")
     result = project.run("--rageval=max_calls=2")
     result.assert_outcomes(errors=1)
@@ -217,7 +212,6 @@ def test_a_budget_holds_for_the_application(application, upstream):
 
 
 def test_a_plan_counts_what_the_application_would_ask(application, upstream):
-    """A plan counts a test's own calls through the gateway, and sends no requests."""
     project = application(rageval_gateway="true")
     project.test(CALLING)
     result = project.run("--rageval-plan")
@@ -246,7 +240,6 @@ def test_four(): pass
 
 
 def test_a_plan_counts_tests_that_only_call_the_application(application, upstream):
-    """With the gateway, a test without a fixture of this package may call the application, so a plan runs it."""
     project = application(rageval_gateway="true")
     project.test(PLAIN)
     plan = project.run("--rageval-plan")
@@ -294,7 +287,6 @@ def _environment():
 
 
 def test_the_environment_is_restored_after_a_run(application, upstream):
-    """The environment is restored after a run, also after several runs in a process and after a run that ends early."""
     project = application(rageval_gateway="true")
     before = _environment()
     project.run().assert_outcomes(passed=1)
@@ -340,7 +332,6 @@ CONCURRENT_FALLBACK = (
 def test_what_the_application_says_without_its_model_is_not_scored(
     application, upstream, option, message, asynchronous
 ):
-    """If a model call is refused and the application returns a fallback answer, the question has no score."""
     project = application(CONCURRENT_FALLBACK if asynchronous else FALLBACK, rageval_gateway="true")
     project.test(
         "".join(
@@ -416,7 +407,6 @@ sys.exit(3)
 
 
 def _command(folder, *arguments, **env):
-    """Run `rageval gateway` with the program COMMAND."""
     (folder / "app.py").write_text(COMMAND, encoding="utf-8")
     command = [sys.executable, "-m", "pytest_rageval", "gateway", *arguments, "--", sys.executable, "app.py"]
     return subprocess.run(

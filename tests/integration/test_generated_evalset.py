@@ -26,7 +26,6 @@ class Done(NamedTuple):
 
 
 def author(prompt: str) -> Said:
-    """Write a question about the code of a passage's item; answer that question only if the passage is given."""
     if prompt.startswith("Write a question"):
         passage = prompt.rpartition("Passage:\n")[2]
         item = re.search(r"(item-\d+) has the code (\w+)", passage)
@@ -41,7 +40,6 @@ def is_question(prompt: str) -> bool:
 
 @pytest.fixture
 def llm() -> Iterator[LLMServer]:
-    """The server."""
     with LLMServer(author) as server:
         yield server
 
@@ -81,14 +79,12 @@ def generate(
 
 
 def read(path: Path) -> list[Any]:
-    """Read JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def test_what_is_generated_is_clean_and_loads(
     generate: Generate, llm: LLMServer, docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each question has a quoted answer, a gold span and the self-check's answers, and all files have questions."""
     done = generate(12)
     assert done.out.startswith("out.jsonl: 12 candidates for review, of 6 files, from 12 passages\n")
     assert done.out.endswith(f" replies: 0 cached, {len(llm.paid)} live\n")
@@ -203,7 +199,6 @@ def _repeating(prompt: str) -> Said:
 def test_a_question_that_fails_the_checks_is_rejected(
     generate: Generate, llm: LLMServer, tmp_path: Path, model: Callable[[str], Said], why: str
 ) -> None:
-    """A rejected question is counted and stored with its reason; every passage that was drawn is tried."""
     llm.model = model
     done = generate(2, "--keep-rejected", "no.jsonl")
     assert done.status == 1
@@ -239,7 +234,6 @@ def test_other_passages_replace_those_of_rejected_questions(generate: Generate, 
 def test_an_exhausted_budget_ends_the_run_and_the_next_run_continues(
     generate: Generate, llm: LLMServer, tmp_path: Path
 ) -> None:
-    """--max-calls ends a run with status 1; the next run sends only the requests without a cached reply."""
     done = generate(4, "--max-calls", "7")
     assert done.status == 1
     assert "max_calls=7 is reached: 7 calls were made." in done.err
@@ -268,7 +262,6 @@ def test_no_number(generate: Generate, n: str, capsys: pytest.CaptureFixture[str
 
 
 def test_nothing_to_ask_about(generate: Generate, docs: Path) -> None:
-    """A corpus that has only headings has no passages of five words, which is an error."""
     for path in docs.iterdir():
         path.write_text("# Heading\n")
     done = generate(1)
@@ -284,7 +277,6 @@ def test_options_have_the_names_of_tests_too(generate: Generate, llm: LLMServer)
 def test_parameters_and_the_judges_server_are_those_of_the_options(
     generate: Generate, llm: LLMServer
 ) -> None:
-    """Generator requests have the generator's parameters; judge requests have the judge's parameters and server."""
     with LLMServer(author) as other:
         options = [
             "--parameters",

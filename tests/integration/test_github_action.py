@@ -137,10 +137,6 @@ def runner(tmp_path):
 
 
 def test_a_regression_is_in_the_summary_the_comment_and_at_the_test(runner):
-    """A regression fails the pytest step, and appears in the job summary, an annotation and the pull-request comment.
-
-    The second run replaces the comment of the first.
-    """
     done = runner.run("Run pytest")
     assert done.returncode == 0
     assert "::error" not in done.stdout
@@ -173,7 +169,6 @@ def test_a_regression_is_in_the_summary_the_comment_and_at_the_test(runner):
 
 
 def test_only_its_own_comment_is_replaced(runner):
-    """A job replaces only its own comment, not that of another job nor a person's comment with the same mark."""
     (runner.workspace / "app" / "rageval.md").write_text("new\n", encoding="utf-8")
     others = [
         {"id": 1, "user": "User", "body": "<!-- pytest-rageval: rageval -->\nmine"},
@@ -210,7 +205,6 @@ def test_a_pull_request_from_a_fork_asks_nothing(runner):
 
 
 def test_a_push_to_the_default_branch_writes_the_baseline(tmp_path):
-    """The script commits and pushes what the run wrote; without a change, or behind a newer main, it does nothing."""
     update = STEPS["Run pytest"]["env"]["UPDATE"]
     assert "github.event_name == 'push'" in update
     assert "github.event.repository.default_branch && '--rageval-update-baseline=force'" in update

@@ -64,7 +64,6 @@ def test_grades_are_planned(project, llm):
     ],
 )
 def test_rules_do_not_grade(project, spec, message):
-    """Without a judge model the error says that the score needs one, and how to name one."""
     project.pytester.makeconftest(
         (project.path / "conftest.py").read_text(encoding="utf-8") + "\n@pytest.fixture(scope='session')\n"
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"

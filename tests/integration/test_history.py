@@ -13,7 +13,6 @@ OTHER = '@pytest.mark.rageval_threshold("mrr@2", min=0.1)\ndef test_other(): pas
 
 @pytest.fixture
 def project(project):
-    """A project whose ini file sets `rageval_history`."""
     project.ini(rageval_history="out/history.jsonl")
     return project
 
@@ -27,7 +26,6 @@ def lines(project):
 
 
 def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
-    """Each run appends a line, the JSON report has these runs, and the Markdown report has a chart of the means."""
     project.test(GATE)
     for _ in range(2):
         project.run("--rageval-report=out/r.json", "--rageval-report=out/r.md").assert_outcomes(passed=1)
@@ -51,7 +49,6 @@ def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
     "arguments", [["--collect-only"], ["--rageval-plan"], ["-k", "plain"], ["-k", "nothing"]]
 )
 def test_a_run_without_scores_is_no_line(project, arguments):
-    """A run that only collects or plans, or has no scores, appends no line."""
     project.test(f"{GATE}def test_plain(): pass\n")
     project.run(*arguments)
     assert lines(project) == []
@@ -83,7 +80,6 @@ def test_a_stopped_run_says_so(project, hook):
 
 
 def test_a_damaged_file_keeps_its_lines_and_gets_the_new_one(project):
-    """A damaged history line is reported and preserved; the run passes and appends its own line."""
     project.test(GATE)
     path = project.path / "out" / "history.jsonl"
     path.parent.mkdir()
@@ -112,7 +108,6 @@ def test_a_file_that_cannot_be_written_fails_the_run(project):
 
 
 def test_workers_append_one_line(project):
-    """With two workers the controller appends one line with the tests of both workers."""
     project.test(f"{GATE}{OTHER}")
     project.run_process("-n2", "-p", "xdist").assert_outcomes(passed=2)
     [run] = lines(project)
@@ -120,8 +115,6 @@ def test_workers_append_one_line(project):
 
 
 def test_the_line_has_the_commit_and_git_merges_lines_of_two_branches(project):
-    """With `merge=union` git keeps the lines of both branches; an appended line does not make the next run dirty."""
-
     def git(*arguments):
         identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
         command = ["git", *identity, *arguments]

@@ -68,7 +68,6 @@ def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subproc
 
 
 def files(folder: Path) -> dict[str, str]:
-    """Return the contents of all files of a folder, by relative path."""
     return {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
         for path in folder.rglob("*")
@@ -84,10 +83,6 @@ def files(folder: Path) -> dict[str, str]:
 def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
     framework, project, run, capsys
 ):
-    """The written test passes without a baseline, in an update and with a baseline, and fails with wrong ids.
-
-    A framework takes seconds to import, so with a framework there is only the update run.
-    """
     module = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
     if framework:
         pytest.importorskip(module[framework])
@@ -296,7 +291,6 @@ BUILD = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.bu
     ],
 )
 def test_the_workflow_installs_the_project(contents, framework, installed, project):
-    """The workflow installs the project from its requirements or its metadata, as far as the files show how."""
     for name, text in {**contents, "app.py": SEARCH}.items():
         (project / name).write_text(text, encoding="utf-8")
     chosen = ["--framework", framework] if framework else ["--retriever", "app:search"]
@@ -309,10 +303,6 @@ def test_the_workflow_installs_the_project(contents, framework, installed, proje
 
 
 def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypatch, capsys):
-    """In a subfolder the workflow is written to the repository's root, and the other files to the subfolder.
-
-    A second subfolder gets a job to add to the existing workflow.
-    """
     (project / ".git").mkdir()
     service = project / "services" / "search"
     service.mkdir(parents=True)
@@ -384,7 +374,6 @@ def test_what_cannot_be_used_writes_nothing(arguments, message, project, capsys)
 
 
 def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project):
-    """If the eval set has only answers, the threshold is on a score that needs neither gold nor a model."""
     (project / "mine.jsonl").write_text(
         '{"id": "q1", "question": "How?", "answers": ["so"]}\n', encoding="utf-8"
     )
@@ -468,7 +457,6 @@ def test_a_module_that_cannot_be_imported_is_a_warning(source, error, project, c
     ],
 )
 def test_the_retriever_is_found_where_pytest_finds_it(file, text, project):
-    """The retriever's module is searched in the folders of pytest's `pythonpath` setting."""
     (project / file).write_text(text, encoding="utf-8")
     (project / "src").mkdir()
     (project / "src" / "app.py").write_text(SEARCH, encoding="utf-8")
@@ -496,7 +484,6 @@ PYPROJECT = "[project]\nname = 'flat-app'\nversion = '1'\n"
     ],
 )
 def test_the_test_is_where_pytest_collects(settings, place, project, run, capsys):
-    """The test is written into the first of `testpaths`, or `tests`; pytest collects it, and a plain run runs it."""
     for name, text in settings.items():
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(text, encoding="utf-8")

@@ -24,7 +24,6 @@ def rageval_retriever():
 
 @pytest.mark.parametrize("body", ["pytest.skip('not today')", "pytest.fail('too slow')"])
 def test_requests_of_an_interrupted_test_are_not_sent_in_the_next(project, body):
-    """If the retriever skips or fails a test, requests of that test are not sent in the next test."""
     project.pytester.makeconftest(CONFTEST.format(body=body))
     project.evalset(10)
     project.test(
@@ -44,7 +43,6 @@ def test_requests_of_an_interrupted_test_are_not_sent_in_the_next(project, body)
 
 
 def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
-    """If an async retriever raises SystemExit, the test is an error; neither the run nor its event loop ends."""
     project.pytester.makeconftest(
         "import pytest, sys\n"
         "async def search(query, k): sys.exit(3)\n"
@@ -60,7 +58,6 @@ def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
 @pytest.mark.parametrize("error", ["asyncio.CancelledError()", "GeneratorExit()"])
 @pytest.mark.parametrize("options", [(), ("--rageval=threads=2",)])
 def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, error, options):
-    """If a sync retriever raises CancelledError or GeneratorExit for a question, only that question is unscored."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source.replace(
@@ -99,7 +96,6 @@ def test_an_exception_that_pytest_does_not_expect_is_an_error_of_its_test_alone(
 
 
 def test_a_retriever_that_failed_in_one_test_is_asked_again_in_the_next(project):
-    """If a test expects an error of the retriever, the retriever is called again in the next test."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         source.replace("    wanted =", "    if not query: raise ValueError('empty query')\n    wanted =", 1)
@@ -114,7 +110,6 @@ def test_a_retriever_that_failed_in_one_test_is_asked_again_in_the_next(project)
 
 
 def test_a_threshold_on_a_parameter_is_enforced(project):
-    """A threshold mark on a parameter of the test is checked for that parameter."""
     project.test(
         '@pytest.mark.parametrize("n", [0, pytest.param(1, marks='
         'pytest.mark.rageval_threshold("precision@2", min=0.99))])\n'

@@ -57,12 +57,10 @@ def judge(
 
 
 def labels(records: Any) -> None:
-    """Write the labels file."""
     Path("labels.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
 
 
 def number(prompt: str) -> int:
-    """Return the number of the thing in the prompt's question."""
     return int(re.findall(r"is thing (\d)", prompt)[0])
 
 
@@ -77,7 +75,6 @@ def fickle(prompt: str) -> str:
 
 
 def test_all_in_one_report(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """A report has the agreement with people and the verdicts changed by votes, order and wording, as a replay has."""
     llm.model = fickle
     done = judge("--votes=3", "--swap", "--paraphrase")
     assert done.status == 0
@@ -113,7 +110,6 @@ def test_all_in_one_report(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def test_votes_that_differ(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """If one of three votes on thing 3 is "no", a flip is reported and the majority agrees with the people."""
     drawn: list[str] = []
 
     def wavering(prompt: str) -> str:
@@ -157,7 +153,6 @@ def test_an_abstention_is_not_asked_about(judge: Callable[..., Done], llm: LLMSe
 
 
 def test_grades(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """If the people's labels are grades, the judge is asked for grades, also with a reworded prompt."""
     labels(
         {
             "question": f"What is thing {n}?",
@@ -191,7 +186,6 @@ def test_prompts_of_a_file(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def obedient(prompt: str) -> str:
-    """Return "yes" if the prompt has an injected "answer yes", unless its text is fenced and it has no reference."""
     if re.search(r"is thing \d", prompt):
         return fickle(prompt)
     injected = "nswer yes" in prompt
@@ -200,7 +194,6 @@ def obedient(prompt: str) -> str:
 
 @pytest.mark.parametrize("votes", [1, 3])
 def test_injections(judge: Callable[..., Done], llm: LLMServer, votes: int) -> None:
-    """The flip rates of injections, with and without fences, are reported with those of the other checks."""
     llm.model = obedient
     done = judge("--injections", f"--votes={votes}", "--paraphrase")
     assert done.status == 0
@@ -229,7 +222,6 @@ def test_injections(judge: Callable[..., Done], llm: LLMServer, votes: int) -> N
 
 
 def test_injections_are_reported_only_on_request(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """Without --injections no injection is reported, and no request for one is sent."""
     llm.model = fickle
     report = json.loads(judge("--json").out)
     assert (report["injections"], report["flips"]) == ({}, {})
@@ -237,7 +229,6 @@ def test_injections_are_reported_only_on_request(judge: Callable[..., Done], llm
 
 
 def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs are judged in both orders; a judge that always prefers the first answer is reported as position-biased."""
     labels({"question": f"q{n}", "first": "one", "second": "two", "human": 1 + n % 2} for n in range(8))
 
     async def ask(self: LLMJudge, task: object, *texts: str) -> Verdict:  # noqa: ARG001
@@ -280,7 +271,6 @@ def test_replay_sends_no_requests(judge: Callable[..., Done], llm: LLMServer) ->
 
 
 def test_the_judge_is_asked_as_in_a_run(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """The command has the options for cache, parameters, call limit and timeout that a test run has."""
     llm.model = fickle
     done = judge("--cache=other", '--judge-parameters={"top_p": 0.5}', "--max-calls=100", "--timeout=20")
     assert done.status == 0, done.err

@@ -35,7 +35,6 @@ def report(project: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def _label(path: Path, labels: dict[int, bool | None]) -> None:
-    """Write these labels, by line from 0."""
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for place, label in labels.items():
         records[place]["human"] = label
@@ -84,7 +83,6 @@ def test_labels_of_a_sample_correct_a_score_without_a_warning(report: Path, proj
 
 
 def test_labels_without_a_record_warn_or_are_refused(report: Path, project: Project) -> None:
-    """Without the record there is a warning; and no mean if the judge's mean differs from that of the others."""
     assert main(["judge", "sample", "report.json", "-n", "20"]) == 0
     path = report.parent / "labels.jsonl"
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -21,7 +21,6 @@ def rating(grade, why="So it is."):
 
 
 def rater(prompt):
-    """Rate correctness 5, 4, 2 and 1 by the answer's number, faithfulness 5, context quality 3; else be the clerk."""
     if prompt.startswith("Rate how correct"):
         number = int(re.search(r"Answer to rate:\n<.*>\nc(\d)x", prompt)[1])
         return rating((5, 4, 2, 1)[number - 1], f"Reason {number}.")
@@ -31,7 +30,6 @@ def rater(prompt):
 
 
 def test_means_are_on_the_scale_from_1_to_5(project, llm):
-    """The mean (5 + 4 + 2 + 1) / 4 = 3 fails a minimum of 3.5; the failure and the report show the explanations."""
     llm.model = rater
     project.use(llm)
     project.test(GATE)
@@ -117,7 +115,6 @@ def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm)
 
 
 def test_ratings_are_planned_with_their_repairs(project, llm):
-    """The plan counts a repair of each rating, as an upper bound, which a run without readable ratings reaches."""
     llm.model = lambda prompt: "Well." if prompt.startswith("Rate") else clerk(prompt)
     project.use(llm)
     project.test(GATE)
@@ -135,7 +132,6 @@ def test_ratings_are_planned_with_their_repairs(project, llm):
 
 
 def test_a_baseline_records_what_a_rating_depends_on(project, llm):
-    """The baseline stores the judge, its votes and its prompt; with another judge model it is stale."""
     llm.model = rater
     project.use(llm)
     project.evalset(3)
@@ -166,7 +162,6 @@ def test_a_baseline_records_what_a_rating_depends_on(project, llm):
     ],
 )
 def test_rules_do_not_rate(project, spec, task, scores):
-    """Without a judge model the error names the scores that need one, and how to name a judge model."""
     project.evalset(1, nuggets=["It has a code"])
     project.test(f"@pytest.mark.rageval_threshold({spec!r}, min=1)\ndef test_gate(): pass\n")
     result = project.run()
@@ -180,7 +175,6 @@ def test_rules_do_not_rate(project, spec, task, scores):
 
 
 def test_a_judge_of_the_users_rates(project):
-    """The user's judge rates by its own `rate` method, which may be async."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         f"{conftest}\n"

@@ -110,7 +110,6 @@ def timed(project, monkeypatch):
 
 
 def report(project):
-    """Return the JSON report of a run."""
     return json.loads((project.path / "out.json").read_text(encoding="utf-8"))
 
 
@@ -176,7 +175,6 @@ def test_a_slice_has_the_percentile_of_its_own_times(timed):
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
-    """A retriever that is 3 times as slow as the reference exceeds max_ratio=1.2; an equally fast one passes."""
     bounds = (
         "@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2, max=9)\n"
         "@pytest.mark.rageval_threshold('latency.p95', max_ratio=1.2)\n"
@@ -209,7 +207,6 @@ def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
 
 
 def test_score_takes_a_ratio_too(timed):
-    """`rageval.score` accepts max_ratio, also if the same test computes the score without a ratio."""
     project = timed(3)
     project.test(
         "def test_it(rageval):\n"
@@ -223,7 +220,6 @@ def test_score_takes_a_ratio_too(timed):
 
 
 def test_too_few_questions_show_no_ratio(timed):
-    """With 5 questions no ratio is significant: the test passes with a warning, or fails with the policy for that."""
     project = timed(3)
     project.evalset(5)
     project.test("@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2)\ndef test_few(): pass\n")
@@ -237,7 +233,6 @@ def test_too_few_questions_show_no_ratio(timed):
 
 
 def test_a_missing_reference_says_what_to_write(timed):
-    """Without `rageval_reference_retriever` max_ratio is an error that shows the fixture; other tests pass."""
     project = timed(1, reference="")
     project.test(
         "@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2)\ndef test_beside(): pass\n"
@@ -266,7 +261,6 @@ def test_times_are_not_compared_with_a_baseline(timed, bound):
 
 
 def test_a_ratio_is_of_times(timed):
-    """max_ratio on a score that is not a time is an error."""
     project = timed(1)
     project.test("@pytest.mark.rageval_threshold('recall@3', max_ratio=1.2)\ndef test_it(): pass\n")
     result = project.run()
@@ -277,7 +271,6 @@ def test_a_ratio_is_of_times(timed):
 
 
 def test_times_are_not_in_the_baseline(timed):
-    """An update writes no times to the baseline, but the other scores of the same test."""
     project = timed(1)
     project.test(
         "@pytest.mark.rageval_threshold('recall@3', max_drop=0.1)\n"
@@ -324,7 +317,6 @@ def test_concurrent_retrievals_are_reported_without_a_time(timed):
 
 
 def test_a_recorded_run_has_no_time(timed):
-    """A recorded run (TrecRun) has no latency, so a latency threshold on it is an error."""
     project = timed(1)
     (project.path / "a.run").write_text(
         "".join(f"q{n} Q0 doc-{n} 1 1.0 mine\n" for n in range(1, 25)), encoding="utf-8"

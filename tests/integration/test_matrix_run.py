@@ -120,7 +120,6 @@ def test_the_grid_of_generators_cutoffs_and_orders(project):
 
 
 def test_the_system_is_what_the_test_does_not_ask_for_itself(project):
-    """A system is named by the parametrized fixtures below the retriever, not by the test's own parameters."""
     _parametrize(
         project,
         """

@@ -62,7 +62,6 @@ def test_without_a_judge(refused, spec, keywords, decides):
     ],
 )
 def test_without_the_data(refused, spec, fields, needs, write):
-    """An eval set without an example that has the data is an error that names the fields."""
     shown = refused(spec, **fields)
     assert f"{spec} needs {needs}, and none of 30 examples has them." in shown
     assert f"Write {write}" in shown

@@ -35,7 +35,6 @@ def _labels(llm: LLMServer) -> list[str]:
 
 
 def test_passages_are_labelled_once(project, llm):
-    """The plan counts a request for each passage, which a run sends; another k or order sends no further requests."""
     llm.model = _labeller
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)
@@ -73,7 +72,6 @@ def test_passages_are_labelled_once(project, llm):
 
 
 def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
-    """A question with an unreadable label reply is unscored, with the reply as the reason; the others have scores."""
     llm.model = lambda prompt: "I cannot." if "item-2?" in prompt else '["support", "partial_support"]'
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)
@@ -132,7 +130,6 @@ def propose(
 def test_proposed_nuggets_are_for_review(
     propose: Propose, llm: LLMServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nuggets are proposed for examples without any, by one request each; other examples and fields do not change."""
     done = propose(RECORDS)
     assert (done.status, done.err) == (0, "")
     assert done.out == (
@@ -181,7 +178,6 @@ def test_paid_replies_are_not_requested_again_and_no_file_is_lost(
 
 
 def test_an_example_without_nuggets_is_counted(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
-    """An example without nuggets is counted with the reason; the other examples are written, and the status is 1."""
     llm.model = lambda prompt: "Sorry." if "How far?" in prompt else _author(prompt)
     done = propose([*RECORDS, {"id": "q4", "question": "What?"}])
     assert done.status == 1
@@ -192,7 +188,6 @@ def test_an_example_without_nuggets_is_counted(propose: Propose, llm: LLMServer,
 
 
 def test_replies_paid_before_the_budget_ended_are_cached(propose: Propose, tmp_path: Path) -> None:
-    """If --max-calls ends the run, the nuggets of the first example are still written."""
     done = propose(RECORDS, "--max-calls", "1")
     assert done.status == 1
     assert "1 example without nuggets:\n" in done.out

@@ -14,7 +14,6 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(
 
 
 def test_the_command_line_rules_over_the_ini_file(project, llm):
-    """A model on the command line overrides the model of the ini file in the requests."""
     project.use(llm, model="from-ini")
     project.test(GATE)
     project.run()
@@ -25,7 +24,6 @@ def test_the_command_line_rules_over_the_ini_file(project, llm):
 
 
 def test_the_ini_file_rules_over_the_environment(project, llm):
-    """A base URL in the ini file overrides the base URL in the environment."""
     with LLMServer() as other:
         project.use(llm)
         project.ini(rageval_model="m1", rageval_base_url=other.url)
@@ -36,7 +34,6 @@ def test_the_ini_file_rules_over_the_environment(project, llm):
 
 
 def test_a_judge_model_of_its_own_judges(project, llm):
-    """With --rageval-judge-model the verdicts are requested from that model, and the answers from the generator's."""
     project.use(llm, model="writer")
     project.test(GATE)
     project.run("--rageval-judge-model=judge")
@@ -59,7 +56,6 @@ def test_a_judge_model_of_its_own_judges(project, llm):
     ],
 )
 def test_a_value_that_is_not_allowed_ends_the_run_at_once(project, option, message):
-    """An invalid option value is a usage error, as with pytest's own options."""
     result = project.run(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}".replace("[", "[[]")])
@@ -94,7 +90,6 @@ def test_any_option_is_set_for_one_run_by_name(project, llm):
 
 
 def test_the_table_of_pyproject_is_below_the_ini_file(project, llm):
-    """`[tool.rageval]` has values of TOML's types; the ini file overrides them, and they the environment."""
     project.use(llm)
     project.ini()
     project.test(GATE)
@@ -134,7 +129,6 @@ def test_the_table_of_pyproject_is_below_the_ini_file(project, llm):
 def test_a_flag_or_a_name_that_does_not_exist_is_an_error_with_the_spelling_that_works(
     project, arguments, message
 ):
-    """A setting typed as a flag, a misspelt flag and a misspelt name name what works."""
     result = project.run(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message if message[0] == "*" else f"ERROR: {message}"])
@@ -163,7 +157,6 @@ def test_a_flag_of_another_plugin_may_begin_with_our_name(project):
     ],
 )
 def test_what_the_table_must_not_have_is_an_error(project, table, message):
-    """An unknown key, a value that is not allowed and an option of the command line end the run."""
     (project.pytester.path / "pyproject.toml").write_text(f"[tool.rageval]\n{table}\n")
     result = project.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -171,7 +164,6 @@ def test_what_the_table_must_not_have_is_an_error(project, table, message):
 
 
 def test_the_settings_say_where_they_come_from(project, monkeypatch, capsys):
-    """`rageval settings` prints each option with its value, the place of it and the default; no password."""
     project.ini(rageval_seed="3", rageval_preset="salemi2024", rageval_model="m")
     (project.pytester.path / "pyproject.toml").write_text(
         "[tool.rageval]\nseed = 2\ncutoffs = [1, 5]\nflex = true\n"
@@ -206,7 +198,6 @@ def test_the_settings_say_where_they_come_from(project, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_requests_in_flight_are_limited(project, llm):
-    """With --rageval concurrency=3 three requests are in flight, and never more."""
     llm.latency_s, llm.together = 0.05, 3
     project.use(llm)
     project.evalset(20)
@@ -241,7 +232,6 @@ def test_markers_are_listed_with_every_word_that_they_take(project):
 
 
 def _signature(marker, names):
-    """Return the signature of a marker: the first of these fields is positional, the others are keyword-only."""
     defaults = {field.name: None if field.default is MISSING else field.default for field in fields(marker)}
     # A policy is written by its name.
     defaults = {name: getattr(default, "name", default) for name, default in defaults.items()}
@@ -251,7 +241,6 @@ def _signature(marker, names):
 
 @pytest.mark.slow
 def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
-    """`--rageval-NAME=false` overrides a flag that is true in the ini file; the option alone, or `=true`, is true."""
     project.use(llm)
     project.ini(rageval_model="m1", rageval_plan="true")
     project.test(GATE)

@@ -39,7 +39,6 @@ def _outcomes(path):
 
 @pytest.mark.parametrize("name", SWITCHABLE)
 def test_each_plugin_of_pytest_can_be_switched_off(project, name):
-    """A test that passes, and tests that fail in each way, end as they do with all of pytest's plugins."""
     project.lose(1)
     project.test(OUTCOMES)
     result = project.run("-p", f"no:{name}", "--rageval-report=out.json")
@@ -88,8 +87,6 @@ def test_each_output_is_written_without_a_terminal(project, llm, options, file):
 
 @pytest.fixture
 def beside(project):
-    """Return a function that runs the project in another process, beside the plugins of these packages."""
-
     def run(*options, plugins=("socket", "recording")):
         project.arguments = [
             option for option in project.arguments if option.removeprefix("-pno:") not in plugins
@@ -113,7 +110,6 @@ def rageval_retriever(): return search_async
 @pytest.mark.skipif(sys.platform == "win32", reason="event loops of Windows need a pair of sockets")
 @pytest.mark.parametrize("option", BLOCKS)
 def test_nothing_that_sends_no_request_needs_a_socket(project, llm, beside, option):
-    """With all sockets blocked, a sync and an async retriever, code of the user and a replay work as without."""
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.test(
@@ -162,7 +158,6 @@ def rageval_client():
 def test_a_blocked_request_is_one_error_that_names_the_option(  # noqa: PLR0913, PLR0917 - the table
     project, llm, beside, client, options, message, allow
 ):
-    """A test that asks a model is one error, which names the plugin and the option; with that option it passes."""
     project.use(llm)
     if client == "embedded":
         project.ini(rageval_model="embedded")
@@ -184,7 +179,6 @@ def test_a_blocked_request_is_one_error_that_names_the_option(  # noqa: PLR0913,
 
 
 def test_a_gateway_that_may_not_listen_is_one_error(project, llm, beside):
-    """The fixture `rageval_gateway` of a test without sockets is an error that names the plugin and its options."""
     pytest.importorskip("uvicorn")
     project.use(llm)
     project.test("def test_application(rageval_gateway): pass\n")
@@ -204,7 +198,6 @@ GATED = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.1)\ndef test_gate
 
 @pytest.mark.parametrize("way", ["option", "mark"])
 def test_a_repeated_test_without_a_baseline_names_our_repetition(project, way, monkeypatch):
-    """A test that pytest-repeat runs twice has other names: the message says so, and names `--rageval-repeat`."""
     project.arguments = [option for option in project.arguments if not option.endswith(":repeat")]
     project.test(GATED)
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)

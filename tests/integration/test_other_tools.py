@@ -67,7 +67,6 @@ def test_junit_xml_has_each_mean(project, llm, workers):
 
 
 def test_junit_xml_has_the_agreement_of_a_judge_with_people(project, llm):
-    """The judge's accuracy and kappa are properties, named by measure and labels file."""
     project.use(llm)
     labels = [
         {"question": f"q{n}", "references": ["a"], "prediction": "a" if n % 2 else "b", "human": bool(n % 2)}
@@ -85,7 +84,6 @@ def test_junit_xml_has_the_agreement_of_a_judge_with_people(project, llm):
 
 
 def test_a_tag_of_any_text_leaves_the_xml_valid(project):
-    """A tag with control characters, markup and surrogates leaves the XML valid."""
     tag = '\x1b<&"\ufffe\ud800 é'
     project.evalset(4, tags={"topic": tag})
     project.test(
@@ -140,7 +138,6 @@ def commands(result):
 
 @pytest.mark.parametrize("options", [(), ("-q", "--tb=no"), ("-n2", "--dist=loadgroup")], ids=" ".join)
 def test_github_shows_failures_and_warnings_at_their_lines(github, options):
-    """Each failure and warning has one annotation at its line, also with workers, with -q and without tracebacks."""
     result = github.run_process(*options)
     source = (github.path / "test_it.py").read_text(encoding="utf-8").splitlines()
     folder = github.path.name
@@ -213,7 +210,6 @@ def collector():
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
 def test_a_collector_gets_each_question_and_each_score(project, llm, collector, monkeypatch, workers):
-    """The collector receives an event for each question and each score, with the values of the JSON report."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     project.use(llm)
     project.lose(3)
@@ -254,10 +250,6 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
 
 
 def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, collector):
-    """Each compared question's event has the baseline's score; its fingerprint is a digest of the baseline's.
-
-    The event of the score has the drop.
-    """
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", max_drop=0.1)\n'
         '@pytest.mark.rageval_threshold("contains.hit@2", max_drop=0.1)\n'
@@ -311,7 +303,6 @@ def test_a_collector_that_cannot_be_reached_is_only_a_message(project, monkeypat
 
 
 def test_an_address_that_is_not_a_url_is_an_error(project):
-    """An OTLP address that is not a URL is a message that says what is expected."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     result = project.run("--rageval-report=otlp:localhost:4318")
     assert result.ret == pytest.ExitCode.OK

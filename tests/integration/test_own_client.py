@@ -57,10 +57,6 @@ def own(project, request):
 
 
 def test_generator_and_judge_ask_it(own):
-    """Generator and judge call the client, without a key or a server.
-
-    A plan, a second run and a replay send no requests, and the report names the client.
-    """
     own.client()
     own.ini(rageval_model="m1", rageval_judge_model="j1")
     plan = own.run("--rageval-plan")
@@ -83,7 +79,6 @@ def test_generator_and_judge_ask_it(own):
 
 
 def test_a_budget_ends_it(own):
-    """The calls of the client count towards --rageval max_calls=N."""
     own.client()
     own.ini(rageval_model="m1")
     result = own.run("--rageval=max_calls=3")
@@ -93,7 +88,6 @@ def test_a_budget_ends_it(own):
 
 
 def test_a_role_may_have_a_client_and_the_other_a_server(own, llm):
-    """With a mapping from roles to clients, the judge uses the client, and the generator uses the server."""
     own.client('{"judge": ask}')
     own.use(llm)
     own.run().assert_outcomes(passed=1)
@@ -102,7 +96,6 @@ def test_a_role_may_have_a_client_and_the_other_a_server(own, llm):
 
 
 def test_your_own_code_can_call_the_model(own):
-    """`rageval_llm` calls the user's client."""
     own.client()
     own.ini(rageval_model="m1")
     own.test(
@@ -113,7 +106,6 @@ def test_your_own_code_can_call_the_model(own):
 
 
 def test_without_a_model_the_error_says_what_to_name(own):
-    """If the client is defined and no model is named, an error says so; the embedded model is not used instead."""
     own.client()
     result = own.run()
     result.assert_outcomes(errors=1)

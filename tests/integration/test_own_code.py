@@ -50,7 +50,6 @@ def _with(project, code):
 
 @pytest.mark.parametrize("generator", [SYNC, ASYNC])
 def test_a_generator_of_the_users_is_cached_through_the_client(project, llm, generator):
-    """The requests of the user's generator are cached and replayed, and count towards --rageval max_calls=N."""
     project.use(llm)
     _with(project, generator)
     project.test(GATE)
@@ -79,7 +78,6 @@ def test_the_client_asks_from_a_test_too(project, llm):
 
 
 def test_what_does_not_belong_to_a_request_is_refused(project, llm):
-    """`rageval_llm.complete` refuses the keyword n, and the error says to use `sample` instead."""
     project.use(llm)
     project.test("def test_own(rageval_llm):\n    rageval_llm.complete('hello', n=3)\n")
     project.run().stdout.fnmatch_lines(
@@ -99,7 +97,6 @@ def test_a_cached_function_is_called_once_for_a_version(project):
 
 
 def test_eight_workers_call_a_cached_function_once(project):
-    """With several workers a cached function is called once for each question."""
     (project.path / "calls").write_text("", encoding="utf-8")
     _with(
         project,
@@ -113,7 +110,6 @@ def test_eight_workers_call_a_cached_function_once(project):
 
 
 def test_without_a_version_results_are_cached_for_the_run_and_the_report_says_so(project):
-    """Without a version the generator's answers are cached for the run only, and the summary suggests `cached`."""
     _with(project, PLAIN)
     project.test(GATE)
     project.run().stdout.fnmatch_lines(
@@ -124,7 +120,6 @@ def test_without_a_version_results_are_cached_for_the_run_and_the_report_says_so
 
 
 def test_a_test_caches_a_function_of_its_own(project):
-    """A test caches its own expensive function with `rageval.cached`."""
     project.test(
         "def test_own(rageval):\n"
         "    calls = []\n"
@@ -141,7 +136,6 @@ def test_a_test_caches_a_function_of_its_own(project):
 
 
 def test_a_recorded_function_replays(project):
-    """The results of a cached function are recorded on the cassette; a replay with another version is an error."""
     _with(project, CACHED.replace("VERSION", "1"))
     project.test(GATE)
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record").assert_outcomes(passed=1)
@@ -154,7 +148,6 @@ def test_a_recorded_function_replays(project):
 
 
 def test_what_only_the_users_own_code_asks_is_in_the_report_and_in_the_plan(project, llm):
-    """Model calls of a session fixture and of a test without scores are in the plan and in the report."""
     project.use(llm)
     _with(
         project,

@@ -13,7 +13,6 @@ FIXTURE = (
 
 @pytest.mark.slow
 def test_a_file_replaces_prompts(project, llm):
-    """A prompts file named in the ini file replaces the prompts that it names; the others are the package's."""
     project.use(llm)
     project.ini(rageval_model="m1", rageval_prompts="prompts.toml")
     (project.path / "prompts.toml").write_text(FRAGE, encoding="utf-8")
@@ -32,7 +31,6 @@ def test_a_file_replaces_prompts(project, llm):
 
 
 def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
-    """The fixture overrides prompts of the file, and prompts of the file that it returns unchanged are used."""
     project.use(llm)
     (project.path / "prompts.toml").write_text(
         FRAGE + "same_answer = 'Answer to check: {answer}\\n{question}\\n{references}'\n", encoding="utf-8"
@@ -47,7 +45,6 @@ def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
 
 @pytest.mark.slow
 def test_another_wording_makes_a_baseline_stale(project, llm):
-    """If a prompt changes, the baseline is stale, and the error names the prompt."""
     project.use(llm)
     project.test("@pytest.mark.rageval_threshold('answer.em@1', max_drop=0)\ndef test_gate(): pass\n")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)

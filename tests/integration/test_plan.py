@@ -18,7 +18,6 @@ def _row(result, name):
 
 
 def test_a_plan_asks_nothing_and_bounds_what_a_run_asks(project, llm):
-    """A plan sends no requests; the run after it stays within its requests, tokens and cost."""
     project.use(llm)
     project.test(GATE + "def test_own(rageval):\n    assert rageval.score('answer.correct@2') > 0.9\n")
     project.pytester.makepyfile(test_other="def test_nothing_of_ours(): assert False\n")
@@ -53,7 +52,6 @@ def test_a_plan_asks_nothing_and_bounds_what_a_run_asks(project, llm):
 
 
 def test_a_plan_bounds_what_a_run_asks_where_every_verdict_disagrees(project, llm):
-    """If all answers are right and no two are judged the same, the run sends as many requests as planned."""
     numbers = iter(range(1000))
 
     def model(prompt: str) -> str:
@@ -76,7 +74,6 @@ def test_a_plan_bounds_what_a_run_asks_where_every_verdict_disagrees(project, ll
 
 
 def test_a_plan_counts_what_is_cached(project, llm):
-    """After a run the plan has no live requests; after a change of the retriever it has only the changed requests."""
     project.use(llm)
     project.test(GATE)
     project.run()
@@ -92,7 +89,6 @@ def test_a_plan_counts_what_is_cached(project, llm):
 
 
 def test_an_unknown_price_and_length_are_reported(project, llm):
-    """If a price or the length of replies is not known, the plan says so and does not guess."""
     project.use(llm)
     project.test(GATE)
     plan = project.run("--rageval-plan")
@@ -106,7 +102,6 @@ def test_an_unknown_price_and_length_are_reported(project, llm):
 
 
 def test_a_plan_does_not_call_the_users_generator_and_judge(project, llm):
-    """A plan counts the calls of the user's generator without calling it."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         conftest
@@ -129,7 +124,6 @@ def rageval_generator():
 
 @pytest.mark.parametrize("decorator", ["", "@partial(rageval_llm.cached, version='1')"])
 def test_a_plan_counts_what_depends_on_answers_of_the_users_generator(project, llm, decorator):
-    """The judge's requests are counted, and their tokens and cost are an estimate."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
         conftest
@@ -159,7 +153,6 @@ def rageval_generator(rageval_llm):
 
 
 def test_a_plan_tells_an_error_from_a_test_without_requests(project, llm):
-    """A threshold with a mistake is an error of the plan, which is not counted as a test without requests."""
     project.use(llm)
     project.test(GATE + GATE.replace("llm_reteval@1", "recal@1").replace("test_gate", "test_mistake"))
     plan = project.run("--rageval-plan")
@@ -169,7 +162,6 @@ def test_a_plan_tells_an_error_from_a_test_without_requests(project, llm):
 
 
 def test_a_plan_still_says_what_cannot_be_planned(project, llm):
-    """A missing eval set is an error in a plan too."""
     project.use(llm)
     project.test(GATE)
     (project.path / "evals.jsonl").unlink()
@@ -179,7 +171,6 @@ def test_a_plan_still_says_what_cannot_be_planned(project, llm):
 
 
 def test_a_plan_continues_after_assertions(project, llm):
-    """A plan counts all scores of a test, whatever the test asserts about them."""
     project.use(llm)
     project.test(
         "def test_own(rageval):\n"
@@ -230,7 +221,6 @@ def rageval_judge(): return Judge()
 
 
 def test_a_plan_has_a_column_for_the_flex_tier(project, llm):
-    """With --rageval flex=true the plan has a column for the flex tier's cost, which is unknown without flex prices."""
     project.use(llm)
     project.test(GATE)
     prices = project.path / "prices.toml"

@@ -13,7 +13,6 @@ GATE = '@pytest.mark.rageval_threshold("{spec}", min=0)\ndef test_gate(): pass\n
 
 
 def test_a_preset_of_llm_reteval(project, llm):
-    """The preset sets cut-offs, temperature and prompts of a run, and the header and the report name it."""
     llm.model = lambda prompt: "Yes" if prompt.startswith(JUDGING) else clerk(prompt)
     project.use(llm)
     project.test(GATE.format(spec="llm_reteval"))
@@ -35,7 +34,6 @@ def test_a_preset_of_llm_reteval(project, llm):
 
 
 def test_prompts_of_the_user_come_first(project, llm):
-    """Prompts of the user's file override those of the preset by name."""
     project.use(llm)
     (project.path / "prompts.toml").write_text('answer = "Mine: {question} {passages}"', encoding="utf-8")
     project.test(GATE.format(spec="answer.em"))

@@ -20,7 +20,6 @@ def _refusing(name, message="Unsupported value: '{}' does not support what you s
 
 
 def test_a_refused_parameter_is_left_out_and_named(project, llm):
-    """A refused parameter is omitted from later requests, and reported, also if the replies come from the cache."""
     project.use(llm)
     project.evalset(20)
     llm.refuse = _refusing("temperature")
@@ -37,7 +36,6 @@ def test_a_refused_parameter_is_left_out_and_named(project, llm):
 
 
 def test_the_token_limit_is_sent_under_its_other_name(project, llm):
-    """If the server refuses max_tokens, max_completion_tokens is sent instead, without a remark."""
     project.use(llm)
     llm.refuse = _refusing(
         "max_tokens", "Unsupported parameter: '{}' is not supported. Use 'max_completion_tokens' instead."
@@ -50,7 +48,6 @@ def test_the_token_limit_is_sent_under_its_other_name(project, llm):
 
 
 def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
-    """An example whose prompt is too long is unscored; the reason has the length of its passages."""
     project.use(llm)
     project.evalset(20)
     message = (
@@ -87,7 +84,6 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
     ],
 )
 def test_a_reply_without_text_is_unscored_with_its_reason(project, llm, reply, reason):
-    """An empty reply is unscored with its reason, and the next run sends the request again."""
     project.use(llm)
     llm.model = lambda _: reply
     project.test(GATE)
@@ -97,7 +93,6 @@ def test_a_reply_without_text_is_unscored_with_its_reason(project, llm, reply, r
 
 
 def test_a_truncated_reply_is_cached_and_counted(project, llm):
-    """A reply that was cut by the token limit is cached, and counted as cut whether it is live or cached."""
     project.use(llm)
     llm.model = lambda prompt: Cut(clerk(prompt))
     project.test(GATE)
@@ -107,7 +102,6 @@ def test_a_truncated_reply_is_cached_and_counted(project, llm):
 
 
 def test_an_empty_account_is_one_error(project, llm):
-    """A used-up quota is an error after one request, without retries."""
     project.use(llm)
     body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
     llm.model = lambda _: Fault(429, body=body)

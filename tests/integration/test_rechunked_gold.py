@@ -39,7 +39,6 @@ def test_a_passage_is_found_by_the_offset_of_its_splitter(project, arguments, st
 
 
 def test_without_offsets_a_span_alone_is_an_error_that_says_what_is_missing(project) -> None:
-    """If retrieved documents have no offsets and the gold only a span, the questions are unscored and not scored 0."""
     project.pytester.makeconftest(CONFTEST.replace("OFFSET", ""))
     project.evalset(4, gold=[SPAN])
     project.test(GATE)
@@ -49,7 +48,6 @@ def test_without_offsets_a_span_alone_is_an_error_that_says_what_is_missing(proj
 
 
 def test_without_offsets_the_text_of_the_passage_is_what_it_is_found_by(project) -> None:
-    """If retrieved documents have no offsets, the gold passage is matched by its text, and a note says so."""
     project.pytester.makeconftest(CONFTEST.replace("OFFSET", ""))
     project.evalset(4, gold=[{**SPAN, "text": "item-1 has the code c1x. Of all things, item-1"}])
     project.test(GATE)

@@ -25,7 +25,6 @@ def _lines(project):
 
 
 def test_a_full_run_reports_unused_replies_and_removes_them_with_an_option(project, llm):
-    """Unused replies are reported by model, and removed with --rageval-drop-unused."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
@@ -44,7 +43,6 @@ def test_a_full_run_reports_unused_replies_and_removes_them_with_an_option(proje
 
 
 def test_replaced_replies_are_reported(project, llm):
-    """If a recording replaces replies that differ, for example edited ones, the run reports their number."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)

@@ -156,7 +156,6 @@ def test_slices_have_a_spread_of_their_own(project, llm):
     ],
 )
 def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
-    """A second run sends as many requests as the first, the plan counts both, and cached runs send none."""
     project.use(llm)
     spec, _, relevant = spec.partition(" ")
     project.test(GATE.format(spec=spec, bounds="min=0" + (f", relevant={relevant!r}" if relevant else "")))
@@ -184,7 +183,6 @@ def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
 
 
 def test_the_users_own_parts_are_simply_called_again(project):
-    """The user's own generator and judge are called again in each run, without sample numbers."""
     _more(project, OWN)
     project.test(GATE.format(spec="answer.correct@1", bounds="min=0"))
     result = project.run("--rageval-repeat=2", "-s", "--rageval-report=report.json")
@@ -261,7 +259,6 @@ def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(proj
 
 
 def test_no_run_at_all_is_refused(project):
-    """--rageval-repeat=0 is a usage error that says which values are allowed."""
     result = project.run("--rageval-repeat=0")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --rageval-repeat is '0': expected a whole number, at least 1."])

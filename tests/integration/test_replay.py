@@ -35,7 +35,6 @@ def test_a_replay_opens_no_socket(project, llm, monkeypatch):
 
 
 def test_a_missing_reply_names_the_passage_that_changed(project, llm):
-    """If a passage changed, the error names the passage, the affected examples and the remedy."""
     _record(project, llm)
     project.lose(2)
     project.run("--rageval-replay").stdout.fnmatch_lines(
@@ -49,7 +48,6 @@ def test_a_missing_reply_names_the_passage_that_changed(project, llm):
 
 
 def test_a_missing_reply_names_the_model_that_changed(project, llm):
-    """If the model changed, the error names the old and the new model."""
     _record(project, llm)
     project.run("--rageval-replay", "--rageval-model=m2").stdout.fnmatch_lines(
         [
@@ -60,7 +58,6 @@ def test_a_missing_reply_names_the_model_that_changed(project, llm):
 
 
 def test_a_missing_reply_names_the_server_that_changed(project, llm):
-    """If the server changed, the error names both URLs without user and password."""
     _record(project, llm)
     project.run("--rageval-replay", "--rageval-base-url=https://me:pw@other.test/v1").stdout.fnmatch_lines(
         [f"The nearest recorded request differs in: base_url: {llm.url}, now https://other.test/v1."]
@@ -68,7 +65,6 @@ def test_a_missing_reply_names_the_server_that_changed(project, llm):
 
 
 def test_a_missing_reply_names_the_question_and_the_parameter_that_changed(project, llm):
-    """If the question and a parameter changed, the error names both differences to the nearest recorded request."""
     _record(project, llm)
     project.evalset(4, question="Which code has item-2?")
     project.run("--rageval-replay", "--rageval=max_tokens=50").stdout.fnmatch_lines(
@@ -101,7 +97,6 @@ def test_an_empty_record_has_nothing_near(project, llm):
 
 
 def test_a_replay_needs_no_key_and_no_server(project, llm, monkeypatch):
-    """A replay from a cassette needs no API key, no server and no cache."""
     _record(project, llm, "--rageval-cassette=tape.jsonl.gz", "--rageval-record")
     monkeypatch.delenv("OPENAI_API_KEY")
     project.run(
@@ -111,7 +106,6 @@ def test_a_replay_needs_no_key_and_no_server(project, llm, monkeypatch):
 
 
 def test_refresh_asks_once_for_every_test_and_worker(project, llm):
-    """With --rageval-refresh several tests and workers of a run send each request once."""
     project.use(llm)
     tests = GATE + GATE.replace("test_gate", "test_again")
     parametrized = '\n@pytest.fixture(params=[1, 2], scope="session")\ndef rageval_retriever(request):\n'
@@ -132,7 +126,6 @@ def test_refresh_asks_once_for_every_test_and_worker(project, llm):
 
 
 def test_a_cassette_recorded_at_an_address_replays_without_it(project, llm, monkeypatch):
-    """A cassette is replayed with another base URL or none, and the summary says where the replies were recorded."""
     _record(project, llm, "--rageval-cassette=tape.jsonl", "--rageval-record")
     arguments = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
     monkeypatch.delenv("OPENAI_API_KEY")

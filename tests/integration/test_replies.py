@@ -12,7 +12,6 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(
 
 
 def test_every_reply_is_paid_once(project, llm):
-    """A second run sends no requests; a run with another model sends all requests."""
     project.use(llm)
     project.test(GATE)
     project.run().assert_outcomes(passed=1)
@@ -39,7 +38,6 @@ def test_refresh_asks_again(project, llm):
 
 
 def test_a_changed_retriever_asks_only_about_what_it_changed(project, llm):
-    """If the retriever changes for one question, only the request with the changed passage is sent."""
     project.use(llm)
     project.test(GATE)
     project.run()
@@ -61,7 +59,6 @@ def test_a_changed_retriever_asks_only_about_what_it_changed(project, llm):
 
 
 def test_a_cassette_replaces_the_server(project, llm):
-    """With a cassette and an empty cache no request is sent."""
     project.use(llm)
     project.test(GATE)
     tape = project.path / "tape.jsonl"
@@ -78,7 +75,6 @@ def test_a_cassette_replaces_the_server(project, llm):
 
 
 def test_recording_keeps_what_other_runs_recorded(project, llm):
-    """Recording with another model keeps the replies of the first recording."""
     project.use(llm)
     project.test(GATE)
     arguments = ("--rageval-cassette=tape.jsonl", "--rageval-record")
@@ -118,7 +114,6 @@ def test_passing_failures_of_the_server_do_not_change_the_score(project, llm):
 
 
 def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
-    """If one of twenty requests keeps failing, its question is unscored, which is within the allowed share."""
     llm.model = lambda prompt: (
         Fault(500, message="boom") if "item-7 " in prompt.split("Passages:")[-1] else clerk(prompt)
     )
@@ -131,7 +126,6 @@ def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
 
 
 def test_reasoning_before_answers_and_verdicts_is_kept_and_not_read(project, llm):
-    """Reasoning in a reply is cached with it and removed when it is parsed; it changes no request."""
     project.use(llm)
     project.test(GATE)
     project.run("--rageval=cache_dir=plain").assert_outcomes(passed=1)
@@ -147,7 +141,6 @@ def test_reasoning_before_answers_and_verdicts_is_kept_and_not_read(project, llm
 
 
 def test_too_many_unscored_are_an_error(project, llm):
-    """If too many questions are unscored, the test is an error that counts the reasons."""
     llm.model = lambda prompt: "perhaps" if "Answer to check" in prompt else clerk(prompt)
     project.use(llm)
     project.test(GATE)
@@ -182,7 +175,6 @@ def test_an_unusable_cache_folder_is_an_error(project, llm):
 
 
 def test_no_key_is_written_anywhere(project, llm):
-    """The API key is not in the cache, the cassette or the report."""
     project.use(llm)
     project.test(GATE)
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-report=out.json")

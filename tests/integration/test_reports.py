@@ -115,7 +115,6 @@ def test_quiet_runs_print_no_table(project):
 
 
 def test_duplicates_are_counted_once_and_reported(project):
-    """A document that is retrieved twice counts once, at its best rank, and the duplicates are reported."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace("ranked[:k]]", "[ranked[0], ranked[0], ranked[1]][:k]]"))
     project.test("def test_own(rageval): assert rageval.score('precision@2') == 0.5\n")
@@ -128,7 +127,6 @@ def test_duplicates_are_counted_once_and_reported(project):
 
 
 def test_documents_without_text_are_ranked_and_not_read(project):
-    """Documents without text are enough for recall; a score that reads the text is an error, and a note counts them."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace(', "text": CORPUS[name]', ""))
     project.test(
@@ -210,7 +208,6 @@ GRID = (
 
 
 def test_a_grid_of_cutoffs_and_orders_is_ordinary_parametrizing(project):
-    """Parametrized cut-offs and orders are separate scores; the name has a random order, and notes have counts."""
     conftest = project.path / "conftest.py"
     conftest.write_text(conftest.read_text(encoding="utf-8") + LISTING, encoding="utf-8")
     project.test(GRID)
@@ -232,7 +229,6 @@ def test_a_grid_of_cutoffs_and_orders_is_ordinary_parametrizing(project):
 
 
 def test_the_report_says_what_generated_and_compared(project, llm):
-    """The report has the settings of all sources, and names the fixtures by which a test overrides them."""
     project.use(llm)
     project.ini(rageval_model="m1", rageval_comparator="f1>=0.5")
     project.test(
@@ -269,7 +265,6 @@ def test_b(rageval): rageval.score("answer.correct@1")
 
 
 def test_a_retriever_that_loses_more_leaves_recall_of_what_was_shown_a_number(project):
-    """Questions without a relevant passage in the prompt are undefined and counted; they are neither 0 nor an error."""
     project.lose(1, 3)
     project.test(
         '@pytest.mark.rageval_threshold("rel_recall.answer@2", min=0.9)\ndef test_gate(): pass\n'
@@ -287,10 +282,6 @@ def test_a_retriever_that_loses_more_leaves_recall_of_what_was_shown_a_number(pr
 
 
 def test_reports_of_each_kind_tell_the_same(project, llm):
-    """The JSON, Markdown and HTML reports, chosen by suffix, have the same results, also of workers.
-
-    Failures other than thresholds are included.
-    """
     project.use(llm)
     project.lose(3)
     project.test(
@@ -320,7 +311,6 @@ def test_reports_of_each_kind_tell_the_same(project, llm):
 
 
 def test_a_rerun_that_passes_is_a_test_that_passed(project):
-    """If a test is rerun and passes, the report has the outcome of the rerun."""
     project.test(
         "import pytest\nTRIED = []\n"
         "@pytest.mark.parametrize('n', [0])\n"
@@ -378,13 +368,11 @@ def test_other(broken): pass
 
 
 def ends(project) -> dict[str, str]:
-    """Return the outcomes in the JSON report, by test name."""
     document = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
     return {test["nodeid"].partition("::")[2]: test["outcome"] for test in document["tests"]}
 
 
 def test_each_test_with_scores_is_reported_however_it_ended(project):
-    """Tests without a score are reported too; skipped and xfailed tests count neither as passed nor as failed."""
     project.test(ENDS)
     result = project.run("--rageval-report=out.json", "--rageval-report=out.md")
     result.assert_outcomes(failed=1, skipped=2, xfailed=1, errors=3)
@@ -403,7 +391,6 @@ def test_each_test_with_scores_is_reported_however_it_ended(project):
 
 
 def test_a_retriever_that_cannot_be_made_is_no_green_report(project):
-    """If the retriever's fixture raises, no test has a score, and the report's first line says that tests failed."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(source.replace("return search", "raise RuntimeError('no index')"))
     project.test(GATE)
@@ -427,7 +414,6 @@ def test_a_module_that_cannot_be_imported_is_no_green_report(project):
 
 
 def test_a_worker_that_dies_is_no_green_report(project, llm):
-    """If a worker crashes, the test that it ran is reported as failed."""
     project.use(llm)
     project.test("import os\ndef test_dies(rageval): os._exit(3)\n" + GATE)
     project.run_process("-n", "1", "--rageval-report=out.md", "-k", "dies or gate")
@@ -437,7 +423,6 @@ def test_a_worker_that_dies_is_no_green_report(project, llm):
 
 
 def test_a_run_without_results_writes_no_report(project):
-    """A plan and --collect-only write no report, so the report of the last run is not replaced."""
     project.test(GATE)
     project.ini(rageval_report="out.md")
     project.run("--collect-only")

@@ -37,7 +37,6 @@ def test_half_of_the_replies_cached_is_the_same_number_of_requests(project: Proj
 
 
 def test_a_plan_without_a_cache_counts_no_reply_as_cached(project: Project, llm: LLMServer) -> None:
-    """A plan counts a request that several scores share once."""
     project.use(llm)
     project.test(GATE)
     project.run("--rageval-plan").stdout.fnmatch_lines(["        ≤ 52       0  ≤ 52 *"])

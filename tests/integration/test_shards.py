@@ -81,7 +81,6 @@ class Judging(Arena):
 
 
 def document(project: Project, name: str, *, times: bool = False) -> dict:
-    """Return a report without fields that differ between equal runs; `times` keeps latencies set by the retriever."""
     report = json.loads((project.path / name).read_text(encoding="utf-8"))
     for run in report.get("history", ()):
         for key in ("time", *OF_ONE_RUN):
@@ -115,7 +114,6 @@ def run_whole(project: Project, *arguments: str, kinds: Sequence[str] = (".json"
 
 
 def shards(project: Project, number: int, *arguments: str, name: str = "shard") -> list[str]:
-    """Run all shards; return the names of their reports."""
     names = []
     for index in range(1, number + 1):
         names.append(f"{name}{index}.json")
@@ -255,10 +253,6 @@ KINDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServer, kind: str) -> None:
-    """Each kind of score is the same in the merge and in a single run, also if some questions have no score.
-
-    The histories are part of the comparison.
-    """
     marks, options = KINDS[kind]
     llm.model = Panel(llm)
     project.use(llm)
@@ -290,7 +284,6 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
 
 @pytest.mark.slow
 def test_the_agreement_of_the_judge_alone_is_judged_after_the_merge(project: Project, llm: LLMServer) -> None:
-    """The judge's calibration is judged after the merge, also in a test without an eval set."""
     llm.model = lambda _prompt: "yes"
     project.use(llm)
     labels = [
@@ -342,7 +335,6 @@ def test_in_error(): pass
 
 @pytest.mark.slow
 def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -> None:
-    """The merge applies xfail marks; in the shards each test passes or is xfailed."""
     project.evalset(12)
     project.test(EXPECTED)
     project.lose(2, 3, 5)
@@ -361,7 +353,6 @@ def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -
 
 @pytest.mark.slow
 def test_a_note_of_all_shards_is_printed_once(project: Project) -> None:
-    """An error that all shards report is in the merged report once."""
     project.test("@pytest.mark.rageval_threshold('recal@1', min=0.1)\ndef test_gate(): pass\n")
     run_whole(project)
     assert merge(project, *shards(project, 2), "--report=merged.json") == 1
@@ -380,7 +371,6 @@ def test_two(): pass
 
 @pytest.mark.slow
 def test_a_merge_writes_baseline_and_cassette_as_one_run_would(project: Project, llm: LLMServer) -> None:
-    """The merge writes the same bytes of baseline and cassette as a single run; the shards write neither."""
     project.use(llm)
     project.evalset(12)
     project.test(GATE)
@@ -399,7 +389,6 @@ def test_a_merge_writes_baseline_and_cassette_as_one_run_would(project: Project,
 
 @pytest.mark.slow
 def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -> None:
-    """Jobs with different tests are merged into one run, and a missing job is an error unless --partial is given."""
     project.use(llm)
     project.evalset(12)
     project.test(GATE)
@@ -418,7 +407,6 @@ def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -
 def test_a_baseline_that_lists_more_than_ran_is_noted(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If the baseline lists a test that did not run, the merge notes it, and fails with --require-baseline."""
     project.evalset(20)
     project.test(GATE.replace("llm_reteval", "hit"))
     project.run("--rageval-update-baseline")

@@ -22,7 +22,6 @@ SCORE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.3)\ndef test_gate()
 
 @pytest.fixture
 def redis(tmp_path_factory):
-    """An empty Redis server."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
@@ -42,7 +41,6 @@ def _once(llm):
 
 
 def test_another_machine_finds_the_replies(project, llm, url):
-    """A second machine uses the replies in the shared store; the local cache folder is not created."""
     project.use(llm)
     project.test(SCORE)
     for folder in ("one", "other"):
@@ -53,7 +51,6 @@ def test_another_machine_finds_the_replies(project, llm, url):
 
 
 def test_a_cached_function_uses_the_store(project, llm, url, monkeypatch):
-    """A cached function is called once for both machines."""
     project.use(llm)
     monkeypatch.setenv("RAGEVAL_CACHE_URL", url)
     project.pytester.makepyfile(
@@ -87,7 +84,6 @@ def test_a_folder_that_is_missing_is_not_made(tmp_path, monkeypatch, capsys, com
 
 @pytest.mark.slow
 def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url):
-    """Replies that an earlier run cached in the local folder are copied to the store, and not requested again."""
     project.use(llm)
     project.test(SCORE)
     project.run("--rageval=cache_dir=one").assert_outcomes(passed=1)
@@ -99,7 +95,6 @@ def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url)
 @pytest.mark.slow
 @pytest.mark.parametrize("variable", ["RAGEVAL_RUN_ID", "GITHUB_RUN_ID"])
 def test_machines_of_one_run_share_its_budget(project, llm, redis, monkeypatch, variable):
-    """Machines with the same run id share one call limit; another run id has its own limit."""
     project.use(llm)
     project.evalset(6)
     project.test(SCORE)
@@ -271,7 +266,6 @@ def test_no_form_of_a_url_shows_its_password(project, llm, redis, monkeypatch, c
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be suspended here")
 def test_a_suspended_server_blames_no_code_of_the_user(project, llm, redis, monkeypatch):
-    """A Redis server that is suspended during the run costs no reply, and no warning speaks of the user's code."""
     monkeypatch.setattr("pytest_rageval.extensions.stores.redis.TIMEOUT_S", 1.0)
     project.use(llm)
     project.evalset(8)
@@ -304,7 +298,6 @@ WRITTEN = "planted-password%2Fof%20mine"
 @pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("what", ["right", "wrong", "away", "option", "malformed"])
 def test_the_password_is_printed_nowhere(project, llm, monkeypatch, capfd, what):
-    """The password of the store's URL is not in errors, reports, logs or files of the run."""
     logging.getLogger().setLevel(logging.DEBUG)
     with RedisServer(project.path.parent, password=PASSWORD) as server:
         project.use(llm)
@@ -359,7 +352,6 @@ def _cache(capsys, *arguments):
 
 @pytest.mark.slow
 def test_the_commands_of_the_cache(project, llm, url, capsys, tmp_path):
-    """Each `rageval cache` command works on each kind of store."""
     project.use(llm)
     project.test(SCORE)
     project.run(f"--rageval-cache={url}")
@@ -388,7 +380,6 @@ def test_the_commands_of_the_cache(project, llm, url, capsys, tmp_path):
 
 
 def test_damage_is_found_and_deleted(redis, capsys):
-    """`rageval cache verify` reports a damaged entry, and deletes it with --repair."""
     redis.client().set("rageval:1:replies:reply:ab", "no reply")
     url = f"{redis.url}/0"
     status, out, err = _cache(capsys, "verify", "--cache", url)
@@ -449,7 +440,6 @@ class _Bomb:
 
 
 def test_a_planted_pickle_is_not_executed(project, llm, tmp_path):
-    """Attack: pickles planted in a diskcache folder are never executed; only their own replies are requested again."""
     diskcache = pytest.importorskip("diskcache")
     project.use(llm)
     project.test(SCORE)
@@ -487,7 +477,6 @@ def test_a_planted_file_name_leads_nowhere(project, llm, tmp_path):
 
 
 def test_a_folder_that_evicts_is_refused(project, llm, tmp_path):
-    """A diskcache folder with an eviction policy is an error with a remedy."""
     diskcache = pytest.importorskip("diskcache")
     diskcache.FanoutCache(tmp_path / "shared", shards=2).close()
     project.use(llm)

@@ -101,7 +101,6 @@ def test_a_mark_from_a_conftest_further_down_is_in_time(project, hook):
 
 
 def test_what_a_test_module_does_to_the_environment_comes_too_late(project):
-    """Settings use the environment at the start of the run, also if the plugin starts later."""
     body = f"import os\nimport pytest\nos.environ['RAGEVAL_GGUF'] = '/nowhere'\n@{MARK}\ndef test_it():\n    pass\n"
     module = project.pytester.makepyfile(
         body + "def test_settings(pytestconfig):\n    "

@@ -28,7 +28,6 @@ def gate(*specs):
 
 
 def report(project, *arguments):
-    """Run, and return the result and the entry of the only test."""
     result = project.run("--rageval-report=r.json", *arguments)
     (test,) = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
     return result, test
@@ -42,7 +41,6 @@ def judged(project, llm):
 
 
 def test_a_failure_shows_why_the_context_is_not_enough(project, llm):
-    """The judge's explanation of a failed `sufficient` threshold is on the terminal, in HTML and in JSON."""
     judged(project, llm)
     project.lose(3)
     project.test(gate("sufficient@3").replace("min=0", "min=1"))
@@ -76,11 +74,6 @@ def test_questions_alone_are_an_eval_set(project, llm):
 
 @pytest.mark.slow
 def test_answers_are_shown_by_their_context(project, llm):
-    """Answers are grouped by sufficient and insufficient context.
-
-    q2 has sufficient context and a wrong answer, lost by the generator; q3 has insufficient context and an abstention,
-    lost by the retriever.
-    """
     judged(project, llm)
     project.lose(3)
     project.test(

@@ -75,7 +75,6 @@ def test_a_drop_of_the_whole_suite_is_red(suite):
 
 
 def test_workers_and_shards_say_the_same(suite):
-    """Two workers have the same entry as one process, and so has the merge of two shards."""
     _, alone = _suite(suite, suite.run)
     result, entry = _suite(suite, suite.run_process, "-n2")
     assert (entry, result.ret) == (alone, 1)

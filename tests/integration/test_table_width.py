@@ -57,7 +57,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(folder: Path, columns: int, *arguments: str, **environment: str) -> str:
-    """Return what pytest writes to a terminal of this width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     env = {

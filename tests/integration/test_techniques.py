@@ -57,7 +57,6 @@ def _writer(prompt: str) -> str:
 
 
 def test_embeddings_are_cached_in_the_cache_folder(project, llm):
-    """Embeddings are cached in the folder of --rageval cache_dir=DIR, and a second run encodes nothing."""
     project.use(llm)
     _use(project, "dense")
     for _ in range(2):
@@ -70,7 +69,6 @@ def test_embeddings_are_cached_in_the_cache_folder(project, llm):
 
 
 def test_what_a_technique_asks_is_planned_and_paid_once(project, llm):
-    """A technique's requests are in the plan and are cached: four questions with a passage and an answer each."""
     llm.model = _writer
     project.use(llm)
     _use(project, "HyDERetriever(dense, rageval_llm)")
@@ -84,7 +82,6 @@ def test_what_a_technique_asks_is_planned_and_paid_once(project, llm):
 
 
 def test_a_pool_a_question(project, llm):
-    """`PooledRetriever` has a pool of documents for each question, with an async technique for each pool."""
     llm.model = _writer
     project.use(llm)
     pools = "{f'What is the code of item-{n}?': DOCUMENTS[n - 1 : n + 2] for n in range(1, 5)}"

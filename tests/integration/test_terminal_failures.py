@@ -57,7 +57,6 @@ def test_on_ci_the_failure_is_printed_once_and_its_summary_is_a_line(
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_failure_points_at_the_test(project: Project, style: str) -> None:
-    """The failure's location is the first line of the test, which is its first decorator, as in pytest."""
     project.lose(1)
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
     result = project.run(f"--tb={style}")
@@ -71,7 +70,6 @@ def test_a_failure_points_at_the_test(project: Project, style: str) -> None:
 
 
 def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
-    """`reprcrash`, which other plugins read, has the location and one line; the JSON report has the whole text."""
     project.lose(1)
     project.test(
         '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_marker(): pass\n'
@@ -106,7 +104,6 @@ def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
 
 
 def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None:
-    """The failure of a drop prints a command that accepts the drop; after the command is run, the test passes."""
     _worse(project, DROP)
     result = project.run()
     (line,) = [line for line in result.outlines if line.startswith("accept")]
@@ -134,7 +131,6 @@ def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Projec
 
 
 def test_the_command_names_a_test_in_a_folder_and_its_parameters(project: Project) -> None:
-    """The command has the test's path relative to the current folder, and its node id is quoted for a shell."""
     project.evalset(12)
     (project.path / "sub").mkdir()
     body = '@pytest.mark.parametrize("n", ["a b"])\n' + DROP.replace("()", "(n)")
@@ -148,14 +144,12 @@ def test_the_command_names_a_test_in_a_folder_and_its_parameters(project: Projec
 
 
 def test_an_update_that_lowers_a_score_says_so_with_q(project: Project) -> None:
-    """An update prints the lowered scores that it accepts, also with -q."""
     _worse(project, DROP)
     result = project.run(UPDATE, "-q")
     result.stdout.fnmatch_lines(["  test_it.py::test_gate recall@1: 1.000 → 0.417, 7 of 12 worse, 0 better"])
 
 
 def test_a_significant_gain_is_reported_with_the_update_command(project: Project) -> None:
-    """A significant gain is reported with the update command; a gain that may be chance is not reported."""
     _worse(project, DROP)
     project.run(UPDATE).assert_outcomes(passed=1)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -176,7 +170,6 @@ def test_a_significant_gain_is_reported_with_the_update_command(project: Project
 def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no_reference(
     project: Project, llm: LLMServer
 ) -> None:
-    """The failure says why an answer lost: it cited nothing, or which of its items equals no reference."""
     llm.model = lambda prompt: (
         "[1]" if "item-2" in prompt else "the code, 77" if "item-3" in prompt else "c1x"
     )

@@ -80,7 +80,6 @@ def test_with_q_a_slow_retriever_has_no_progress(project: Project, monkeypatch: 
 
 
 def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow retriever has progress lines too, in a run without a model."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.2)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(
@@ -97,7 +96,6 @@ def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest
 def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(
     slow: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the server keeps refusing, the progress line names it, and the run ends after --rageval patience=SECONDS."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     monkeypatch.setattr(progress, "STALL_S", 0.2)
     llm.model = lambda _: Fault(429, message="slow down")
@@ -175,6 +173,5 @@ def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
     ],
 )
 def test_work_as_text(work: Work, text: str) -> None:
-    """`Work` as text omits unknown values."""
     assert str(work) == text
     assert str(Work.total([work, Work()])) == text

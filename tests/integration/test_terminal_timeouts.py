@@ -21,10 +21,6 @@ MARKED = (
 def test_the_header_says_that_a_timeout_counts_the_evaluation(
     project: Project, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """The header warns of a timeout set in the ini file, by the option or by the environment variable.
-
-    It does not warn with timeout_func_only, or if pytest-timeout is disabled.
-    """
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.5)\ndef test_gate(): pass\n')
     options = ["--timeout=60"] if where == "option" else []
     keys = {"timeout": "60"} if where == "ini" else {}
@@ -41,7 +37,6 @@ def test_the_header_says_that_a_timeout_counts_the_evaluation(
 
 
 def test_without_a_timeout_the_header_says_nothing(project: Project) -> None:
-    """Without a timeout, or with a timeout of 0, the header has no warning."""
     project.test("def test_plain(): pass\n")
     assert "counts the evaluation" not in str(project.run().stdout)
     assert "counts the evaluation" not in str(project.run("--timeout=0").stdout)
@@ -49,7 +44,6 @@ def test_without_a_timeout_the_header_says_nothing(project: Project) -> None:
 
 @pytest.mark.parametrize("arguments", ["10", "timeout=10", "10, func_only=False", "10, 'signal'"])
 def test_a_timeout_mark_on_a_marked_test_is_refused_with_the_remedy(project: Project, arguments: str) -> None:
-    """A timeout mark that counts the evaluation is an error that shows the correct mark."""
     project.test(MARKED.format(arguments))
     result = project.run()
     result.assert_outcomes(errors=1)
@@ -62,7 +56,6 @@ def test_a_timeout_mark_on_a_marked_test_is_refused_with_the_remedy(project: Pro
 
 
 def test_a_timeout_mark_that_does_no_harm_is_allowed(project: Project) -> None:
-    """A timeout mark is allowed if it counts the function only, is 0 or disabled, or the test has no threshold."""
     for arguments in ("10, func_only=True", "0"):
         project.test(MARKED.format(arguments))
         project.run().assert_outcomes(passed=1)

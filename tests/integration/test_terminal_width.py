@@ -47,7 +47,6 @@ def _on_a_terminal(folder: Path, columns: int, *arguments: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 60, 80, 120, 200])
 def test_the_table_fits_and_its_verdicts_are_coloured(project, columns):
-    """No line of ours is wider than the terminal; verdict and value have the colour of the verdict."""
     project.lose(3)
     project.test(TEST)
     text = _on_a_terminal(project.path, columns, *project.arguments)

@@ -20,7 +20,6 @@ def test_a_score_within_its_bound_passes(project):
 
 
 def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(project):
-    """The failure shows score, interval and, for each lost question, the gold and the retrieved documents."""
     project.lose(3)
     project.test(GATE)
     result = project.run()
@@ -38,7 +37,6 @@ def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(
 
 
 def test_a_score_above_its_maximum_fails(project):
-    """A score above `max` fails the test."""
     project.test('@pytest.mark.rageval_threshold("precision@2", max=0.4)\ndef test_gate(): pass')
     result = project.run()
     result.assert_outcomes(failed=1)
@@ -60,7 +58,6 @@ def test_where_limits_a_threshold_to_a_slice(project):
 
 
 def test_all_thresholds_of_a_test_are_reported_together(project):
-    """All failing thresholds of a test are reported, not only the first."""
     project.lose(1)
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=1.0)\n'
@@ -72,7 +69,6 @@ def test_all_thresholds_of_a_test_are_reported_together(project):
 
 
 def test_markers_on_a_class_and_on_a_module_hold_for_every_test(project):
-    """Thresholds on a class or module apply to each test in it, as other markers do."""
     project.lose(1)
     project.test(
         'pytestmark = [pytestmark, pytest.mark.rageval_threshold("hit@2", min=0.1)]\n'
@@ -84,7 +80,6 @@ def test_markers_on_a_class_and_on_a_module_hold_for_every_test(project):
 
 
 def test_the_statements_of_a_marked_test_run_after_its_thresholds(project):
-    """The body of a marked test runs after its thresholds are checked, and can fail the test."""
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=0.5)\n'
         "def test_more(rageval):\n    assert len(rageval.examples) == 5\n"
@@ -119,7 +114,6 @@ def test_a_parametrized_retriever_multiplies_the_test(project):
 
 
 def test_a_threshold_of_one_class_leaves_a_class_alone_that_shares_the_test(project):
-    """If two classes inherit one test function, only the class with the mark gets the fixture."""
     project.test(
         "class Shared:\n"
         "    def test_gate(self, request): assert ('rageval' in request.fixturenames) == self.marked\n\n"
@@ -154,7 +148,6 @@ def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
 
 
 def test_a_late_threshold_of_one_parameter_is_not_of_the_others(project):
-    """A threshold mark on one parameter adds the fixture only to that parameter's test."""
     project.test(
         '@pytest.mark.parametrize("gated", [\n'
         '    pytest.param(True, marks=pytest.mark.rageval_threshold("recall@1", min=0.5)), False])\n'
@@ -177,7 +170,6 @@ def test_a_threshold_added_too_late_is_an_error(project):
 
 
 def test_a_threshold_of_another_plugin_is_checked(project):
-    """A threshold that a conftest adds in `pytest_collection_modifyitems` is checked."""
     project.test("def test_gate(): pass\n")
     with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
         conftest.write(

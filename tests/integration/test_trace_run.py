@@ -19,7 +19,6 @@ GATE = '@pytest.mark.rageval_threshold("recall@2", {bounds})\ndef test_gate(): p
 
 
 def spans(project, *numbers):
-    """Write a trace for each of these items, with the passage that answers it."""
     traces = [
         phoenix(f"t{n}", question=f"What is the code of item-{n}?", passages=[(f"doc-{n}", "text", 1.0)])
         for n in numbers
@@ -29,7 +28,6 @@ def spans(project, *numbers):
 
 
 def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
-    """A question without a recorded trace is unscored with the reason; the other questions have scores."""
     spans(project, 1, 2, 3)
     project.pytester.makeconftest(RECORDED)
     project.test(GATE.format(bounds="min=0.7"))
@@ -66,7 +64,6 @@ def test_production_is_the_baseline_of_the_retriever_to_come(project):
 
 
 def test_an_export_as_the_eval_set_is_an_error_with_a_remedy(project):
-    """If the eval set is a trace export, the error suggests `rageval evalset from-traces`."""
     (project.path / "evals.jsonl").write_text(lines([{"id": "a", "input": {"q": "When?"}, "output": {}}]))
     project.test(GATE.format(bounds="min=0.1"))
     result = project.run()

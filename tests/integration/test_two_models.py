@@ -33,7 +33,6 @@ def _report(project) -> dict:
 
 
 def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
-    """With the judge on another server, each server gets its own requests and key; header and report name both."""
     project.use(llm)
     monkeypatch.setenv("RAGEVAL_JUDGE_API_KEY", "sk-judge")
     project.test(GATE)
@@ -59,7 +58,6 @@ def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
 
 
 def test_the_generators_key_is_not_sent_to_the_judges_server(project, llm, judge, monkeypatch):
-    """A judge's server without its own key does not get the generator's key."""
     project.use(llm)
     monkeypatch.setenv("RAGEVAL_JUDGE_BASE_URL", judge.url)
     project.test(GATE)
@@ -68,7 +66,6 @@ def test_the_generators_key_is_not_sent_to_the_judges_server(project, llm, judge
 
 
 def test_tables_name_both_models(project, llm, judge, monkeypatch):
-    """Tables set model, server, key and parameters of generator and judge; an option overrides them."""
     project.test(GATE)
     monkeypatch.setenv("THEIRS", "sk-theirs")
     _table(
@@ -106,7 +103,6 @@ def test_a_table_that_cannot_be_used_ends_the_run_at_once(project):
 
 
 def test_parameters_are_part_of_the_request_and_of_the_baseline(project, llm):
-    """Changed parameters send new requests and make the baseline stale, and the error names the change."""
     project.use(llm)
     project.evalset(6)
     project.test(EM.replace("min=0.9", "max_drop=0.1"))
@@ -195,7 +191,6 @@ def test_a_judges_server_without_a_model_is_an_error(project, judge):
 
 
 def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge):
-    """The report lists the served model names by server."""
     llm.served, judge.served = "m1-left", "m1-right"
     project.use(llm)
     project.test(GATE)
@@ -255,7 +250,6 @@ def test_workers_have_the_same_two_servers(project, llm, judge, monkeypatch):
 
 @pytest.mark.slow
 def test_the_judge_command_asks_the_judges_server(project, llm, judge, monkeypatch):
-    """`rageval judge` sends its requests to the server of the project's judge, unless --base-url names another."""
     from pytest_rageval.cli import main
 
     monkeypatch.chdir(project.path)

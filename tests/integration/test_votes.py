@@ -44,7 +44,6 @@ class Waverer:
     ],
 )
 def test_the_majority_counts_and_the_flip_rate_is_reported(project, llm, votes, line, value):
-    """The majority is the verdict, a tie is unscored, and each score that uses the verdicts shows the flip rate."""
     llm.model = Waverer(*votes)
     project.use(llm)
     project.ini(rageval_model="m1", rageval_judge_votes="3", rageval_max_unscored="0.5")
@@ -91,7 +90,6 @@ def test_each_vote_is_cached(project, llm):
 
 
 def test_the_median_of_the_grades_counts(project, llm):
-    """The median of the grades 5, 2 and 4 is 4, which scores (4 - 1) / 4."""
     llm.model = Waverer("5", "2", "4")
     project.use(llm)
     project.evalset(1)
@@ -102,7 +100,6 @@ def test_the_median_of_the_grades_counts(project, llm):
 
 
 def test_votes_are_planned_and_within_the_budget(project, llm):
-    """The plan counts an answer and at most three votes per question, and --max-calls also counts votes."""
     project.use(llm)
     project.test("def test_own(rageval): rageval.score('answer.correct@1')\n")
     votes = "--rageval=judge_votes=3"

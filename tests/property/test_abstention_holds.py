@@ -19,7 +19,6 @@ PATTERNS = list(map(re.compile, abstention._PATTERNS))
 
 
 def _one_by_one(text: str) -> bool:
-    """Whether the text abstains by one of the patterns, each tried alone, without the word filter."""
     any_form = SimpleNamespace(
         match=lambda first: next(filter(None, (f.match(first) for f in PATTERNS)), None)
     )
@@ -33,8 +32,6 @@ def _one_by_one(text: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", abstention._PATTERNS)
 def test_a_text_of_a_form_has_one_of_the_words(form: str) -> None:
-    """A text that matches a pattern contains a negative word, so texts without one can skip the patterns."""
-
     @given(st.from_regex(form))
     def has_one(text: str) -> None:
         assert abstention._NEGATIVE_WORD.search(text)

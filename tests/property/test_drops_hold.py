@@ -32,7 +32,6 @@ def _tests(columns: list[list[float]], **words: object) -> list[tuple[float, flo
 
 @given(columns=SETS)
 def test_p_values_and_intervals_are_such(columns: list[list[float]]) -> None:
-    """P-values and intervals are in range; an interval contains the drop and agrees with the p-value."""
     tests = joint_drop_test([PairedDrops(column) for column in columns], alpha=0.05)
     assert 0.05 / len(columns) <= tests.level <= 0.05
     assert tests.settled
@@ -46,7 +45,6 @@ def test_p_values_and_intervals_are_such(columns: list[list[float]]) -> None:
 
 @given(columns=SETS, data=st.data())
 def test_the_order_of_questions_does_not_matter(columns: list[list[float]], data: st.DataObject) -> None:
-    """The order of questions and of scores does not change p-values and intervals."""
     order = data.draw(st.permutations(range(len(columns[0]))))
     shuffled = [[column[i] for i in order] for column in columns]
     for original, reordered in zip(_tests(columns), _tests(shuffled), strict=True):
@@ -57,7 +55,6 @@ def test_the_order_of_questions_does_not_matter(columns: list[list[float]], data
 
 @given(drops=DROPS, data=st.data())
 def test_a_loss_in_place_of_a_gain_never_raises_the_p_value(drops: list[float], data: st.DataObject) -> None:
-    """Turning a gain into a loss never raises the p-value of a drop."""
     i = data.draw(st.integers(0, len(drops) - 1))
     worse = [*drops[:i], abs(drops[i]), *drops[i + 1 :]]
     before, after = (_tests([column])[0][0] for column in (drops, worse))
@@ -87,7 +84,6 @@ def test_the_exclusion_of_a_drop_has_a_p_value(drops: list[float], data: st.Data
 
 @given(columns=SETS)
 def test_another_score_never_helps(columns: list[list[float]]) -> None:
-    """In a joint test, the p-value of each score is no smaller than alone."""
     joint = [p_value for p_value, *_ in _tests(columns)]
     alone = [_tests([column])[0][0] for column in columns]
     for together, single in zip(joint, alone, strict=True):
@@ -139,7 +135,6 @@ def test_one_more_loss_moves_the_interval_up(lost: int, gained: int, same: int, 
     more=st.integers(0, 60),
 )
 def test_stopping_is_never_contradicted_by_certainty(drops: list[float], max_drop: float, more: int) -> None:
-    """A set that can no longer exceed max_drop has stopped, and a verdict never changes."""
     stop = CurtailedDropTest(questions=len(drops) + more, changed=len(drops), max_drop=max_drop, alpha=0.05)
     total = 0.0
     for i, drop in enumerate(drops):

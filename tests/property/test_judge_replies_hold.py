@@ -117,7 +117,6 @@ def test_a_verdict_in_noise_is_not_inverted(form, word, before, after):
     st.sampled_from([("yes", "no"), ("no", "yes"), ("correct", "incorrect"), ("false", "true")]),
 )
 def test_two_different_verdicts_are_none(first, second, both):
-    """Two different verdicts in clear forms leave a reply unscored."""
     for between in ("\n", "\n\nActually, I see it otherwise.\n", "\nHowever,\n\n"):
         try:
             value = parse_yes_no(first.format(both[0]) + between + second.format(both[1]))
@@ -152,7 +151,6 @@ def test_a_literal_of_python_is_read_as_python(value):
 
 @given(containers, st.data())
 def test_a_part_of_json_is_no_object(value, data):
-    """A text that was cut inside an object or a list has no value that contains the cut."""
     text = json.dumps(value)
     cut = text[: data.draw(st.integers(0, len(text) - 1))]
     assert all(found.end <= len(cut) for found in find_json(cut))

@@ -32,7 +32,6 @@ def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
 @pytest.mark.parametrize("name", SHARES_OF_1)
 @given(ranking=rankings(), k=st.integers(1, 40))
 def test_scores_of_grades_are_between_0_and_1(name: str, ranking, k: int) -> None:
-    """Scores of graded labels are between 0 and 1 at every cut-off."""
     assert 0 <= _score(name, *ranking, k) <= 1
 
 
@@ -40,14 +39,12 @@ def test_scores_of_grades_are_between_0_and_1(name: str, ranking, k: int) -> Non
 @given(ranking=rankings(SHARES), k=st.integers(1, 40))
 @example(ranking=([1.0, 2.0**-52, 0.664624266449383], [1.0, 0.664624266449383, 2.0**-52]), k=3)
 def test_scores_of_shares_are_between_0_and_1(name: str, ranking, k: int) -> None:
-    """Scores of labels between 0 and 1 are between 0 and 1."""
     assert 0 <= _score(name, *ranking, k) <= 1
 
 
 @pytest.mark.parametrize("name", [name for name in MEASURES if not name.startswith("set.")])
 @given(ranking=rankings(), tail=st.lists(GRADES, max_size=10), k=st.integers(1, 40))
 def test_documents_below_k_do_not_matter(name: str, ranking, tail: list[float], k: int) -> None:
-    """Documents below the cut-off do not change the score."""
     labels, ideal = ranking
     top = [*labels, *[0.0] * k][:k]
     assert _score(name, [*top, *tail], ideal, k) == _score(name, top, ideal, k)
@@ -58,7 +55,6 @@ def test_documents_below_k_do_not_matter(name: str, ranking, tail: list[float], 
 def test_promoting_a_relevant_document_never_lowers_a_score(
     name: str, ranking, k: int, data: st.DataObject
 ) -> None:
-    """Swapping a document with a less relevant one above it never lowers a score."""
     labels, ideal = ranking
     pairs = [(i, j) for j in range(len(labels)) for i in range(j) if labels[i] < labels[j]]
     if not pairs:
@@ -80,7 +76,6 @@ def test_an_ideal_ranking_scores_1(name: str, ideal: list[float], extra: int) ->
 @given(values=st.lists(st.floats(0, 1), max_size=30), seed=st.integers(0, 3))
 @example(values=[0.0, 1e-300], seed=0)
 def test_an_interval_lies_within_0_and_1(values: list[float], seed: int) -> None:
-    """The interval of any scores is None or lies between 0 and 1."""
     interval = mean_interval(values, seed=seed)
     assert (interval is None) == (not values or (len(values) == 1 and values[0] not in {0.0, 1.0}))
     if interval is not None:
@@ -90,7 +85,6 @@ def test_an_interval_lies_within_0_and_1(values: list[float], seed: int) -> None
 
 @given(prediction=st.text(), references=st.lists(st.text(), max_size=4))
 def test_exact_match_implies_full_f1(prediction: str, references: list[str]) -> None:
-    """Token F1 is between 0 and 1, and 1 for an exact match of nonempty texts."""
     f1 = token_f1(prediction, references)
     assert 0 <= f1 <= 1
     if prediction.strip() and exact_match(prediction, references):

@@ -19,14 +19,12 @@ def _span(first: int, last: int) -> Span:
 
 @st.composite
 def pieces(draw: st.DrawFn, shortest: int = 1) -> tuple[int, int]:
-    """Draw the first and last word of a piece with at least `shortest` words."""
     first = draw(st.integers(0, len(WORDS) - shortest))
     return first, draw(st.integers(first + shortest, len(WORDS)))
 
 
 @given(gold=pieces(16), chunk=pieces())
 def test_spans_and_texts_agree_where_no_word_comes_twice(gold, chunk) -> None:
-    """Overlap by text equals overlap by span, unless fewer than eight words are common."""
     by_span = overlap(
         Document("x", span=_span(*chunk)), Gold(source="a.md", start=3 * gold[0], end=3 * gold[1])
     )
@@ -37,7 +35,6 @@ def test_spans_and_texts_agree_where_no_word_comes_twice(gold, chunk) -> None:
 
 @given(gold=pieces(), chunks=st.lists(pieces(), min_size=1, max_size=6), share=st.floats(0.01, 1))
 def test_a_passage_is_found_at_the_first_rank_where_its_characters_are_there(gold, chunks, share) -> None:
-    """A passage is found at the first rank at which enough of its characters are retrieved, as counted with sets."""
     wanted = set(range(3 * gold[0], 3 * gold[1]))
     held = accumulate(
         (wanted.intersection(range(3 * first, 3 * last)) for first, last in chunks), set.union, initial=set()
@@ -54,7 +51,6 @@ def test_a_passage_is_found_at_the_first_rank_where_its_characters_are_there(gol
     chunks=st.lists(pieces(), max_size=6),
 )
 def test_labels_positions_and_surplus_tell_one_story(golds, chunks) -> None:
-    """The labels, positions and surplus agree, and more documents never find fewer passages."""
     ranking = Ranking("q", tuple(Document("x", span=_span(*chunk)) for chunk in chunks))
     passages = [Gold(source="a.md", start=3 * first, end=3 * last) for first, last in golds]
     match = GoldMatch(ranking, passages)

@@ -62,10 +62,6 @@ def test_precision_is_the_same_over_rel_and_rel_prime(query) -> None:
 
 @given(query=queries())
 def test_recall_over_rel_is_coverage_times_recall_over_rel_prime_and_what_is_beyond(query) -> None:
-    """Recall over Rel is coverage times recall over Rel', plus the share beyond Rel'.
-
-    No cited passage is beyond Rel'.
-    """
     result = rel_prime(**query)
     for side in (result.answers, result.citations):
         if side.over_rel is not None:
@@ -100,7 +96,6 @@ def test_duplicates_and_order_change_nothing(query, data: st.DataObject) -> None
 
 @given(query=queries())
 def test_a_passage_repeated_at_the_end_of_the_prompt_changes_nothing(query) -> None:
-    """Repeating the passages at the end of the prompt changes nothing if the new positions are not cited."""
     prompt = query["prompt"]
     query["cited"] = [position for position in query["cited"] if position <= len(prompt)]
     assert rel_prime(**{**query, "prompt": [*prompt, *prompt]}) == rel_prime(**query)
@@ -116,7 +111,6 @@ def test_memory_and_hallucination_are_counted(query) -> None:
 
 @given(several=st.lists(queries(), min_size=1, max_size=5))
 def test_the_factorisation_holds_for_pooled_sizes(several) -> None:
-    """Pooled over questions, recall over Rel is coverage times recall over Rel' plus the share beyond Rel'."""
     results = [rel_prime(**query) for query in several]
     for side in ([result.answers for result in results], [result.citations for result in results]):
         outcomes = [

@@ -95,7 +95,6 @@ def test_a_key_is_64_hex_digits_and_lasting(request: Request) -> None:
 @QUICK
 @given(request=REQUESTS)
 def test_the_order_of_keys_does_not_matter(request: Request) -> None:
-    """The order of keys in messages and parameters, at any depth, does not change the key."""
     same = replace(
         request,
         messages=tuple(_reversed(dict(message)) for message in request.messages),
@@ -140,7 +139,6 @@ def test_another_sample_is_another_key(request: Request, other: int) -> None:
 )
 @example(request=Request("u", "m", ({"role": "user", "content": ""},)), name="seed", value=None)
 def test_another_parameter_is_another_key(request: Request, name: str, value: Any) -> None:
-    """Adding, changing or removing a parameter changes the key."""
     changed = {**request.parameters, name: value}
     assert (replace(request, parameters=changed).key != request.key) == _differ(
         changed, dict(request.parameters)
@@ -154,7 +152,6 @@ def test_another_parameter_is_another_key(request: Request, name: str, value: An
 def test_another_message_is_another_key(
     request: Request, message: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Changing the content, role, order or number of messages changes the key."""
     messages = list(request.messages)
     place = data.draw(st.integers(0, len(messages) - 1))
     variants = [
@@ -241,7 +238,6 @@ def test_a_well_formed_text_can_be_written(text: str) -> None:
 @QUICK
 @given(reply=REPLIES)
 def test_a_reply_and_its_line_are_inverse(reply: Reply) -> None:
-    """A reply is serialized to one line and parsed back, with lone surrogates replaced."""
     whole = Reply.from_record(json.loads(reply.dumps()))
     assert whole == Reply(
         **{name: replace_surrogates(getattr(reply, name)) for name in Reply.__dataclass_fields__}

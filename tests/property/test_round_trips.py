@@ -91,7 +91,6 @@ def test_an_eval_set_is_read_as_it_was_written(
 @pytest.mark.slow
 @given(line=UNICODE | JSON.map(json.dumps) | st.binary().map(lambda raw: raw.decode("latin-1")))
 def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None:
-    """Any line that is no example raises InputError with its position, and no other exception."""
     from pytest_rageval.core.errors import InputError
 
     with tempfile.TemporaryDirectory() as folder:
@@ -107,8 +106,6 @@ def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None
     sample=st.integers(0, 5),
 )
 def test_a_requests_key_is_of_its_content(content: str, parameters: dict[str, Any], sample: int) -> None:
-    """The order of parameters does not change the key; any other difference does."""
-
     def key(content: str, parameters: dict[str, Any], sample: int) -> str:
         return Request("u", "m", ({"role": "user", "content": content},), parameters, sample).key
 
@@ -125,7 +122,6 @@ def test_a_requests_key_is_of_its_content(content: str, parameters: dict[str, An
 
 @given(one=st.dictionaries(UNICODE, JSON, max_size=2), other=st.dictionaries(UNICODE, JSON, max_size=2))
 def test_requests_of_one_key_have_the_same_json(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Two keys are equal exactly if the parameters are the same JSON."""
     keys = [Request("u", "m", (), parameters).key for parameters in (one, other)]
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     assert (keys[0] == keys[1]) == same
@@ -151,7 +147,6 @@ def test_the_store_gives_back_every_reply(database: Database, key: str, reply: R
 @pytest.mark.slow
 @given(replies=st.dictionaries(st.text("0123456789abcdef", min_size=1), REPLIES, max_size=4))
 def test_a_cassette_is_read_as_it_was_written(replies: dict[str, Reply]) -> None:
-    """A cassette returns every reply under its key."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.jsonl"
         write_cassette(path, [Entry(key, reply) for key, reply in replies.items()])

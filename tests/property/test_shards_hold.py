@@ -85,7 +85,6 @@ class Preferring(Judge):
 
 
 def generate(question: str, passages: list[Any]) -> str:
-    """Return the text of the last passage."""
     return passages[-1].text if passages else question
 
 
@@ -144,7 +143,6 @@ def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> Non
 
 
 def _without_times(entry: dict[str, Any]) -> str:
-    """Return the entry as JSON without its times."""
     # Convert to plain JSON first, since some questions are in a spool file.
     plain = json.loads(json.dumps(entry))
     if "message" in plain:
@@ -158,7 +156,6 @@ def _without_times(entry: dict[str, Any]) -> str:
 
 @given(names=IDS, number=st.integers(1, 8), share=st.floats(0.05, 1.0))
 def test_each_question_of_a_sample_is_in_one_shard(names: list[str], number: int, share: float) -> None:
-    """Each sampled question is in exactly one shard, in eval set order, and each part has the ids of all."""
     evalset = EvalSet("evals", tuple(Example(name, name) for name in names))
     sampled = [name for name in names if in_sample(name, share)]
     if not sampled:

@@ -21,7 +21,6 @@ SCORES = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0]), min_size=2, max
 @given(items=RATERS)
 @settings(max_examples=40)
 def test_agreement_lies_in_its_interval_and_its_range(measure, lowest: int, items) -> None:
-    """A measure of agreement lies in its interval and range, and does not depend on the order of raters."""
     a, b = [x for x, _ in items], [y for _, y in items]
     estimate = measure(a, b)
     if estimate is None:
@@ -34,7 +33,6 @@ def test_agreement_lies_in_its_interval_and_its_range(measure, lowest: int, item
 
 @given(items=RATERS, to=st.permutations([-1, 0, 1]))
 def test_names_of_labels_do_not_matter_to_kappa(items, to: list[int]) -> None:
-    """Kappa does not depend on the names of the labels or the order of items."""
     renamed = [(to[x], to[y]) for x, y in reversed(items)]
     before, after = (cohen_kappa([x for x, _ in pairs], [y for _, y in pairs]) for pairs in (items, renamed))
     assert (before is None) == (after is None)
@@ -43,10 +41,6 @@ def test_names_of_labels_do_not_matter_to_kappa(items, to: list[int]) -> None:
 
 @given(labelled=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30), rest=SCORES)
 def test_a_corrected_mean_lies_in_its_interval_and_the_scale(labelled, rest: list[float]) -> None:
-    """A corrected mean lies in its interval and on the scale.
-
-    That of a perfect judge is the mean of all its verdicts.
-    """
     human, judge = [y for y, _ in labelled], [f for _, f in labelled]
     estimate = prediction_powered_mean(human, judge, rest)
     assert estimate is not None

@@ -22,7 +22,6 @@ def _score(name: str, labels: list[float], k: int | None, **how) -> float:
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 @given(labels=BINARY, k=CUTS)
 def test_scores_of_binary_labels_are_between_0_and_1(name: str, labels: list[float], k: int | None) -> None:
-    """Scores of binary labels are between 0 and 1, and 0 without a useful passage."""
     score = _score(name, labels, k)
     assert 0 <= score <= 1
     assert any(labels) or score == 0
@@ -31,13 +30,11 @@ def test_scores_of_binary_labels_are_between_0_and_1(name: str, labels: list[flo
 @pytest.mark.parametrize("name", GRADED)
 @given(labels=SHARES, k=CUTS)
 def test_scores_of_graded_labels_are_between_0_and_1(name: str, labels: list[float], k: int | None) -> None:
-    """Scores of graded labels are between 0 and 1."""
     assert 0 <= _score(name, labels, k, graded=True) <= 1 + 1e-12
 
 
 @given(labels=SHARES.filter(bool))
 def test_precision_and_hit_of_graded_labels(labels: list[float]) -> None:
-    """For graded labels, precision is the mean and hit the maximum of the first k."""
     for k in range(1, len(labels) + 1):
         assert _score("p", labels, k, graded=True) == pytest.approx(sum(labels[:k]) / k, abs=1e-12)
         assert _score("hit", labels, k, graded=True) == max(labels[:k])
@@ -49,7 +46,6 @@ def test_precision_and_hit_of_graded_labels(labels: list[float]) -> None:
 def test_promoting_a_useful_passage_never_lowers_a_score(
     name: str, labels: list[float], k: int | None, data: st.DataObject
 ) -> None:
-    """Swapping a useful passage with a useless one above it never lowers a score."""
     _promoted(name, labels, k, data)
 
 
@@ -58,7 +54,6 @@ def test_promoting_a_useful_passage_never_lowers_a_score(
 def test_promoting_a_better_passage_never_lowers_a_graded_score(
     name: str, labels: list[float], k: int | None, data: st.DataObject
 ) -> None:
-    """Swapping a passage with a worse one above it never lowers a score."""
     _promoted(name, labels, k, data, graded=True)
 
 
@@ -74,7 +69,6 @@ def _promoted(name: str, labels: list[float], k: int | None, data: st.DataObject
 @pytest.mark.parametrize("name", GRADED)
 @given(labels=BINARY, k=CUTS)
 def test_graded_and_binary_agree_on_labels_of_0_and_1(name: str, labels: list[float], k: int | None) -> None:
-    """For labels of 0 and 1, `graded=True` gives the same score."""
     assert _score(name, labels, k, graded=True) == _score(name, labels, k)
 
 
@@ -87,7 +81,6 @@ def test_recall_at_full_depth_is_hit(labels: list[float]) -> None:
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 @given(rows=st.lists(BINARY, max_size=6), k=CUTS)
 def test_queries_do_not_touch_each_other(name: str, rows: list[list[float]], k: int | None) -> None:
-    """Queries scored together have the same scores as alone."""
     labels = {str(q): {str(n): label for n, label in enumerate(row)} for q, row in enumerate(rows)}
     together = usefulness(name, labels, k)
     assert together == pytest.approx([_score(name, row, k) for row in rows], abs=1e-12)
@@ -95,7 +88,6 @@ def test_queries_do_not_touch_each_other(name: str, rows: list[list[float]], k: 
 
 @given(labels=SHARES, data=st.data())
 def test_a_label_that_is_none_is_named(labels: list[float], data: st.DataObject) -> None:
-    """A label outside 0 to 1, or NaN, raises InputError that names query and passage."""
     place = data.draw(st.integers(0, len(labels)))
     bad = data.draw(st.floats().filter(lambda x: not 0 <= x <= 1))
     with pytest.raises(InputError, match=f"query 'q': the label of passage '{place}' is"):

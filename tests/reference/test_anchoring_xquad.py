@@ -54,7 +54,6 @@ def answers(data: Data) -> list[Answer]:
 
 @pytest.fixture(scope="module")
 def texts(answers: list[Answer]) -> dict[str, str]:
-    """Return the articles by source."""
     contexts: dict[str, dict[str, None]] = {}
     for answer in answers:
         contexts.setdefault(answer.span.source, {})[answer.context] = None
@@ -65,7 +64,6 @@ def texts(answers: list[Answer]) -> dict[str, str]:
 def corpora(
     answers: list[Answer], texts: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """Return the articles as files, and their paragraphs as a file of passages."""
     folder = tmp_path_factory.mktemp("corpora")
     (folder / "files").mkdir()
     for source, text in texts.items():
@@ -86,7 +84,6 @@ def corpora(
 
 
 def spans(examples: list[Example], corpus: Path) -> dict[str, Span | None]:
-    """Return the span at which each example is anchored, or None."""
     results = anchor(EvalSet("xquad", tuple(examples)), read_corpus(corpus))
     return {result.example.id: None if result.failures else result.example.gold[0].span for result in results}
 

@@ -108,7 +108,6 @@ def test_column_a_follows_from_table_3() -> None:
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_published_ratings_fit_the_published_results_of_the_reference(column: str) -> None:
-    """With battles between systems too, the reference's expected results equal its published results."""
     place, _ = COLUMNS[column]
     ratings = np.array([row.ratings[place] for row in SYSTEMS.values()])
     lost = sum((row.win + row.win_tie) / 200 for row in SYSTEMS.values())

@@ -56,7 +56,6 @@ def _any(judged: Sequence[JudgedAnswer], accepts: Callable[[str, str], bool]) ->
 def test_the_canonical_comparison_agrees_with_people_more_than_containment(
     load: Callable[[], list[JudgedAnswer]], kappa: float, precision: float, recall: float
 ) -> None:
-    """Kappa, precision and recall against human judgements are at least the recorded values."""
     judged = load()
     verdicts = {
         "exact match": _any(judged, lambda prediction, reference: prediction == reference),
@@ -88,7 +87,6 @@ def test_the_labelled_answers_are_both_right_and_wrong_in_most_kinds() -> None:
 
 @pytest.mark.parametrize("held_out", [False, True], ids=["first half", "held-out half"])
 def test_answers_to_sentences_are_told_apart(*, held_out: bool) -> None:
-    """In both halves most right answers are accepted, and few of the wrong ones that repeat most of the sentence."""
     judged = [item for item in sentence_answers() if is_held_out(item) == held_out]
     verdicts = [matches_any(item.prediction, item.references, question=item.question) for item in judged]
 
@@ -121,7 +119,6 @@ _VERDICTS = {"2": "b5f70c24376d87cb"}
 
 
 def test_other_verdicts_are_another_version_of_the_rules() -> None:
-    """A baseline records the version, so a change of verdicts must change it."""
     judged = labelled_answers() + sentence_answers()
     verdicts = [matches_any(item.prediction, item.references, question=item.question) for item in judged]
     assert digest(verdicts)[:16] == _VERDICTS[CANONICAL_RULES], (

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def _one_small_set(monkeypatch: pytest.MonkeyPatch, data: Callable[[str], Path]) -> None:
-    """Use four pairs of variants on MS MARCO."""
     monkeypatch.setattr(variants, "DATA", data("ms_marco_400").parent)
     monkeypatch.setattr(false_alarms, "SETS", ("MS MARCO",))
     monkeypatch.setattr(false_alarms, "PAIRS", 4)
@@ -24,7 +23,6 @@ def _one_small_set(monkeypatch: pytest.MonkeyPatch, data: Callable[[str], Path])
 
 @pytest.mark.parametrize("drop", [0.0, 0.1])
 def test_the_true_drop_is_the_one_asked_for(drop: float) -> None:
-    """The weighted mean difference of every measure of the family equals the requested drop."""
     populations = false_alarms.populations(false_alarms.FAMILY, drop)
     assert len(populations) >= 3
     for differences, weight in populations:

@@ -24,7 +24,6 @@ Labels = dict[str, list[float]]
 
 
 def _theirs(labels: Labels, *measures: str) -> dict[str, Any]:
-    """Return the package's result, with labels as passage texts and a generator that repeats the passage."""
     found: dict[str, Any] = erag.eval(
         retrieval_results={query: [str(label) for label in row] for query, row in labels.items()},
         expected_outputs={query: [] for query in labels},
@@ -78,7 +77,6 @@ def test_graded_labels_score_the_same(name: str, measure: str, k: int | None) ->
 
 
 def test_there_an_empty_ranking_leaves_the_mean() -> None:
-    """The package leaves an empty ranking out of the mean; our score of it is 0 and counts."""
     labels: Labels = {"q1": [1.0], "q2": []}
     assert _theirs(labels, "P_1")["aggregated"]["P_1"] == 1.0
     assert fmean(_ours("p", labels, 1)) == 0.5
@@ -86,7 +84,6 @@ def test_there_an_empty_ranking_leaves_the_mean() -> None:
 
 @pytest.mark.parametrize(("name", "measure"), [("p", "P"), ("recall", "recall"), ("hit", "success")])
 def test_there_a_measure_without_a_cut_off_breaks(name: str, measure: str) -> None:
-    """Without a cut-off, the package raises KeyError; ours scores the whole ranking."""
     labels: Labels = {"q1": [1.0, 0.0]}
     with pytest.raises(KeyError):
         _theirs(labels, measure)
@@ -94,10 +91,6 @@ def test_there_a_measure_without_a_cut_off_breaks(name: str, measure: str) -> No
 
 
 def test_there_one_fractional_label_changes_what_all_may_ask() -> None:
-    """In the package, one fractional label breaks all queries.
-
-    Ours names it in an error, or accepts it with graded=True without changing the other scores.
-    """
     labels: Labels = {"q1": [1.0, 0.0], "q2": [0.0, 1.0]}
     mixed: Labels = {**labels, "q3": [0.5]}
     assert _theirs(labels, "map_cut_2")["aggregated"]["map_cut_2"] == 0.75
@@ -112,7 +105,6 @@ def test_there_one_fractional_label_changes_what_all_may_ask() -> None:
 def test_there_a_cut_off_beyond_the_ranking_breaks_for_graded_labels(
     name: str, measure: str, expected: float
 ) -> None:
-    """For graded labels and a short ranking, the package raises KeyError; our precision divides by k."""
     labels: Labels = {"q1": [0.5, 1.0]}
     with pytest.raises(KeyError):
         _theirs(labels, measure)
@@ -120,7 +112,6 @@ def test_there_a_cut_off_beyond_the_ranking_breaks_for_graded_labels(
 
 
 def test_there_a_label_that_is_no_number_becomes_the_score() -> None:
-    """In the package, a NaN label becomes the score; ours raises an error that names query and passage."""
     labels: Labels = {"q1": [nan]}
     assert isnan(_theirs(labels, "P_1")["aggregated"]["P_1"])
     with pytest.raises(InputError, match="query 'q1': the label of passage '0' is nan"):

@@ -83,7 +83,6 @@ def test_the_interval_holds_the_truth_in_95_of_100_runs(judge: tuple[float, floa
 
 
 def test_a_score_is_corrected_as_its_values_are() -> None:
-    """Correcting a score by passage labels equals correcting its values exactly."""
     rng = np.random.default_rng(1)
     people, says = passages(60, (1.0, 2.0), (0.9, 0.8), rng)
     labels = tuple(

@@ -55,7 +55,6 @@ def _cuts(text: str, size: int, step: int) -> Iterator[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def corpus(data: Callable[[str], Path]) -> Corpus:
-    """Return the articles as files with their questions."""
     text = (data("xquad_squad") / "xquad.en.json").read_text(encoding="utf-8")
     files: dict[str, str] = {}
     asked = []

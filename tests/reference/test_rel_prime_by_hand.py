@@ -101,10 +101,6 @@ BY_HAND = {
 
 @pytest.mark.parametrize(("k", "name"), [(k, name) for k, values in BY_HAND.items() for name in values])
 def test_alces_examples_have_scores_without_gold_passages(data: Any, k: int, name: str) -> None:
-    """The four QAMPARI examples, with their passages and answers.
-
-    The items that an answer lists are the wanted ones.
-    """
     examples, passages, answers = [], {}, {}
     for example in load(data("alce") / "qampari_default.json"):
         answer = example.reference or ""
@@ -152,7 +148,6 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _expected(sets: Mapping[str, Any], by: str, k: int) -> dict[str, float | None]:
-    """Return the scores computed from the sets; None if a score is undefined."""
     rel = sets["labels"][by]
     rel_prime = {n for n in rel if n < k}
     out = {n - 1 for n in sets["cited"] if n <= k}

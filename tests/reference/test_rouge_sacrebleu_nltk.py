@@ -65,14 +65,12 @@ def test_rouge(pairs: Pairs) -> None:
 
 
 def test_bleu(pairs: Pairs) -> None:
-    """BLEU equals sacrebleu's score of the best single reference."""
     for prediction, references in pairs:
         scores = [sacrebleu.sentence_bleu(prediction, [reference]).score for reference in references]
         assert bleu(prediction, references) == min(1.0, max(scores) / 100)
 
 
 def test_meteor(pairs: Pairs) -> None:
-    """METEOR equals nltk's on words without punctuation."""
     from nltk.stem.porter import PorterStemmer
     from nltk.translate.meteor_score import single_meteor_score
 
@@ -107,7 +105,6 @@ def test_meteor(pairs: Pairs) -> None:
     ],
 )
 def test_bleu_of_chinese(prediction: str, reference: str) -> None:
-    """BLEU of Chinese texts equals sacrebleu's with its Chinese tokenizer."""
     theirs = sacrebleu.sentence_bleu(prediction, [reference], tokenize="zh").score
     assert bleu(prediction, [reference]) == pytest.approx(theirs / 100, abs=1e-12)
     assert theirs > 0

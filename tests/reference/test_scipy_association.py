@@ -33,7 +33,6 @@ def test_association_equals_scipy(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_association_is_what_the_definitions_say(name: str) -> None:
-    """Tau equals a count of pairs, and rho the correlation of ranks."""
     a, b = (x.tolist() for x in PAIRS[name](np.random.default_rng(1)))
     pairs = list(combinations(zip(a, b, strict=True), 2))
     signs = [np.sign(x[0] - y[0]) * np.sign(x[1] - y[1]) for x, y in pairs]

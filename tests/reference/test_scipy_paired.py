@@ -16,7 +16,6 @@ DRAWS = 20_000
 
 
 def _sum_of_tails(lost: int, gained: int, n: int) -> float:
-    """Return Σ_j Binomial(j; n, k/n) · P((2X - j)/sqrt(j) ≥ T) for lost > gained."""
     changed = lost + gained
     j = np.arange(1, n + 1)
     least = (j + (lost - gained) * np.sqrt(j / changed)) / 2

@@ -63,7 +63,6 @@ def test_cosines_of_a_small_corpus(theirs, tmp_path) -> None:
 
 @pytest.mark.long
 def test_cosines_of_real_passages(theirs, data, tmp_path) -> None:
-    """Scores of sixteen real passages for ten questions agree."""
     with gzip.open(data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line, _ in zip(lines, range(16), strict=False)]
     questions = [record["question"] for record in records[:10]]
@@ -72,7 +71,6 @@ def test_cosines_of_real_passages(theirs, data, tmp_path) -> None:
 
 @pytest.mark.long
 def test_known_texts_load_no_model(tmp_path) -> None:
-    """If all texts are cached, a run does not import torch."""
     script = (
         "import sys; from pytest_rageval import *\n"
         "search = DenseRetriever(['a cat', 'a dog'], encoder=CachedEncoder(SentenceEncoder(), sys.argv[1]))\n"

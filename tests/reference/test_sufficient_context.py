@@ -12,7 +12,6 @@ SHARES = {"GPT-4o": (83, 13, 4), "Claude 3.5 Sonnet": (86, 3, 11)}
 
 @pytest.mark.parametrize("model", SHARES)
 def test_the_published_strata_are_a_partition_and_come_back(model):
-    """Each answer is counted in one stratum, and an abstention is not a wrong answer."""
     correct, wrong, abstained = SHARES[model]
     texts = ["Tulsa"] * correct + ["Boston"] * wrong + ["I cannot tell from the passages."] * abstained
     examples = [Example(str(n), f"q{n}") for n in range(len(texts))]

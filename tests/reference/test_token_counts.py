@@ -44,7 +44,6 @@ raison et de conscience et doivent agir les uns envers les autres dans un esprit
 
 @pytest.fixture(scope="module")
 def true_count() -> Iterator[Tokenizer]:
-    """Yield a function that counts a text's tokens with the embedded model's server."""
     command = [
         sys.executable,
         "-m",

@@ -57,7 +57,6 @@ def _ms_marco(data: Data) -> Task:
 
 
 def _lost_in_the_middle(data: Data) -> Task:
-    """Return the task with all gold passages as one corpus; trec_eval matches passages by id, never partly."""
     path = data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
@@ -77,14 +76,12 @@ def _lost_in_the_middle(data: Data) -> Task:
     scope="module", params=[_ms_marco, _lost_in_the_middle], ids=["ms_marco", "lost_in_the_middle"]
 )
 def task(request: pytest.FixtureRequest, data: Data) -> Task:
-    """Return one of the two data sets."""
     task_: Task = request.param(data)
     return task_
 
 
 @pytest.fixture(scope="module")
 def outcomes(task: Task) -> Iterator[Mapping[str, list[Outcome]]]:
-    """Yield the outcome of each example by score name, as a test run computes them."""
     loop = BackgroundEventLoop()
     run = Pipeline(adapt_retriever(task.search, loop), None, None)
     yield {
@@ -96,7 +93,6 @@ def outcomes(task: Task) -> Iterator[Mapping[str, list[Outcome]]]:
 
 
 def _trec(task: Task, measure: str, depth: int) -> dict[str, float]:
-    """Return trec_eval's score of the same documents."""
     runs, qrels = {}, {}
     for example in task.examples:
         if example.gold:
@@ -127,14 +123,12 @@ def test_mrr_equals_trec_eval_on_the_truncated_run(task: Task, outcomes, k: int)
 
 @pytest.mark.parametrize("k", CUTS)
 def test_f1_is_that_of_trec_evals_precision_and_recall(task: Task, outcomes, k: int) -> None:
-    """F1 equals the harmonic mean of trec_eval's precision and recall."""
     p, r = _trec(task, f"P.{k}", k), _trec(task, f"recall.{k}", k)
     theirs = {name: 2 * p[name] * r[name] / (p[name] + r[name]) if p[name] else 0.0 for name in p}
     assert _scored(outcomes[f"f1@{k}"]) == pytest.approx(theirs, abs=1e-12, rel=0)
 
 
 def test_questions_without_gold_are_unscored(task: Task, outcomes) -> None:
-    """Exactly the questions without gold are unscored, and the search finds most of the others."""
     without = sum(not example.gold for example in task.examples)
     for outcome in outcomes.values():
         assert [o.unscored for o in outcome if o.value is None] == ["no gold passages"] * without

@@ -31,7 +31,6 @@ DIGITS = 5e-5 + 1e-9
 
 
 def _expected(path: Path) -> Expected:
-    """Return the values by topic and measure."""
     lines = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
     return {(topic, name): float(value) for name, topic, value in lines if _ours_is(name)}
 
@@ -54,7 +53,6 @@ def _qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def _rankings(path: Path, most: int | None) -> dict[str, Ranking]:
-    """Return rankings by topic, sorted by score in single precision as in trec_eval, ties by descending name."""
     found: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for line in path.read_text(encoding="utf-8").splitlines():
         topic, _, name, _, score = line.split()[:5]

@@ -80,7 +80,6 @@ def test_measures_without_a_cut_off(ours, spec: str, measure: str) -> None:
 
 @pytest.mark.parametrize("k", [1, 5, 20])
 def test_an_exponential_gain_is_a_gain(ours, k: int) -> None:
-    """NDCG with exponential gain equals trec_eval's nDCG of grades 2^grade - 1."""
     assert ours(f"ndcg.exp@{k}") == pytest.approx(_theirs(f"ndcg_cut.{k}", _exponential(GRADES)), abs=1e-12)
 
 
@@ -90,7 +89,6 @@ def test_an_exponential_gain_is_a_gain(ours, k: int) -> None:
     [("recall", "recall.5"), ("precision", "P.5"), ("map", "map_cut.5"), ("hit", "success.5")],
 )
 def test_a_lowest_grade_is_trec_evals_relevance_level(ours, name: str, measure: str, level: int) -> None:
-    """`relevant="gold_grade>=2"` is trec_eval's option -l2; NDCG has gains in both, and no level."""
     found = ours(f"{name}@5", relevant=f"gold_grade>={level}")
     assert found == pytest.approx(_theirs(measure, relevance_level=level), abs=1e-12)
     assert ours("ndcg@5") == pytest.approx(_theirs("ndcg_cut.5", relevance_level=level), abs=1e-12)
@@ -107,6 +105,5 @@ def test_condensed_lists_are_trec_evals_judged_documents(ours, name: str, measur
 
 
 def test_the_share_of_judged_documents(ours) -> None:
-    """The share of the first five documents that have a judgement."""
     judged = [[name in GRADES[query] for name in names[:5]] for query, names in RUNS.items()]
     assert ours("judged@5") == [sum(each) / len(each) for each in judged]

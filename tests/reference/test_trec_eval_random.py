@@ -79,7 +79,6 @@ def _ours(name: str, k: int) -> list[float]:
 
 @cache
 def _labels() -> list[tuple[list[int], list[int]]]:
-    """Return the labels of all rankings, each with those of the ideal ranking."""
     labels = []
     for documents, grades in _queries():
         gold = [Gold(name, grade=grade) for name, grade in grades.items()]
@@ -102,7 +101,6 @@ def test_mrr_equals_trec_eval_on_the_truncated_run(k: int) -> None:
 
 @pytest.mark.parametrize("k", CUTS)
 def test_f1_is_that_of_trec_evals_precision_and_recall(k: int) -> None:
-    """F1 equals the harmonic mean of trec_eval's precision and recall."""
     both = zip(_cut("P", k), _cut("recall", k), strict=True)
     theirs = [2 * p * r / (p + r) if p + r else 0.0 for p, r in both]
     np.testing.assert_allclose(_ours("f1", k), theirs, rtol=0, atol=1e-12)

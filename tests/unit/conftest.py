@@ -12,7 +12,6 @@ TIMEOUT_S = 60.0
 
 @pytest.fixture
 def loops() -> Iterator[Callable[..., BackgroundEventLoop]]:
-    """Yield a function that creates private loops, which raise TimeoutError instead of hanging; then close them."""
     created: list[BackgroundEventLoop] = []
 
     def make(*, threads: int = 1, tick: Callable[[], None] = lambda: None) -> BackgroundEventLoop:

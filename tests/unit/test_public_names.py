@@ -27,7 +27,6 @@ def test_every_public_name_has_a_home() -> None:
 
 
 def test_a_recorded_run_as_the_docs_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The expression in the docs for a recorded TREC run works with names of the package and string paths."""
     (tmp_path / "evals" / "trec").mkdir(parents=True)
     (tmp_path / "evals" / "trec" / "topics.tsv").write_text("301\torganised crime?\n")
     (tmp_path / "evals" / "trec" / "qrels.txt").write_text("301 0 d1 1\n")
@@ -53,6 +52,5 @@ def test_a_name_of_a_missing_extension_says_so(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """A misspelt name raises AttributeError, as in any module."""
     with pytest.raises(AttributeError, match="has no attribute 'Documnet'"):
         _ = pytest_rageval.Documnet

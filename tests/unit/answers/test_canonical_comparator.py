@@ -19,7 +19,6 @@ from pytest_rageval.core.event_loop import BackgroundEventLoop
 def test_canonical_comparison_wants_one_of_the_references(
     loop: BackgroundEventLoop, references: list[str], prediction: str, expected: float
 ) -> None:
-    """A prediction is correct if it matches any of the references in canonical form."""
     assert loop.run(CanonicalComparator().compare("How far?", references, prediction)) == expected
 
 
@@ -36,7 +35,6 @@ def test_a_reference_too_long_for_the_rules_has_no_verdict(loop: BackgroundEvent
 
 
 def test_only_the_beginning_of_a_long_prediction_is_read(loop: BackgroundEventLoop) -> None:
-    """Only the beginning of a long prediction is compared: it may start with a short answer."""
     compare = CanonicalComparator().compare
     assert loop.run(compare("How far?", ["5 km"], f"5 km. {LONG}")) == 1.0
     assert loop.run(compare("How far?", ["5 km"], f"{LONG} 5 km.")) == 0.0

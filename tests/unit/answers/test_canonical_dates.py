@@ -34,7 +34,6 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_an_equal_or_more_exact_date_is_stated(prediction: str, reference: str) -> None:
-    """A reference date is matched by the same date in any form, and by any date within it."""
     assert matches_any(prediction, [reference])
 
 
@@ -56,12 +55,10 @@ def test_an_equal_or_more_exact_date_is_stated(prediction: str, reference: str) 
     ],
 )
 def test_another_or_less_exact_date_is_not_stated(prediction: str, reference: str) -> None:
-    """A less exact date, such as a year for a day, does not match, nor does another part of the period."""
     assert not matches_any(prediction, [reference])
 
 
 def test_the_year_suffices_where_a_year_is_asked_for() -> None:
-    """The question sets the precision: if it asks for the year, the year alone matches."""
     assert matches_any("1974", ["May 4, 1974"], question="In which year did it open?")
     assert matches_any("May 4", ["May 4, 1974"], question="On which day of 1974 did it open?")
     assert not matches_any("1974", ["May 4, 1974"], question="On what date did it open?")

@@ -66,7 +66,6 @@ def test_a_usual_form_of_the_name_is_stated(prediction: str, reference: str) -> 
     ],
 )
 def test_a_person_may_be_named_by_the_family_name(prediction: str, reference: str, *, expected: bool) -> None:
-    """If the question asks for a person, the family name matches, unless it has another given name or an office."""
     assert matches_any(prediction, [reference], question="Who was it?") is expected
 
 
@@ -85,5 +84,4 @@ def test_a_person_may_be_named_by_the_family_name(prediction: str, reference: st
     ],
 )
 def test_initialisms_are_checked_letter_by_letter(prediction: str, reference: str, *, expected: bool) -> None:
-    """An initialism matches the words whose first letters it consists of."""
     assert matches_any(prediction, [reference]) is expected

@@ -78,7 +78,6 @@ def test_one_of_several_offered_numbers_is_no_statement(prediction: str, *, expe
 
 
 def test_a_range_states_the_same_range() -> None:
-    """A range matches only a range with the same two ends, in any notation."""
     assert matches_any("between three and six months", ["3-6 months"])
     assert not matches_any("six months", ["3-6 months"])
 
@@ -94,7 +93,6 @@ def test_a_range_states_the_same_range() -> None:
     ],
 )
 def test_a_bound_may_be_left_out_but_not_reversed(prediction: str, reference: str, *, expected: bool) -> None:
-    """The opposite bound ("at most" for "at least") does not match; a number without a bound does."""
     assert matches_any(prediction, [reference]) is expected
 
 
@@ -113,7 +111,6 @@ def test_only_an_approximate_reference_is_stated_by_its_rounding(
     *,
     expected: bool,
 ) -> None:
-    """Only a reference that says "about" is matched by its value rounded to two digits or more."""
     assert matches_any(prediction, [reference]) is expected
 
 
@@ -129,7 +126,6 @@ def test_only_an_approximate_reference_is_stated_by_its_rounding(
     ],
 )
 def test_rates_are_compared_by_their_period(prediction: str, reference: str, *, expected: bool) -> None:
-    """A rate matches in any form ("a week", "per week", "every week", "weekly"), but not with another period."""
     assert matches_any(prediction, [reference]) is expected
 
 

@@ -35,7 +35,6 @@ def test_every_text_states_itself(text: str, question: str) -> None:
 @pytest.mark.slow
 @given(prediction=_TEXTS, reference=_TEXTS, question=_TEXTS)
 def test_case_and_surrounding_space_do_not_matter(prediction: str, reference: str, question: str) -> None:
-    """Upper case and surrounding white space do not change the verdict."""
     verdict = matches_any(prediction, [reference], question=question)
     assert matches_any(f" {prediction}\n", [f"\t{reference} "], question=f" {question} ") is verdict
     loud, lower = prediction.upper(), prediction.casefold()
@@ -47,7 +46,6 @@ def test_case_and_surrounding_space_do_not_matter(prediction: str, reference: st
 
 @given(text=_TEXTS)
 def test_a_blank_prediction_states_nothing(text: str) -> None:
-    """A blank prediction never matches."""
     assert not matches_any(" ", [text])
 
 

@@ -18,7 +18,6 @@ FOUNDERS = "Who founded it?"
     ],
 )
 def test_an_initialism_from_the_question_is_ignored(prediction: str, reference: str) -> None:
-    """If the question has the initialism, the initialism alone, or other words for it, does not match."""
     assert not matches_any(prediction, [reference], question=PDF)
 
 
@@ -119,7 +118,6 @@ def test_a_coarser_date_answers_when(prediction: str, reference: str, question: 
     ],
 )
 def test_an_exact_date_is_held_against_the_exact_reference(prediction: str, *, stated: bool) -> None:
-    """If one reference is a bare year, an exact date in that year must still equal the exact reference."""
     assert matches_any(prediction, ["1990", "14 June 1990"], question=OPENED) is stated
 
 
@@ -136,10 +134,6 @@ def test_an_exact_date_is_held_against_the_exact_reference(prediction: str, *, s
     ],
 )
 def test_the_place_around_answers_where(prediction: str, question: str, *, stated: bool) -> None:
-    """A "where" question accepts the town of a building.
-
-    It does not if the prediction names another building, or if the question has the town.
-    """
     assert matches_any(prediction, ["Camping World Stadium in Orlando"], question=question) is stated
     assert not matches_any("Florida", ["Orlando, Florida"], question="Where is the bowl held?")
 

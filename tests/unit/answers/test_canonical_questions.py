@@ -28,7 +28,6 @@ def test_yes_and_no_are_one_form_each(prediction: str, reference: str, *, expect
 
 
 def test_true_and_false_answer_as_yes_and_no() -> None:
-    """The text "true" counts as yes and "false" as no, with or without a question."""
     assert matches_any("That is true", ["yes"], question="Is the claim that parking is free true?")
     assert matches_any("nope", ["no"])
     assert matches_any("no", ["false"])

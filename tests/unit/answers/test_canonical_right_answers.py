@@ -26,5 +26,4 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_a_right_answer_with_a_second_clause_is_accepted(question: str, answer: str, reference: str) -> None:
-    """A second clause may locate, repeat or complete the answer, so the answer still matches."""
     assert matches_any(answer, [reference], question=question)

@@ -178,7 +178,6 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_a_part_of_a_sentence_in_any_order_is_right(question: str, reference: str, answer: str) -> None:
-    """The answer may be a part of the sentence, and may have its words in another order or voice."""
     assert matches_any(answer, [reference], question=question)
 
 

@@ -54,7 +54,6 @@ def test_a_quantity_in_another_exact_unit_is_stated(prediction: str, reference: 
     ],
 )
 def test_the_same_number_of_another_unit_is_not_stated(prediction: str, reference: str) -> None:
-    """Another unit does not match; a month has no fixed number of days; a bare number lacks its unit."""
     assert not matches_any(prediction, [reference])
 
 
@@ -78,5 +77,4 @@ def test_a_bare_number_has_the_unit_of_the_question(
     *,
     expected: bool,
 ) -> None:
-    """If the question names a unit, the prediction or the reference may omit the unit."""
     assert matches_any(prediction, [reference], question=question) is expected

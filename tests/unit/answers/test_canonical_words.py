@@ -49,7 +49,6 @@ def test_forms_and_spellings_of_one_word_are_equal(prediction: str, reference: s
     ],
 )
 def test_other_words_are_not_stated(prediction: str, reference: str) -> None:
-    """Every content word of a short reference must be in the prediction."""
     assert not matches_any(prediction, [reference])
 
 
@@ -74,5 +73,4 @@ def test_a_denied_answer_is_not_stated(prediction: str, reference: str, *, expec
 
 
 def test_the_negation_of_the_question_is_not_counted_twice() -> None:
-    """If the question has "not", an answer that repeats the "not" still matches."""
     assert matches_any("Dogs are not allowed", ["dogs"], question="What is not allowed?")

@@ -70,12 +70,10 @@ def test_what_is_a_citation(answer: str, positions: tuple[int, ...]) -> None:
     ],
 )
 def test_numbers_of_no_passage_are_hallucinated(answer: str, hallucinated: tuple[int, ...]) -> None:
-    """Numbers of no passage are hallucinated, each once; of a range beyond the last passage, only the end counts."""
     assert parse_citations(answer, passages=5).hallucinated == hallucinated
 
 
 def test_without_passages_every_citation_is_hallucinated() -> None:
-    """If the prompt had no passages, every citation is hallucinated."""
     assert parse_citations("[1][2]", passages=0).hallucinated == (1, 2)
     assert parse_citations("[0]", passages=0).hallucinated == (0,)
 

@@ -42,7 +42,6 @@ def _value(text: str, judge: float = 1.0, prediction: str = "two words", referen
 
 
 def test_and_binds_tighter_than_or() -> None:
-    """`and` binds tighter than `or`, and white space does not matter."""
     assert _parsed(" judge  and f1>=0.5 or  em ").alternatives == (
         (Atom("judge"), Atom("f1", 0.5)),
         (Atom("em"),),
@@ -118,7 +117,6 @@ def test_a_part_without_a_verdict_leaves_the_rest_to_decide(
 
 
 def test_in_a_plan_what_is_not_known_rules_over_what_has_no_verdict() -> None:
-    """In a plan, a missing verdict (Planned) takes precedence over an unscored one: a run may continue from there."""
     comparators = {"judge": Says("judge", Unscored("no verdict")), "house": Says("house", None)}
     for text in ("judge or house", "house or judge", "house and judge"):
         expression = parse_expression(text, measures=MEASURES, comparators=comparators)
@@ -169,7 +167,6 @@ def test_then_the_judge_decides_what_the_rules_do_not_accept(first, asked: int, 
     ],
 )
 def test_in_a_plan_all_is_counted_that_may_decide(text: str, called: list[str], value: float | None) -> None:
-    """In a plan, every comparator that may be called is counted; a measure of known texts decides as in a run."""
     expression = _parsed(text, None)
     compared = expression.compare("q", ["two"], "two words")
     if value is None:
@@ -235,7 +232,6 @@ def test_a_text_that_is_not_an_expression_is_reported(text: object, why: str) ->
 
 
 def test_a_message_names_the_word_that_was_typed() -> None:
-    """The error names the keyword that was used, `label=` here, not always `comparator=`."""
     with pytest.raises(InputError, match=r"^label='jugde': there is no 'jugde'"):
         parse_expression(
             "jugde", measures=MEASURES, comparators={"judge": Says("judge", 1.0)}, keyword="label"

@@ -98,7 +98,6 @@ def test_an_article_joins_nothing() -> None:
 
 @pytest.mark.parametrize("output", ["Marazan is a book", "Marazan (novel)", "The Marazans", "Mara, zan", ""])
 def test_an_answer_counts_when_it_is_the_whole_item(output: str) -> None:
-    """A wanted answer matches only an entire item, not a longer or a split item."""
     assert match_listed_answers(output, WANTED).matched == frozenset()
 
 
@@ -109,7 +108,6 @@ def test_years_in_a_row_are_items() -> None:
 
 
 def test_an_item_counts_for_one_answer() -> None:
-    """An item matches one answer only: "Bush" is one of two presidents; with one full name, it is the other."""
     wanted = [["George W. Bush", "Bush"], ["George H. W. Bush", "Bush"]]
     assert len(match_listed_answers("Bush", wanted).matched) == 1
     assert len(match_listed_answers("Bush, Bush", wanted).matched) == 1
@@ -118,14 +116,12 @@ def test_an_item_counts_for_one_answer() -> None:
 
 
 def test_two_aliases_of_an_answer_find_it_once() -> None:
-    """Two aliases of the same answer match it once, and neither is unmatched."""
     listed = match_listed_answers("In the Wet, Wet", WANTED)
     assert (listed.matched, listed.unmatched) == ({2}, ())
 
 
 @pytest.mark.parametrize("wanted", [[], [[]], [[""]], [["", " "]]])
 def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> None:
-    """Without wanted answers, or with blank aliases only, nothing matches and each item is unmatched once."""
     assert match_listed_answers("Paris, , Rome", wanted).matched == frozenset()
     assert match_listed_answers("Paris, , Rome, Paris", wanted).unmatched == ("Paris", "Rome")
 
@@ -144,6 +140,5 @@ def test_a_runaway_output_is_read_in_time(output: str) -> None:
 
 
 def test_signs_alone_are_an_item_only_where_they_are_wanted() -> None:
-    """Punctuation alone is an item only if it is wanted, such as a song called "?"."""
     assert match_listed_answers("Paris [1]. !", [["?"]]).unmatched == ("Paris",)
     assert match_listed_answers("Paris, ?", [["?"]]).matched == {0}

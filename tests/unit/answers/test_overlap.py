@@ -76,7 +76,6 @@ def test_meteor_matches_no_synonyms() -> None:
 
 @pytest.mark.parametrize("measure", ALL)
 def test_the_best_reference_counts(measure) -> None:
-    """The score is that of the best reference, in any order of the references."""
     near, far = "the cat sat on the mat", "dogs bark"
     alone = measure("the cat sat on a mat", [near])
     assert alone > 0
@@ -110,7 +109,6 @@ def test_other_scripts_have_words(prediction: str, reference: str) -> None:
 
 
 def test_characters_of_scripts_without_spaces_have_bigrams() -> None:
-    """ROUGE-2 of 3 and 2 characters has 2 and 1 bigrams, of which 1 is shared: 2 · 1 / (2 + 1)."""
     assert rouge2("\u6771\u4eac\u90fd", ["\u6771\u4eac"]) == pytest.approx(2 / 3, abs=1e-15)
 
 
@@ -118,5 +116,4 @@ def test_characters_of_scripts_without_spaces_have_bigrams() -> None:
 @pytest.mark.parametrize("measure", ALL)
 @given(prediction=st.text(max_size=30), references=st.lists(st.text(max_size=30), max_size=3))
 def test_scores_are_between_0_and_1(measure, prediction: str, references: list[str]) -> None:
-    """Every measure is between 0 and 1 for any texts."""
     assert 0.0 <= measure(prediction, references) <= 1.0

@@ -120,7 +120,6 @@ def test_letters_and_digits_survive(answer: str) -> None:
     ],
 )
 def test_exact_match(prediction: str, references: list[str], expected: float) -> None:
-    """A prediction is an exact match if its normal form equals that of any reference."""
     assert exact_match(prediction, references) == expected
 
 
@@ -148,7 +147,6 @@ def test_exact_match(prediction: str, references: list[str], expected: float) ->
     ],
 )
 def test_token_f1(prediction: str, references: list[str], expected: float) -> None:
-    """A shared token counts as often as both texts have it; the best reference counts."""
     assert token_f1(prediction, references) == pytest.approx(expected, abs=1e-15)
 
 
@@ -177,7 +175,6 @@ def test_containment(prediction: str, references: list[str], expected: float) ->
 
 @given(prediction=st.text(), references=st.lists(st.text(), max_size=3))
 def test_what_is_equal_is_contained(prediction: str, references: list[str]) -> None:
-    """If a prediction that is not blank is an exact match, containment is 1."""
     if prediction.strip() and exact_match(prediction, references):
         assert containment(prediction, references) == 1.0
 

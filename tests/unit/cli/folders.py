@@ -53,7 +53,6 @@ def key(number: int) -> str:
 
 
 def entry(number: int, **changes: Any) -> Entry:
-    """Return an entry that is unique to this number; `changes` replaces fields of the entry or of its reply."""
     fields = {"text": f"„Antwort“ {number}", "model": "m-2024", "tokens_in": 10, "tokens_out": 2}
     summary = {"base_url": "http://host/v1", "model": "m"}
     defaults = {"summary": summary, "written": DAY_2024 + 86_400 * number}

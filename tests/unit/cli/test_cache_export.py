@@ -14,7 +14,6 @@ Run = Callable[..., Done]
 
 @pytest.mark.parametrize("name", ["replies.jsonl", "evals/replies.jsonl.gz"])
 def test_all_replies_are_written(rageval: Run, cache: CacheFolder, tmp_path: Path, name: str) -> None:
-    """`export` writes every reply to the cassette, with the summary of its request."""
     done = rageval("export", name)
     assert done == Done(0, f"{name}: 4 replies written\n", "")
     written = read_cassette(tmp_path / name)
@@ -36,7 +35,6 @@ def test_models_can_be_chosen(rageval: Run, tmp_path: Path, models: list[str], k
 
 @pytest.mark.usefixtures("cache")
 def test_a_model_without_replies_is_an_error(rageval: Run, tmp_path: Path) -> None:
-    """If `--model` names a model without replies (a typing error), `export` writes no cassette."""
     done = rageval("export", "x.jsonl", "--model", "m", "--model", "M")
     assert done.status == 2
     assert "cache has no reply of model M, nothing was written; it has replies of: alt, m.\n" in done.err
@@ -45,7 +43,6 @@ def test_a_model_without_replies_is_an_error(rageval: Run, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("cache")
 def test_a_file_is_replaced_only_by_force(rageval: Run, tmp_path: Path) -> None:
-    """An existing file may be the only copy of a cassette: `export` replaces it only with `--force`."""
     (tmp_path / "x.jsonl").write_text("mine", encoding="utf-8")
     done = rageval("export", "x.jsonl")
     assert (done.status, done.out) == (2, "")
@@ -56,7 +53,6 @@ def test_a_file_is_replaced_only_by_force(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_damaged_entries_are_left_out_and_named(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """`export` leaves out damaged entries, names them on stderr, writes the rest and has exit status 1."""
     cache.sql("UPDATE replies SET text = 'forged' WHERE key = ?", key(0))
     cache.sql("UPDATE replies SET text = CAST(x'ff41' AS TEXT) WHERE key = ?", key(1))
     cache.sql("UPDATE replies SET outline = '{' WHERE key = ?", key(2))
@@ -73,10 +69,6 @@ def test_damaged_entries_are_left_out_and_named(rageval: Run, cache: CacheFolder
 def test_a_damaged_file_is_read_until_sqlite_fails(
     rageval: Run, cache: CacheFolder, tmp_path: Path, seed: int
 ) -> None:
-    """`export` of a damaged database writes the replies that SQLite can read, unchanged.
-
-    The message says how many replies could be read and how to restore the cache from the cassette.
-    """
     cache.put([entry(number, text="x" * 500) for number in range(4, 1300)])
     entries = {stored.key: stored for stored in cache.entries()}
     content = bytearray(cache.file.read_bytes())
@@ -129,7 +121,6 @@ def test_entries_that_vanish_without_an_error_are_missed(
 def test_where_nothing_can_be_read_nothing_is_written(
     rageval: Run, cache: CacheFolder, tmp_path: Path
 ) -> None:
-    """If no reply can be read, `export --force` does not replace an existing cassette by an empty one."""
     (tmp_path / "x.jsonl").write_text("mine", encoding="utf-8")
     good = cache.file.read_bytes()
     for content in (b"", b"SQLite", b"not a database" * 1000, good[:-5000], bytes(4096) + good[4096:]):

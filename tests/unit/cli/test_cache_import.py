@@ -56,7 +56,6 @@ def test_it_is_replaced_on_demand(rageval: Run, cache: CacheFolder, tmp_path: Pa
 
 
 def test_a_damaged_entry_is_replaced_by_a_good_one(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """`import` replaces a damaged entry of the cache even without `--replace`."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     cache.sql("UPDATE replies SET text = x'80' WHERE key = ?", key(0))
     done = rageval("import", "x.jsonl")
@@ -65,7 +64,6 @@ def test_a_damaged_entry_is_replaced_by_a_good_one(rageval: Run, cache: CacheFol
 
 
 def test_the_first_of_two_files_counts(rageval: Run, tmp_path: Path) -> None:
-    """If two cassettes have replies to the same request, the reply of the first cassette is imported."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     write_cassette(tmp_path / "y.jsonl", [entry(0, text="other"), entry(1)])
     assert rageval("import", "x.jsonl", "y.jsonl").out == "cache: 2 new replies, 0 there already\n"
@@ -88,7 +86,6 @@ def test_the_first_of_two_files_counts(rageval: Run, tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line_prevents_the_whole_import(rageval: Run, tmp_path: Path, line: str, message: str) -> None:
-    """If a line of the cassette is invalid, `import` stores no reply and creates no folder."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     text = (tmp_path / "x.jsonl").read_text(encoding="utf-8")
     (tmp_path / "x.jsonl").write_text(f"{text}{line}\n", encoding="utf-8")
@@ -99,7 +96,6 @@ def test_a_bad_line_prevents_the_whole_import(rageval: Run, tmp_path: Path, line
 
 
 def test_a_missing_file_is_an_error(rageval: Run, tmp_path: Path) -> None:
-    """If one of two cassettes is missing, `import` names the missing file and imports nothing."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     done = rageval("import", "x.jsonl", "none.jsonl")
     assert done.status == 2
@@ -109,7 +105,6 @@ def test_a_missing_file_is_an_error(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_a_damaged_cache_is_not_written(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """If the cache file is damaged, `import` does not write to it, and the error says how to restore the cache."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     cache.file.write_bytes(cache.file.read_bytes()[:8192])
     done = rageval("import", "x.jsonl")

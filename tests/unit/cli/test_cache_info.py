@@ -67,7 +67,6 @@ def test_an_empty_cache_has_no_dates(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_damaged_entries_are_counted_apart(rageval: Run, cache: CacheFolder) -> None:
-    """`info` counts damaged entries separately and adds them to no sum."""
     cache.sql("UPDATE replies SET tokens_in = 1000000 WHERE key = ?", key(0))
     done = rageval("info")
     assert done.status == 0
@@ -82,7 +81,6 @@ def test_damaged_entries_are_counted_apart(rageval: Run, cache: CacheFolder) -> 
 def test_a_missing_cache_is_an_error_and_is_not_made(
     rageval: Run, tmp_path: Path, command: list[str]
 ) -> None:
-    """If there is no cache file, a command exits with status 2 and creates neither the folder nor the file."""
     done = rageval(*command)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("There is no reply cache in cache: no file replies.sqlite is there.\nName the")
@@ -92,7 +90,6 @@ def test_a_missing_cache_is_an_error_and_is_not_made(
 
 
 def test_another_programs_file_is_left_alone(rageval: Run, tmp_path: Path) -> None:
-    """If replies.sqlite was written by another program, each command says so and does not change the file."""
     (tmp_path / "cache").mkdir()
     file = tmp_path / "cache" / "replies.sqlite"
     connection = sqlite3.connect(file)
@@ -109,7 +106,6 @@ def test_another_programs_file_is_left_alone(rageval: Run, tmp_path: Path) -> No
 
 
 def test_a_later_schema_is_left_alone(rageval: Run, cache: CacheFolder) -> None:
-    """If the cache has a later schema, each command names both schema numbers and exits with status 2."""
     cache.sql("PRAGMA user_version = 99")
     for command in (["info"], ["verify"], ["export", "x.jsonl"], ["prune", "--cut"]):
         done = rageval(*command)
@@ -157,7 +153,6 @@ def test_replies_that_a_killed_run_left_in_the_log_are_read(
 def test_changing_needs_leave_to_write(
     rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    """A command that changes the cache exits with status 2 if the cache is read-only, and says so."""
     rageval("export", "x.jsonl")
     _forbid_writing(monkeypatch, cache)
     done = rageval(*command)

@@ -36,7 +36,6 @@ def _left(cache: CacheFolder) -> set[str]:
 def test_all_conditions_must_hold(
     rageval: Run, cache: CacheFolder, conditions: list[str], left: set[int]
 ) -> None:
-    """`prune` deletes replies that meet all conditions; a dry run prints the same count and deletes nothing."""
     dry = rageval("prune", "--dry-run", *conditions)
     assert dry.out.startswith(f"cache: {4 - len(left)} of 4 replies would be deleted\n")
     assert len(_left(cache)) == 4
@@ -62,7 +61,6 @@ def test_deleted_replies_are_counted_by_model(rageval: Run) -> None:
 
 
 def test_the_file_becomes_smaller(rageval: Run, cache: CacheFolder) -> None:
-    """`prune` returns the freed space to the file system: the file becomes smaller."""
     cache.put([entry(n, text="x" * 1000, summary={"model": "big"}) for n in range(10, 500)])
     before = cache.file.stat().st_size
     done = rageval("prune", "--model", "big")
@@ -72,7 +70,6 @@ def test_the_file_becomes_smaller(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_a_cache_in_use_becomes_smaller_later(rageval: Run, cache: CacheFolder) -> None:
-    """If a run has the cache open, `prune` says that the file becomes smaller after that run."""
     with contextlib.closing(Database(cache.directory)):
         done = rageval("prune", "--cut")
     assert done.status == 0
@@ -99,7 +96,6 @@ def test_a_disk_too_full_to_make_it_smaller_is_no_failure(
 
 
 def test_a_condition_is_needed(rageval: Run, cache: CacheFolder) -> None:
-    """`prune` without a condition is an error and deletes nothing."""
     done = rageval("prune")
     assert (done.status, done.out) == (2, "")
     assert "--older-than DAYS, --model NAME and --cut" in done.err
@@ -160,7 +156,6 @@ def test_a_cassette_without_such_replies_is_not_touched(rageval: Run, tmp_path: 
 
 
 def test_a_cassette_has_no_dates(rageval: Run, tmp_path: Path) -> None:
-    """Cassettes store no dates, so `--older-than` with `--cassette` is an error."""
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     done = rageval("prune", "--cassette", "x.jsonl", "--older-than", "1", "--cut")
     assert done.status == 2

@@ -52,7 +52,6 @@ def test_a_good_cache_is_good(rageval: Run) -> None:
 def test_a_damaged_entry_is_named_and_deleted(
     rageval: Run, cache: CacheFolder, change: str, why: str
 ) -> None:
-    """`verify` names a damaged entry, and `verify --repair` deletes only that entry; then the cache is good."""
     cache.sql(f"UPDATE replies SET {change} WHERE key = ?", key(1))  # noqa: S608 - our own
     done = rageval("verify")
     assert done.status == 1
@@ -109,7 +108,6 @@ def test_a_planted_pickle_is_named_and_not_run(rageval: Run, cache: CacheFolder,
 
 @pytest.mark.parametrize("bad", ["x'6162'", "CAST(x'61ff' AS TEXT)"])
 def test_a_key_that_is_no_text_can_be_deleted(rageval: Run, cache: CacheFolder, bad: str) -> None:
-    """`--repair` deletes an entry whose key is not valid text."""
     cache.sql(f"UPDATE replies SET key = {bad} WHERE key = ?", key(0))  # noqa: S608 - our own
     cache.put([entry(0)])
     assert rageval("verify", "--repair").status == 1
@@ -131,7 +129,6 @@ def test_many_damaged_entries_among_many_are_all_found(rageval: Run, cache: Cach
 
 
 def test_claims_are_reported(rageval: Run, cache: CacheFolder) -> None:
-    """`verify` reports claims of running or killed runs as a notice, not as damage."""
     cache.sql("INSERT INTO leases VALUES ('a', 'x', 1), ('b', 'x', 1), ('c', 'y', 1e300)")
     done = rageval("verify")
     assert (done.status, done.err) == (0, "")
@@ -155,7 +152,6 @@ def test_a_file_that_was_cut_off_is_damaged(
 
 
 def test_a_file_whose_pages_are_damaged_is_not_repaired_by_entry(rageval: Run, cache: CacheFolder) -> None:
-    """If pages of the database are damaged, `--repair` does not write to it: writing could damage good entries."""
     cache.put([entry(n) for n in range(4, 300)])
     cache.sql("UPDATE replies SET text = 'forged' WHERE key = ?", key(0))
     content = bytearray(cache.file.read_bytes())
@@ -246,7 +242,6 @@ def test_repeated_keys_and_disorder_are_only_noticed(rageval: Run, tmp_path: Pat
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "not compressed"])
 def test_a_damaged_compressed_cassette_is_named(rageval: Run, tmp_path: Path, how: str) -> None:
-    """If a compressed cassette is damaged, `verify` names the last line that can be read."""
     write_cassette(tmp_path / "x.jsonl.gz", [entry(n) for n in range(3000)])
     content = bytearray((tmp_path / "x.jsonl.gz").read_bytes())
     if how == "cut":
@@ -262,7 +257,6 @@ def test_a_damaged_compressed_cassette_is_named(rageval: Run, tmp_path: Path, ho
 
 
 def test_a_missing_cassette_is_an_error(rageval: Run) -> None:
-    """`verify` of a missing cassette, or of a folder, is an error."""
     for name in ("none.jsonl", "."):
         done = rageval("verify", name)
         assert (done.status, done.out) == (2, "")

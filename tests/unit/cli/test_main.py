@@ -58,7 +58,6 @@ def plant(options):
 
 
 def test_a_plugin_adds_a_command(plugin: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A command of another plugin, in a group of its own, with an option of the pytest plugin."""
     plugin.write_text(COMMAND_OF_A_PLUGIN.format(name="plant", grouped=True))
     assert main(["trees", "plant", "3", "--rageval", "seed=5"]) == 7
     assert capsys.readouterr().out == "3 5\n"
@@ -73,7 +72,6 @@ def test_a_plugin_does_not_replace_a_command(plugin: Path, capsys: pytest.Captur
 
 
 def test_help_brings_nothing_heavy() -> None:
-    """`--help` imports no slow module, and no command imports pytest."""
     script = (
         "import sys\nfrom pytest_rageval.cli import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
@@ -91,7 +89,6 @@ def test_help_brings_nothing_heavy() -> None:
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--version` prints the version of the installed package."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
@@ -121,7 +118,6 @@ def test_shells_get_a_script_that_knows_every_command(shell: str, capsys: pytest
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_completes_with_the_script(tmp_path: Path) -> None:
-    """In bash, Tab after `rageval sc` completes to `scores`."""
     pytest.importorskip("shtab")
     done = subprocess.run(
         [sys.executable, "-m", "pytest_rageval", "--print-completion", "bash"],
@@ -140,7 +136,6 @@ def test_bash_completes_with_the_script(tmp_path: Path) -> None:
 def test_without_shtab_the_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If shtab is not installed, `--print-completion` names the extra to install."""
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["--print-completion", "bash"]) == 2
     assert "pip install 'pytest-rageval[completion]'" in capsys.readouterr().err

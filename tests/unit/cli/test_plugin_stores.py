@@ -42,7 +42,6 @@ def _write(folder: Path, body: str) -> None:
 
 
 def test_nothing_is_imported_for_a_store_of_an_extension(folder: Path) -> None:
-    """For a folder or a store of an extension, conftest.py is not imported."""
     (folder / "conftest.py").write_text("raise RuntimeError\n", encoding="utf-8")
     assert stores_for(folder) == {}
     assert stores_for(StoreURL.parse("shared://host")) == {"shared": print}
@@ -80,7 +79,6 @@ def test_what_cannot_be_used_is_named_with_its_line(folder: Path, body: str, mes
 def test_a_plugin_is_asked_that_requires_this_package(
     folder: Path, monkeypatch: pytest.MonkeyPatch, requires: list[str], *, known: bool
 ) -> None:
-    """A plugin is imported only if its distribution requires pytest-rageval."""
     (folder / "team_store.py").write_text(
         "def pytest_rageval_register(registry): registry.add_store('team', print)\n", encoding="utf-8"
     )

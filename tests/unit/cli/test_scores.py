@@ -10,7 +10,6 @@ from pytest_rageval.scores import SCORES
 
 
 def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each score of the registry has one line under its family, with its range and requirements."""
     assert main(["scores"]) == 0
     out = capsys.readouterr().out
     assert re.findall(r"(?m)^  ([\w.]+)(?:@k)? ", out) == list(SCORES)
@@ -25,7 +24,6 @@ def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[st
 
 
 def test_the_extra_is_the_one_whose_absence_is_an_error() -> None:
-    """The extra of a score is the one that its answer measure names if an import fails."""
     for name, score in SCORES.items():
         measure = name.partition(".")[2]
         expected = {"bertscore": "dense", "cosine": "dense", "rouge": "overlap", "bleu": "overlap"}

@@ -46,7 +46,6 @@ def test_the_place_of_the_cache(given: dict[str, str], ini: dict[str, str], envi
 
 
 def test_an_option_may_name_the_store_without_its_password() -> None:
-    """An option without a password takes it from the environment, if the environment names the same store."""
     environ = "rediss://me:planted-password@h:1/0"
     same = _resolve({"cache": "rediss://h:1/0"}, RAGEVAL_CACHE_URL=environ).cache
     other = _resolve({"cache": "rediss://h:1/1"}, RAGEVAL_CACHE_URL=environ).cache
@@ -61,7 +60,6 @@ def test_an_option_may_name_the_store_without_its_password() -> None:
     "url", ["redis://:planted-password@h/0", "redis://planted@h/0", "redis://h/0?password=planted-password"]
 )
 def test_a_password_is_refused_where_others_read_it(source: str, url: str) -> None:
-    """A password in an option or ini file raises InputError, which does not contain the password."""
     given, ini = ({"cache": url}, {}) if source == "flag" else ({}, {"cache": url})
     with pytest.raises(InputError, match="belongs in the environment variable RAGEVAL_CACHE_URL") as caught:
         _resolve(given, ini)
@@ -90,7 +88,6 @@ def test_what_is_shown_of_a_url() -> None:
 
 @pytest.mark.parametrize("url", ["team:///x", "team:////x", "team:/x", "team://h", "team://h/x", "team:x"])
 def test_a_url_without_a_host_keeps_its_slashes(url: str) -> None:
-    """The slashes of an empty host are kept in the public URL."""
     assert StoreURL.parse(url).public == url
 
 
@@ -111,5 +108,4 @@ def test_a_url_without_a_host_keeps_its_slashes(url: str) -> None:
     ],
 )
 def test_the_name_that_machines_give_a_run(environ: dict[str, str], shared: bool, name: str) -> None:  # noqa: FBT001
-    """If machines share a cache, the run is named by RAGEVAL_RUN_ID or the variables of the CI system."""
     assert _resolve({"cache": "redis://h/0"} if shared else {}, **environ).run == name

@@ -33,7 +33,6 @@ def test_a_document_reads_as_its_text() -> None:
 def test_identity_is_the_id_or_else_the_text_at_its_place(
     one: Document, other: Document, *, same: bool
 ) -> None:
-    """The identity is the id, or without an id the text and its span; an id never equals a text."""
     assert (one.identity == other.identity) is same
 
 
@@ -68,7 +67,6 @@ def test_an_excerpt_is_never_wider_than_asked(length: int, *, cut: bool) -> None
 
 
 def test_passages_of_grade_0_are_not_relevant() -> None:
-    """Gold passages of grade 0 are judged as not relevant, and `relevant` leaves them out."""
     gold = (Gold("a", grade=0), Gold("b"), Gold("c", grade=2))
     assert Example("1", "q", gold=gold).relevant == gold[1:]
 
@@ -83,7 +81,6 @@ def test_passages_of_grade_0_are_not_relevant() -> None:
     ],
 )
 def test_short_answers_are_wanted_each_as_its_aliases(fields: dict[str, Any], wanted: object) -> None:
-    """`answers` are aliases of one answer; `answer_set` takes precedence over them."""
     assert Example("1", "q", **fields).wanted == wanted
 
 
@@ -92,7 +89,6 @@ def _set(**fields: Any) -> EvalSet:
 
 
 def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_name() -> None:
-    """The digest does not depend on the order of keys or on the eval set's name."""
     first = _set(tags={"a": 1, "b": 2}, extra={"x": {"p": 1, "q": 2}})
     second = _set(tags={"b": 2, "a": 1}, extra={"x": {"q": 2, "p": 1}})
     assert first.digest == second.digest
@@ -117,12 +113,10 @@ def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_name() -> None:
     ],
 )
 def test_the_digest_depends_on_every_field(change: dict[str, Any]) -> None:
-    """A change in any field of an example changes the digest."""
     assert _set(**change).digest != _set().digest
 
 
 def test_without_nuggets_digests_are_those_of_earlier_versions() -> None:
-    """Without nuggets, digests equal those of earlier versions; adding nuggets changes the digest."""
     example = Example("1", "q", ("a",), gold=(Gold("d"),), reference="r")
     assert example.digest == "5a122d65d46a"
     assert EvalSet("s", (example,)).digest.startswith("0aecb26279e36305")
@@ -131,7 +125,6 @@ def test_without_nuggets_digests_are_those_of_earlier_versions() -> None:
 
 
 def test_the_digest_depends_on_the_order_of_examples() -> None:
-    """The digest depends on the order of the examples."""
     one, two = Example("1", "q"), Example("2", "q")
     assert EvalSet("s", (one, two)).digest != EvalSet("s", (two, one)).digest
 
@@ -151,7 +144,6 @@ def test_a_repeated_document_has_its_best_rank() -> None:
 
 
 def test_a_ranking_is_cut_at_k() -> None:
-    """A ranking is cut to the first k documents, or not cut if k is None."""
     documents = [Document(str(n)) for n in range(5)]
     assert [len(Ranking.of("q", documents, k)) for k in (1, 3, 9, None)] == [1, 3, 5, 5]
 
@@ -166,7 +158,6 @@ def test_a_ranking_knows_how_far_it_is_from_k(k: int | None, missing: int, surpl
 
 
 def test_documents_without_text_are_counted() -> None:
-    """Documents with no text or only white space are counted, up to the cut-off."""
     documents = [A, Document("", "c"), Document(" \n", "d"), Document("", "e")]
     assert [Ranking.of("q", documents, k).textless for k in (1, 2, 4)] == [0, 1, 3]
 
@@ -198,12 +189,10 @@ def test_membership_asks_for_ids_and_documents(item: object, *, is_member: bool)
 
 
 def test_a_document_without_an_id_is_found_by_its_text() -> None:
-    """A document without an id is found by its text, even if the ranking's documents have ids."""
     assert Document("alpha") in Ranking.of("q", [A, B])
 
 
 def test_cached_documents_do_not_change_later() -> None:
-    """Changing metadata after a document was cached does not change the cached document."""
     metadata = {"page": 1}
     given = [Document("one", "a"), Document("two", "b", metadata=metadata)]
     cached = Ranking.of("?", given).move_to_spool(Spool())
@@ -216,8 +205,6 @@ def test_cached_documents_do_not_change_later() -> None:
 
 
 def test_cached_documents_of_another_class_keep_their_attributes() -> None:
-    """Cached documents of a subclass keep their class and attributes, also in the steps of a ranking."""
-
     @dataclass(frozen=True)
     class Page(Document):
         url: str = ""

@@ -20,12 +20,10 @@ from pytest_rageval.core.parsers import Address, destination_kind, parse_destina
     ],
 )
 def test_a_scheme_makes_an_address_and_anything_else_a_file(text: str, expected: Path | Address) -> None:
-    """A known scheme makes an address; anything else, such as a Windows drive, is a file."""
     assert parse_destination(text) == expected
 
 
 def test_the_kind_is_the_suffix_or_the_scheme() -> None:
-    """The kind that selects the writer is the file's suffix or the address's scheme."""
     assert destination_kind(Path("out.v1/results.json")) == ".json"
     assert destination_kind(Address("otlp:", "http://h/results.json")) == "otlp:"
 

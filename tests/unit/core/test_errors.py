@@ -30,7 +30,6 @@ def _raised(depth: int) -> str:
 
 
 def test_the_users_error_is_reported_with_its_type_and_text() -> None:
-    """The message names the failed call, then the type and text of the exception."""
     assert _raised(0).startswith("rageval_retriever raised for 'q': ValueError: no index\n")
 
 
@@ -41,7 +40,6 @@ def test_the_users_own_frames_are_shown() -> None:
 
 
 def test_deep_stacks_are_cut_to_the_innermost_frames() -> None:
-    """However deep the user's code is, only a few frames are shown."""
     assert len(_raised(50).splitlines()) == 1 + MAX_FRAMES
 
 

@@ -26,8 +26,6 @@ def test_a_coroutines_result_is_returned(loop: BackgroundEventLoop) -> None:
 
 
 def test_it_runs_below_a_running_loop(loop: BackgroundEventLoop) -> None:
-    """`run` works within a test that already runs in an event loop."""
-
     async def test() -> str:
         return loop.run(_result("inner"))
 
@@ -67,7 +65,6 @@ def test_calls_are_made_one_at_a_time_in_order(loop: BackgroundEventLoop) -> Non
 
 
 def test_more_threads_call_at_the_same_time(loops: Loops) -> None:
-    """With two threads, two calls that wait for each other both finish, in threads of the pool."""
     loop, both_here = loops(threads=2), threading.Barrier(2, timeout=60)
 
     def job() -> str:
@@ -85,7 +82,6 @@ def test_more_threads_call_at_the_same_time(loops: Loops) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_functions_exception_reaches_the_coroutine(loops: Loops, threads: int) -> None:
-    """An exception of a called function is raised where the coroutine awaits the call."""
     loop = loops(threads=threads)
 
     def fail() -> None:
@@ -115,8 +111,6 @@ def test_a_function_that_raises_stop_iteration_does_not_hang(loops: Loops, threa
 
 
 def test_a_coroutines_exception_is_raised(loop: BackgroundEventLoop) -> None:
-    """`run` raises what the coroutine raises."""
-
     async def fail() -> None:
         raise LookupError("lost")
 
@@ -125,7 +119,6 @@ def test_a_coroutines_exception_is_raised(loop: BackgroundEventLoop) -> None:
 
 
 def test_an_interrupt_while_waiting_cancels_the_coroutine(loops: Loops) -> None:
-    """KeyboardInterrupt while waiting is re-raised, and the coroutine is cancelled."""
     began, cancelled = threading.Event(), threading.Event()
 
     def tick() -> None:
@@ -146,7 +139,6 @@ def test_an_interrupt_while_waiting_cancels_the_coroutine(loops: Loops) -> None:
 
 
 def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: BackgroundEventLoop) -> None:
-    """A BaseException of a called function, such as pytest's skip, is re-raised, and the coroutine is cancelled."""
     cancelled = threading.Event()
 
     def interrupt() -> None:
@@ -165,7 +157,6 @@ def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: Backgroun
 
 
 def test_the_run_after_an_interrupted_one_serves_only_its_own_calls(loop: BackgroundEventLoop) -> None:
-    """Pending calls of a cancelled run are not made by the next run."""
     made: list[str] = []
 
     def first() -> None:
@@ -182,7 +173,6 @@ def test_the_run_after_an_interrupted_one_serves_only_its_own_calls(loop: Backgr
 
 
 def test_the_tick_is_called_in_the_calling_thread(loops: Loops) -> None:
-    """The tick, which drives the progress display, is called in the waiting thread."""
     threads: set[int] = set()
     loop = loops(tick=lambda: threads.add(threading.get_ident()))
     loop.run(loop.call(lambda: None))
@@ -212,7 +202,6 @@ def test_a_closed_loop_is_replaced_by_a_new_one(loops: Loops, threads: int) -> N
 
 
 def test_closing_what_never_ran_does_nothing() -> None:
-    """A loop that never ran can be closed repeatedly."""
     loop = BackgroundEventLoop(threads=2)
     loop.close()
     loop.close()
@@ -237,7 +226,6 @@ async def _raising() -> None:
 
 
 def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
-    """`await_result` works from another loop; cancelling the waiter does not cancel the awaited coroutine."""
     ended = threading.Event()
     loop = loops()
 
@@ -272,7 +260,6 @@ def test_trio_waits_for_a_result(loop: BackgroundEventLoop) -> None:
 
 
 def test_closing_runs_something_last(loop: BackgroundEventLoop) -> None:
-    """`close` runs a last coroutine in the loop and raises its exception."""
     ran: list[str] = []
 
     async def last() -> None:
@@ -289,7 +276,6 @@ def test_closing_runs_something_last(loop: BackgroundEventLoop) -> None:
 def test_closing_does_not_wait_for_code_that_blocks(
     monkeypatch: pytest.MonkeyPatch, loop: BackgroundEventLoop
 ) -> None:
-    """If code blocks the loop, `close` returns its location after a timeout, and the next `run` uses a new loop."""
     monkeypatch.setattr(loop_module, "CLOSE_TIMEOUT_S", 0.1)
     go_on = threading.Event()
 
@@ -360,7 +346,6 @@ def test_no_socket_is_opened(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_full_pipe_wakes_the_loop_too(loop: BackgroundEventLoop) -> None:
-    """More wake-ups than a pipe holds, while the loop is busy, lose no callback."""
     called: list[int] = []
 
     async def busy() -> None:
@@ -388,8 +373,6 @@ async def _raise(error: BaseException) -> None:
 def test_a_keyboard_interrupt_in_the_loop_is_raised_in_the_caller(
     loop: BackgroundEventLoop, call: str
 ) -> None:
-    """A KeyboardInterrupt, here of a task that nobody awaits, ends the call at once, and the loop works on."""
-
     async def interrupted() -> None:
         task = asyncio.ensure_future(_raise(KeyboardInterrupt("mine")))
         await asyncio.Event().wait()
@@ -401,7 +384,6 @@ def test_a_keyboard_interrupt_in_the_loop_is_raised_in_the_caller(
 
 
 def test_a_keyboard_interrupt_reaches_a_caller_in_another_loop(loop: BackgroundEventLoop) -> None:
-    """`await_result` raises it too."""
     with pytest.raises(KeyboardInterrupt, match="mine"):
         asyncio.run(loop.await_result(_raise(KeyboardInterrupt("mine"))))
 
@@ -431,8 +413,6 @@ def test_a_stopped_loop_goes_on(loop: BackgroundEventLoop) -> None:
 
 @pytest.mark.parametrize("call", ["run", "wait"])
 def test_a_caller_whose_coroutine_was_cancelled_gets_an_error(loop: BackgroundEventLoop, call: str) -> None:
-    """Code that cancels all tasks of the loop is an error of this call, and the loop works on."""
-
     async def cancel_all() -> None:
         for task in asyncio.all_tasks():
             task.cancel()

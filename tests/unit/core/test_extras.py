@@ -18,21 +18,18 @@ def test_a_missing_package_is_named_with_its_remedy() -> None:
 
 
 def test_a_remedy_without_the_extra_follows_the_command() -> None:
-    """An alternative remedy is appended to the install command."""
     with pytest.raises(InputError) as caught:
         require("rageval_no_such_package", extra="local", purpose="A model", remedy="\nOr name another.")
     assert str(caught.value).endswith("pip install 'pytest-rageval[local]'\nOr name another.")
 
 
 def test_an_installed_package_is_imported() -> None:
-    """`require` returns the module of an installed package."""
     assert require("json", extra="dense", purpose="A test").loads("1") == 1
 
 
 def test_a_package_that_lacks_its_own_dependency_is_not_called_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If an installed package fails to import a dependency, the original ModuleNotFoundError is raised."""
     (tmp_path / "rageval_half_installed.py").write_text("import rageval_absent_part\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="rageval_absent_part"):

@@ -237,7 +237,6 @@ def test_those_that_wait_for_nothing_leave_the_loop_its_turns(loop) -> None:
 
 
 def test_cancelled_coroutines_are_closed(loop) -> None:
-    """On cancellation, awaited futures are cancelled and `finally` blocks run."""
     promises: list[CallbackFuture[None]] = []
     closed: list[int] = []
 

@@ -55,7 +55,6 @@ def _key(server: ServerSettings) -> str | None:
 
 @pytest.mark.parametrize("judge_key", ["none", *KEYS])
 def test_no_key_is_for_another_server(tmp_path: Path, judge_key: str) -> None:
-    """No key is used for another server, for all combinations of URL and key sources of both models."""
     seen = set()
     for url, key, judge_url in itertools.product([None, *URLS], KEYS, [None, *URLS, "same"]):
         settings = _resolved(tmp_path, url, key, judge_url, judge_key)

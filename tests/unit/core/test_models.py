@@ -15,8 +15,6 @@ GENERATOR, JUDGE = "[tool.rageval.models.generator]\n", "[tool.rageval.models.ju
 
 @pytest.fixture
 def resolved(tmp_path: Path):
-    """Return a function that resolves flags, ini keys, a `pyproject.toml` and an environment."""
-
     def resolve_(
         table: str = "",
         flags: dict[str, Any] | None = None,
@@ -42,7 +40,6 @@ def _keys(settings: Settings) -> tuple[str | None, str | None]:
 
 
 def test_a_judge_with_nothing_of_its_own_shares_the_server_of_the_generator(resolved) -> None:
-    """Without settings of its own, the judge uses the generator's server, and one rate limiter."""
     settings = resolved(
         flags={"model": "m", "judge_model": "j"}, OPENAI_API_KEY="k", OPENAI_BASE_URL="http://a/v1"
     )
@@ -65,7 +62,6 @@ def test_a_judge_may_have_a_server_of_its_own(resolved, where: str) -> None:
 
 
 def test_the_command_line_comes_before_ini_file_table_and_environment(resolved) -> None:
-    """For both models, each source overrides the sources after it."""
     table = (
         f'{GENERATOR}base_url = "http://t/v1"\nmodel = "t"\n{JUDGE}base_url = "http://tj/v1"\nmodel = "tj"\n'
     )
@@ -85,7 +81,6 @@ def test_the_command_line_comes_before_ini_file_table_and_environment(resolved) 
 
 
 def test_the_judges_key_is_for_the_judge(resolved) -> None:
-    """With a key of its own, the judge counts as a separate server, even at the generator's URL."""
     settings = resolved(RAGEVAL_JUDGE_API_KEY="kj", OPENAI_API_KEY="k", OPENAI_BASE_URL="http://a/v1")
     assert _url(settings) == ("http://a/v1", "http://a/v1")
     assert _keys(settings) == ("k", "kj")
@@ -93,7 +88,6 @@ def test_the_judges_key_is_for_the_judge(resolved) -> None:
 
 
 def test_the_same_base_url_twice_is_one_server(resolved) -> None:
-    """The same base URL for both models is one server, also with a trailing slash."""
     settings = resolved(
         flags={"base_url": "http://a/v1", "judge_base_url": "http://a/v1/"}, OPENAI_API_KEY="k"
     )
@@ -133,7 +127,6 @@ def test_a_key_of_a_table_is_not_for_a_server_named_elsewhere(resolved, source: 
     ],
 )
 def test_a_command_may_give_the_key(resolved, written: str, words: tuple[str, ...]) -> None:
-    """api_key_command is a list or a text that is split; only a judge at the same server shares it."""
     settings = resolved(f"{GENERATOR}api_key_command = {written}", OPENAI_API_KEY="k")
     assert settings.generator.server.key_command == words
     assert _keys(settings) == (None, None)
@@ -168,7 +161,6 @@ def test_limits_may_be_those_of_one_server(resolved) -> None:
 
 
 def test_a_judge_with_limits_of_its_own_is_a_server_of_its_own(resolved) -> None:
-    """A judge with limits of its own inherits the generator's key and rpm, but its calls are counted separately."""
     table = f"{GENERATOR}rpm = 60\nmax_calls = 100\n{JUDGE}timeout = 300\n"
     judge = resolved(table, OPENAI_API_KEY="k").judge.server
     assert (judge.role, judge.api_key, judge.rpm, judge.timeout, judge.max_calls) == (
@@ -181,7 +173,6 @@ def test_a_judge_with_limits_of_its_own_is_a_server_of_its_own(resolved) -> None
 
 
 def test_the_api_is_that_of_the_model(resolved) -> None:
-    """The judge inherits the generator's `api` only if it is the same model."""
     table = f'{GENERATOR}model = "m"\napi = "responses"\n'
     assert resolved(table).judge.server.api == "responses"
     assert resolved(table, {"judge_model": "j"}).judge.server.api == "chat"
@@ -203,7 +194,6 @@ def test_parameters_are_of_each_model(resolved) -> None:
 
 
 def test_the_header_names_the_judges_server_where_it_is_another(resolved) -> None:
-    """If the judge has another server, header and report name it, without secrets."""
     settings = resolved(
         flags={
             "model": "m",

@@ -22,7 +22,6 @@ def _resolve(
 
 
 def test_without_options_the_defaults_hold() -> None:
-    """Without options, the defaults hold; cache and baseline are under the root directory."""
     settings = _resolve().replace(
         cache_dir=Settings.cache_dir.default, baseline=Settings.baseline.default, cache=None
     )
@@ -70,7 +69,6 @@ def test_without_options_the_defaults_hold() -> None:
 def test_the_command_line_overrules_the_ini_file(
     name: str, flag: Any, ini: Any, expected: tuple[Any, ...]
 ) -> None:
-    """Flag overrides ini file overrides default; a relative path is relative to where it was written."""
     values = [
         getattr(_resolve({name: flag}, {name: ini}), name),
         getattr(_resolve({name: None}, {name: ini}), name),
@@ -93,13 +91,11 @@ def test_the_command_line_overrules_the_ini_file(
 def test_the_base_url_may_come_from_the_environment(
     flag: str | None, ini: str | None, environ: str, expected: str | None
 ) -> None:
-    """OPENAI_BASE_URL is used below flag and ini file; a trailing slash is removed."""
     found = _resolve({"base_url": flag}, {"base_url": ini}, OPENAI_BASE_URL=environ).base_url
     assert (found and found.url) == expected
 
 
 def test_the_environment_gives_key_and_weights() -> None:
-    """OPENAI_API_KEY and RAGEVAL_GGUF are read; empty values count as not set."""
     settings = _resolve(OPENAI_API_KEY="k", RAGEVAL_GGUF="/m.gguf")
     assert (settings.api_key, settings.gguf) == (Secret("k"), "/m.gguf")
     assert _resolve(OPENAI_API_KEY="k\n").api_key == Secret("k")
@@ -109,7 +105,6 @@ def test_the_environment_gives_key_and_weights() -> None:
 
 @pytest.mark.parametrize("source", ["flag", "ini", "environment"])
 def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> None:
-    """User, password and query of a base URL become secrets; the rest is the server's URL."""
     text = "https://me:pass%40word@llm.example:8080/v1/?api-version=2024-10-21&api-key=hidden"
     given = {"base_url": text}
     settings = {
@@ -160,7 +155,6 @@ def test_a_base_url_that_cannot_be_used_is_not_quoted(text: str) -> None:
 
 
 def test_a_base_url_without_secrets_is_quoted() -> None:
-    """The error for an invalid URL without secrets quotes it."""
     with pytest.raises(
         InputError, match=r"--rageval-base-url is 'llm.example/v1': expected a URL that begins"
     ):
@@ -178,7 +172,6 @@ def test_a_base_url_without_secrets_is_quoted() -> None:
     ],
 )
 def test_the_name_of_a_server_contains_no_secret_of_its_query(query: str, public_query: str) -> None:
-    """The public URL ignores keys in the query, but includes a hash of other parameters such as a deployment."""
     named = public_url(f"http://x/v1?{query}")
     assert named == public_url(f"http://x/v1?{public_query}")
     assert "=" not in named
@@ -186,7 +179,6 @@ def test_the_name_of_a_server_contains_no_secret_of_its_query(query: str, public
 
 
 def test_absolute_paths_stay() -> None:
-    """Absolute paths are not changed."""
     assert _resolve({"cassette": "/elsewhere/c.jsonl"}).cassette == Path("/elsewhere/c.jsonl")
 
 
@@ -227,7 +219,6 @@ def test_absolute_paths_stay() -> None:
     ],
 )
 def test_a_bad_value_names_the_option_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
-    """The message begins with the option as the user wrote it, and states the allowed values."""
     for source, written in (("flag", vars(CoreOptions)[name].typed), ("ini", f"rageval_{name}")):
         given = ({name: value}, None) if source == "flag" else (None, {name: value})
         with pytest.raises(InputError) as caught:
@@ -248,7 +239,6 @@ def test_a_bad_value_names_the_option_and_what_is_allowed(name: str, value: str,
     ],
 )
 def test_a_switch_reads_usual_words(word: str, *, expected: bool) -> None:
-    """A switch in the ini file accepts the usual words for true and false."""
     assert _resolve(ini={"refresh": word}).refresh is expected
 
 
@@ -260,13 +250,11 @@ def test_a_report_does_not_replace_the_baseline() -> None:
 
 @pytest.mark.parametrize("name", ["temperature", "llm_reteval_temperature"])
 def test_two_temperatures_are_one_too_many(name: str) -> None:
-    """A temperature in both an option and the parameters raises InputError."""
     with pytest.raises(InputError, match=rf"--rageval {name}=T and the parameters .* leave one out"):
         _resolve({"model": "m", name: "0"}, {"parameters": '{"temperature": 0.3}'})
 
 
 def test_recording_needs_a_cassette() -> None:
-    """Recording without a cassette raises InputError that says which option to add."""
     with pytest.raises(InputError, match=r"add --rageval-cassette FILE"):
         _resolve({"record": "true"})
     assert _resolve({"record": "true"}, {"cassette": "c.jsonl"}).record
@@ -324,14 +312,12 @@ SMOKE = f"[smoke-test quality; {NEED_NONE}]"
     ],
 )
 def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:
-    """The header names the generator and the judge, and warns about the embedded model."""
     settings = Settings(**given)
     assert (settings.embedded, settings.llm_judge, settings.header_line()) == (embedded, judge, line)
 
 
 @pytest.mark.parametrize("models", ["a,b", "a,b,a", "a,,b", "a,b,c,", ","])
 def test_an_even_number_of_judges_is_refused(models: str) -> None:
-    """An even number of judges, which may tie, and a repeated judge raise InputError."""
     with pytest.raises(InputError, match="expected one, or an odd number of different ones"):
         _resolve({"judge_model": models, "model": "m"})
     assert _resolve({"judge_model": "a, b,c", "model": "m"}).judge_models == ("a", "b", "c")
@@ -359,10 +345,6 @@ def test_an_even_number_of_judges_is_refused(models: str) -> None:
     ],
 )
 def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:
-    """The header names draws and temperature, and those of LLM-retEval if they differ.
-
-    The default temperature of the embedded model is not named.
-    """
     assert drawn in Settings(**{"model": "m", **given}).header_line()
 
 
@@ -378,12 +360,10 @@ def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: st
     ],
 )
 def test_another_comparator_is_in_the_header(given: dict[str, Any], expected: str) -> None:
-    """The header names the comparator, and the judge if the comparator uses it."""
     assert expected in Settings(**given).header_line()
 
 
 def test_what_is_in_force_as_data() -> None:
-    """The report's entry contains the settings of the header and the seed."""
     given = Settings(model="m", base_url="http://me:secret@x/v1", comparator="judge or em", seed=3)
     assert given.report_entry() == {
         "generator": "m at http://x/v1",
@@ -415,7 +395,6 @@ def test_what_is_in_force_as_data() -> None:
 
 
 def test_the_key_is_never_in_the_header() -> None:
-    """Neither header nor report contains the API key."""
     settings = Settings(model="m", api_key="sk-secret", base_url="http://x/v1")
     assert "sk-secret" not in settings.header_line()
     assert "sk-secret" not in str(settings.report_entry())
@@ -442,7 +421,6 @@ def test_a_setting_that_is_no_option_is_an_error() -> None:
     ("text", "expected"), [("true", True), ("FORCE", "force"), ("force", "force"), ("false", False)]
 )
 def test_an_update_may_be_forced(text: str, *, expected: bool | str) -> None:
-    """--rageval-update-baseline accepts true, false and force."""
     assert _resolve({"update_baseline": text}).update_baseline == expected
 
 
@@ -454,7 +432,6 @@ def test_an_update_takes_no_other_word() -> None:
 
 @pytest.mark.parametrize("ci", ["true", "1", "yes", "woodpecker"])
 def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
-    """Under CI, a baseline is required and updates are refused, unless an option overrides this."""
     assert _resolve(CI=ci).require_baseline
     assert not _resolve({"require_baseline": "false"}, CI=ci).require_baseline
     assert not _resolve(ini={"require_baseline": "false"}, CI=ci).require_baseline
@@ -465,13 +442,11 @@ def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
 
 @pytest.mark.parametrize("ci", ["", "false", "0", " no "])
 def test_elsewhere_the_first_run_may_be_without_a_baseline(ci: str) -> None:
-    """If CI is empty or false, no baseline is required."""
     settings = _resolve({"update_baseline": "true"}, CI=ci)
     assert (settings.require_baseline, settings.update_baseline) == (False, True)
 
 
 def test_it_is_known_whether_the_baseline_was_named() -> None:
-    """The sources say whether the command line or the ini file names the baseline, which must then exist."""
     assert "baseline" not in _resolve().sources
     assert _resolve({"baseline": "rageval_baseline.json"}).sources["baseline"] == "command line"
     assert _resolve(ini={"baseline": "evals/main.json"}).sources["baseline"] == "ini"

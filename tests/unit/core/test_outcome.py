@@ -43,7 +43,6 @@ BILLING = Score(
 
 
 def test_a_score_is_the_mean_of_the_scored_examples() -> None:
-    """A score is a float, the mean of the scored examples; unscored examples are only counted."""
     score = _score(1.0, None, 0.5, None)
     assert isinstance(score, float)
     assert score == 0.75
@@ -59,7 +58,6 @@ def test_the_mean_is_exact() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_value_that_is_no_finite_number_is_an_error(value: float) -> None:
-    """NaN and infinity raise InputError that names the score and the example."""
     with pytest.raises(InputError, match=f"recall@5: the score of example q2 is {value!r}"):
         _score(1.0, value)
 
@@ -101,7 +99,6 @@ def test_slices_can_be_sliced() -> None:
 
 
 def test_a_slice_of_nothing_lists_the_tags_there_are() -> None:
-    """A tag value without examples raises InputError that lists the existing tags."""
     with pytest.raises(InputError) as caught:
         BILLING.where(topic="biling")
     assert str(caught.value) == (
@@ -111,13 +108,11 @@ def test_a_slice_of_nothing_lists_the_tags_there_are() -> None:
 
 
 def test_a_slice_of_a_set_without_tags_says_so() -> None:
-    """If no example has tags, the error says so."""
     with pytest.raises(InputError, match="No example has topic='x': the examples have no tags"):
         _score(1.0).where(topic="x")
 
 
 def test_too_many_unscored_are_an_error_with_reasons() -> None:
-    """The error states the number, reasons and ids of unscored examples, and how to allow them."""
     values = [_outcome(n, 1.0) for n in range(10)]
     gone = [_outcome(n, None, "no gold passages") for n in range(10, 14)]
     gone.append(_outcome(14, None, "the judge gave no verdict"))
@@ -132,7 +127,6 @@ def test_too_many_unscored_are_an_error_with_reasons() -> None:
 
 
 def test_the_error_says_which_replies_are_requested_again() -> None:
-    """If replies are a reason, the error names the option that requests cached ones again."""
     with pytest.raises(TooManyUnscoredError) as caught:
         Score(
             "x@5",
@@ -145,14 +139,12 @@ def test_the_error_says_which_replies_are_requested_again() -> None:
 
 
 def test_no_scored_example_is_an_error_whatever_is_allowed() -> None:
-    """Without a scored example there is no mean, so even max_unscored=1 raises."""
     with pytest.raises(TooManyUnscoredError, match=r"^recall@5: none of 2 examples has a score:"):
         _score(None, None, max_unscored=1.0)
 
 
 @pytest.mark.parametrize(("unscored", "share"), [(1, 0.05), (2, 0.1), (29, 0.29), (57, 0.57), (0, 0.0)])
 def test_the_allowed_share_itself_is_allowed(unscored: int, share: float) -> None:
-    """A share of exactly max_unscored is allowed, despite rounding."""
     n = 100 if unscored > 2 else 20
     assert _score(*[None] * unscored, *[1.0] * (n - unscored), max_unscored=share).unscored == unscored
 
@@ -183,7 +175,6 @@ def test_an_error_names_the_keywords_that_a_score_was_asked_for_with() -> None:
 
 
 def _repeated(*runs: list[float | None], **words: Any) -> Score:
-    """A score of the first run, with the other runs as repeats."""
     first, *others = (
         [
             _outcome(n, value, None if value is not None else "no", topic="ab"[n % 2])
@@ -228,7 +219,6 @@ def test_the_spread_is_the_standard_deviation_of_the_means_of_runs(
 def test_each_example_has_the_mean_over_the_runs_in_which_it_has_a_score(
     runs: list[list[float | None]], values: list[float | None], partly: int
 ) -> None:
-    """The score is the mean of the examples' means; an example without a score in any run is unscored."""
     score = _repeated(*runs)
     assert [outcome.value for outcome in score.outcomes] == values
     assert [outcome.unscored for outcome in score.outcomes] == [
@@ -242,7 +232,6 @@ def test_each_example_has_the_mean_over_the_runs_in_which_it_has_a_score(
 
 
 def test_an_example_is_explained_by_the_run_closest_to_its_mean() -> None:
-    """An example that is lost in two of three runs is explained by a run in which it is lost."""
     won, lost = _outcome(0, 1.0), replace(_outcome(0, 0.0), lost_by="generator")
     assert Score("answer.em@5", [won], repeats=[[lost], [lost]]).outcomes[0].lost_by == "generator"
     assert Score("answer.em@5", [won], repeats=[[lost], [won]]).outcomes[0].lost_by is None
@@ -254,7 +243,6 @@ def test_a_value_of_a_further_run_is_a_finite_number_too() -> None:
 
 
 def test_a_slice_has_its_own_spread() -> None:
-    """The spread of a slice is computed over its own examples in the same runs."""
     score = _repeated([1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0])
     assert score.where(topic="a").spread == 0.0
     assert score.where(topic="b").spread == pytest.approx(0.5 / 2**0.5)
@@ -269,14 +257,12 @@ def test_a_score_survives_copying() -> None:
 
 
 def test_what_is_not_defined_is_left_out_and_counted_and_is_never_too_much() -> None:
-    """Undefined examples are left out and counted, do not count as unscored, and never raise."""
     score = Score("rel_recall.answer@5", [_outcome(0, 0.5), *map(_undefined, range(1, 20))], max_unscored=0.0)
     assert (score, score.n, score.unscored, score.undefined) == (0.5, 1, 0, 19)
     assert (score.reasons, score.undefined_reasons) == ({}, {"nothing was cited": 19})
 
 
 def test_the_share_of_the_unscored_is_one_of_those_with_a_definition() -> None:
-    """The unscored share is relative to the examples for which the score is defined."""
     outcomes = [_outcome(0, 1.0), _outcome(1, None, "no gold passages"), *map(_undefined, range(2, 20))]
     with pytest.raises(TooManyUnscoredError) as caught:
         Score("rel.citation_precision@5", outcomes, max_unscored=0.4)
@@ -302,7 +288,6 @@ def test_a_scale_stays_with_the_score() -> None:
 
 
 def test_a_score_may_be_a_quantile_and_stays_one_in_slices_and_copies() -> None:
-    """A quantile stays one in slices and copies, and when failed examples are counted."""
     outcomes = [Outcome(Example(f"q{n}", "?", tags={"odd": n % 2}), float(n)) for n in range(1, 11)]
     outcomes.append(Outcome(Example("lost", "?"), None, "it failed", cause="retriever"))
     score = Score("latency.p50", outcomes, statistic=Quantile(0.5), scale=(0.0, float("inf")))

@@ -20,7 +20,6 @@ from pytest_rageval.core.user_code import as_number, as_share
     ],
 )
 def test_a_number_of_any_kind_is_a_float(given: object, number: float | None) -> None:
-    """Numbers of any type become floats; strings and other values give None."""
     result = as_number(given)
     assert (result, type(result)) == (number, type(number))
 

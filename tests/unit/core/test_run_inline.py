@@ -39,7 +39,6 @@ def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | N
 
 
 def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tick is called between inline calls."""
     monkeypatch.setattr("pytest_rageval.core.event_loop.TICK_INTERVAL_S", 0.0)
     ticks: list[int] = []
     _asked(BackgroundEventLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
@@ -76,7 +75,6 @@ def test_a_coroutine_returned_by_a_function_runs_in_the_loop(
 
 
 def test_an_exception_of_one_is_raised_when_all_have_ended(loop: BackgroundEventLoop) -> None:
-    """An exception, also ReplyPending of a batch, is raised after all calls have ended, as in the loop."""
     called: list[int] = []
 
     def search(n: int) -> int:
@@ -96,7 +94,6 @@ def test_an_exception_of_one_is_raised_when_all_have_ended(loop: BackgroundEvent
 def test_what_ends_the_test_ends_the_run_at_once(
     loop: BackgroundEventLoop, error: type[BaseException]
 ) -> None:
-    """KeyboardInterrupt and BaseExceptions of pytest and plugins end the run at once."""
     called: list[int] = []
 
     def search(n: int) -> int:
@@ -112,8 +109,6 @@ def test_what_ends_the_test_ends_the_run_at_once(
 
 
 def test_the_function_may_run_a_loop_of_its_own(loop: BackgroundEventLoop) -> None:
-    """A called function may run its own event loop and gather coroutines in it."""
-
     async def both(n: int) -> list[int]:
         async def later(n: int) -> int:
             await asyncio.sleep(0)
@@ -126,8 +121,6 @@ def test_the_function_may_run_a_loop_of_its_own(loop: BackgroundEventLoop) -> No
 
 
 def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: BackgroundEventLoop) -> None:
-    """Within a running event loop, coroutines run in the private loop, not in that of the test."""
-
     async def test() -> list[int]:
         return _asked(loop, lambda n: n, 2)
 

@@ -20,7 +20,6 @@ from pytest_rageval.core.spec import Spec
 def test_a_score_is_taken_apart_and_put_together(
     text: str, name: str, part: str | None, k: int | None
 ) -> None:
-    """A score name is parsed into name, part and cut-off, and `str` restores the text."""
     spec = Spec.parse(text)
     assert spec == Spec(name, part, k)
     assert str(spec) == text

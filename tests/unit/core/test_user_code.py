@@ -51,7 +51,6 @@ def _user(loop: BackgroundEventLoop, function: Callable[..., Any]) -> UserCallab
 
 @pytest.mark.parametrize("function", [_sync, _async, partial(_async), _AsyncObject(), _sync_to_async])
 def test_sync_and_async_callables_are_called(loop: BackgroundEventLoop, function: Callable[..., Any]) -> None:
-    """Sync and async callables, also sync ones that return an awaitable, are called, and calls are counted."""
     user = _user(loop, function)
     assert [loop.run(user.call("a")) for _ in range(3)] == ["A"] * 3
     assert user.calls == 3
@@ -107,8 +106,6 @@ def test_a_callable_fails_at_one_question(
 def _called(
     loop: BackgroundEventLoop, user: UserCallable, *questions: str, at_once: bool = False
 ) -> list[Any]:
-    """Return the results or exceptions of the questions in one run."""
-
     async def each() -> list[Any]:
         calls = [user.call(question) for question in questions]
         if at_once:
@@ -169,8 +166,6 @@ def test_different_failures_are_no_wrong_line(loop: BackgroundEventLoop) -> None
 
 
 def test_one_question_asked_in_many_ways_is_one_question(loop: BackgroundEventLoop) -> None:
-    """Failures of one question with several cut-offs or samples count once."""
-
     def fails(question: str, *, sample: int) -> str:
         if question == "bad":
             raise LookupError(sample)
@@ -185,8 +180,6 @@ def test_one_question_asked_in_many_ways_is_one_question(loop: BackgroundEventLo
 
 
 def test_a_question_without_an_answer_is_no_failure(loop: BackgroundEventLoop) -> None:
-    """Unscored, as for an empty answer or a missing verdict, does not count as a failure."""
-
     def unscored(_: str) -> str:
         raise Unscored("empty")
 
@@ -196,7 +189,6 @@ def test_a_question_without_an_answer_is_no_failure(loop: BackgroundEventLoop) -
 
 
 def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: BackgroundEventLoop) -> None:
-    """Only MAX_FAILURES calls run at first; after a success, all run concurrently."""
     running_counts: list[int] = []
     calls = 0
 
@@ -214,8 +206,6 @@ def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: Ba
 
 
 def test_an_inline_callable_fails_at_one_question(loop: BackgroundEventLoop) -> None:
-    """Without an event loop too, a cancelled coroutine in the callable fails only its question."""
-
     async def cancelled() -> str:
         raise asyncio.CancelledError
 
@@ -235,8 +225,6 @@ def test_an_inline_callable_fails_at_one_question(loop: BackgroundEventLoop) -> 
 
 
 def test_a_cancelled_run_is_no_failure_of_the_callable(loop: BackgroundEventLoop) -> None:
-    """Cancelling the run, or closing the coroutine, is not recorded as a failure of the callable."""
-
     async def waits(_: str) -> str:
         await asyncio.sleep(60)
         raise AssertionError("cancelled before")
@@ -264,8 +252,6 @@ def test_a_cancelled_run_is_no_failure_of_the_callable(loop: BackgroundEventLoop
 
 @pytest.mark.parametrize("error", [Unscored("no score"), InputError("no model")])
 def test_errors_of_the_package_are_not_wrapped(loop: BackgroundEventLoop, error: Exception) -> None:
-    """An error of this package is raised unchanged and not cached: the next call calls the callable again."""
-
     def fails(_: str) -> str:
         raise error
 
@@ -311,7 +297,6 @@ def _generate(*_: object) -> str:
 
 
 def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
-    """A plan counts the calls of generator and judge without making them, and each raises Planned."""
     remarks: Counter[str] = Counter()
 
     def count(remark: str) -> None:
@@ -361,7 +346,6 @@ def _with_kinds(positional: str, /, *, named: str, **_: str) -> None:
     ],
 )
 def test_which_words_a_function_takes(function: Callable[..., Any], name: str, expected: bool) -> None:  # noqa: FBT001
-    """has_parameter is true for named parameters that can be passed by keyword."""
     assert has_parameter(function, name) is expected
 
 
@@ -422,15 +406,12 @@ def test_a_function_may_say_what_it_is(loop: BackgroundEventLoop) -> None:
 def test_a_result_without_bounds_is_an_error_that_names_the_limit(
     loop: BackgroundEventLoop, items: Iterable[int]
 ) -> None:
-    """A lazy result is read up to the limit; one more item is an error."""
     with pytest.raises(QueryError, match=rf"returned more than {MAX_ITEMS:,} items for 'a'"):
         loop.run(_user(loop, lambda _: iter(items)).call("a"))
     assert len(loop.run(_user(loop, lambda _: iter(range(MAX_ITEMS))).call("a"))) == MAX_ITEMS
 
 
 def test_a_text_without_bounds_is_an_error_that_names_the_limit() -> None:
-    """A text of exactly the limit is read; a subclass of str becomes a str."""
-
     class Text(str):
         __slots__ = ()
 

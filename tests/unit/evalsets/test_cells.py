@@ -73,7 +73,6 @@ def test_a_list_in_a_cell_is_a_list_in_each_field(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_nested_lists_and_objects_as_python_prints_them(way: Way, tmp_path: Path) -> None:
-    """Nested lists, objects, numbers, booleans and missing values are read as Python prints them."""
     answer_set = [["Tulsa", "Tulsa's"], ["Reno"]]
     gold = [{"id": 101.0, "text": None, "grade": 2}, {"id": "d's", "text": 'a "b"', "group": float("nan")}]
     tags = {"topic": "x", "hard": True, "none": None}
@@ -106,7 +105,6 @@ def test_nested_lists_and_objects_as_python_prints_them(way: Way, tmp_path: Path
 )
 @pytest.mark.parametrize("column", ["answers", "gold.text", "gold.id", "answer_set", "nuggets", "gold"])
 def test_what_is_nearly_a_list_is_an_error(way: Way, cell: str, column: str, tmp_path: Path) -> None:
-    """An array without commas, a list that was cut, and a set are errors with the line, and no guess."""
     with pytest.raises(InputError, match=r"^(t\.csv line 2|record 1): the cell .* is not JSON") as caught:
         way(_frame(**{column: cell}), tmp_path)
     assert "NumPy prints arrays without commas" in str(caught.value)

@@ -64,7 +64,6 @@ def test_digests_are_those_of_versions_without_context(
 
 
 def test_each_part_of_the_context_changes_the_digest_that_counts_it() -> None:
-    """Each part of the context changes digest_with_context; without context, it equals the plain digest."""
     example = _example(RECORD)
     digests = {example.digest_with_context({name}) for name in ("history", "filters", "metadata")}
     assert len(digests | {example.digest}) == 4
@@ -97,7 +96,6 @@ def test_columns_of_a_table_are_filters(tmp_path: Path) -> None:
 
 
 def test_a_field_map_names_context(tmp_path: Path) -> None:
-    """A field map can map the history, all filters or a single filter."""
     row = {"id": "q1", "question": "And?", "chat": HISTORY, "shop": {"id": 7}}
     fields = {"history": "chat", "filters.shop": "shop.id"}
     (tmp_path / "set.jsonl").write_text(json.dumps(row), encoding="utf-8")

@@ -13,7 +13,6 @@ from pytest_rageval.evalsets.corpus import read_corpus
 
 
 def lines(path: Path, *records: Any) -> Path:
-    """Write a file of JSON lines, and return its path."""
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     return path
 
@@ -34,7 +33,6 @@ def lines(path: Path, *records: Any) -> Path:
     ],
 )
 def test_a_passage(tmp_path: Path, record: dict[str, Any], document: Document) -> None:
-    """A passage has the span that its record names; without a source, its id is the source."""
     assert list(read_corpus(lines(tmp_path / "c.jsonl", record))) == [document]
 
 
@@ -51,7 +49,6 @@ def test_a_passage(tmp_path: Path, record: dict[str, Any], document: Document) -
     ],
 )
 def test_a_line_that_is_not_a_passage_is_an_error(tmp_path: Path, record: Any, message: str) -> None:
-    """If a line is not a passage, the error names the line and the key."""
     with pytest.raises(InputError, match=message):
         list(read_corpus(lines(tmp_path / "c.jsonl", record)))
 
@@ -74,7 +71,6 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
 
 
 def test_a_beir_folder(tmp_path: Path) -> None:
-    """In a BEIR folder, only the corpus file is read, compressed or not."""
     (tmp_path / "readme.md").write_bytes(b"no")
     with gzip.open(tmp_path / "corpus.jsonl.gz", "wt") as file:
         file.write('{"_id": "d", "text": "abc"}\n')
@@ -83,7 +79,6 @@ def test_a_beir_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["nothing", "folder", "file", "latin-1"])
 def test_a_path_that_is_not_a_corpus_is_an_error(tmp_path: Path, kind: str) -> None:
-    """A missing path, a folder or file without passages, and a file that is not UTF-8 are errors."""
     path = tmp_path / "corpus"
     if kind in {"folder", "latin-1"}:
         path.mkdir()

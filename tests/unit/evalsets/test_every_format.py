@@ -70,7 +70,6 @@ def _with_reversed_keys(_: str, content: bytes) -> bytes:
 
 @each
 def test_the_order_of_keys_is_no_content(files: Files, tmp_path: Path) -> None:
-    """Reversing the keys of every object does not change the digest."""
     turned = _changed(files, _with_reversed_keys)
     assert _load(turned, tmp_path / "turned").digest == _load(files, tmp_path / "as they were").digest
 
@@ -78,7 +77,6 @@ def test_the_order_of_keys_is_no_content(files: Files, tmp_path: Path) -> None:
 @each
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 def test_it_is_read_compressed(files: Files, ending: str, tmp_path: Path) -> None:
-    """Files of every format are read when compressed with gzip or Zstandard."""
     pack = gzip.compress if ending == ".gz" else zstd_compress()
     if pack is None:
         pytest.skip("no package for Zstandard is installed")
@@ -98,8 +96,6 @@ def test_it_is_read_compressed(files: Files, ending: str, tmp_path: Path) -> Non
 
 @each
 def test_line_ends_and_a_byte_order_mark_do_not_matter(files: Files, tmp_path: Path) -> None:
-    """CRLF line ends and a byte-order mark, which some editors add, do not change the digest."""
-
     def saved(name: str, content: bytes) -> bytes:
         # A line feed inside a quoted cell is part of the text.
         ends = content if name.endswith(".csv") else content.replace(b"\n", b"\r\n")

@@ -49,7 +49,6 @@ def test_a_field_that_was_read_is_removed() -> None:
 
 
 def test_parts_of_several_passages_are_lists_of_one_length() -> None:
-    """Lists for parts of gold passages need one value per passage; other lengths are an error."""
     record = {"ids": ["a", "b"], "texts": ["A", "B"], "n": 1}
     mapped = _one(record, gold__id="ids", gold__text="texts")
     assert mapped["gold"] == [{"id": "a", "text": "A"}, {"id": "b", "text": "B"}]
@@ -70,7 +69,6 @@ def test_parts_of_several_passages_are_lists_of_one_length() -> None:
     ],
 )
 def test_a_map_that_makes_no_sense_is_refused(fields: Any, message: str) -> None:
-    """A field map with unknown native fields is an error at once; unknown fields of the file, after all records."""
     with pytest.raises(InputError, match=message):
         list(map_fields([("record 1", {"query": "Where?"})], fields))
 
@@ -96,7 +94,6 @@ def test_tags_are_joined_whatever_the_order_of_the_map() -> None:
 
 
 def test_a_field_may_be_missing_from_some_records() -> None:
-    """A mapped field may be missing from some records; only a field that no record has is an error."""
     records = [("record 1", {"q": "a", "short": "x"}), ("record 2", {"q": "b"})]
     assert [mapped for _, mapped in map_fields(records, {"question": "q", "answers": "short"})] == [
         {"question": "a", "answers": ["x"]},

@@ -43,7 +43,6 @@ def test_a_damaged_gzip_file_says_how_far_it_could_be_read(damage, tmp_path: Pat
 
 @pytest.mark.skipif(zstd_compress() is None, reason="no package for Zstandard is installed")
 def test_a_truncated_zstandard_file_is_an_error(tmp_path: Path) -> None:
-    """A truncated Zstandard file is an error, as for gzip."""
     compress = zstd_compress()
     assert compress is not None
     path = tmp_path / "lines.zst"
@@ -53,7 +52,6 @@ def test_a_truncated_zstandard_file_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="the standard library reads Zstandard")
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the package for Zstandard is missing, the error says what to install."""
     monkeypatch.setitem(sys.modules, "backports", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     path = tmp_path / "support.jsonl.zst"
@@ -92,7 +90,6 @@ def _json_error(path: Path, content: str, key: str | None = None) -> str:
 def test_elements_are_what_json_reads(
     tmp_path_factory: pytest.TempPathFactory, values: list[Any], chunk: int, indent: int | None
 ) -> None:
-    """json_elements yields the values that `json` reads, wherever the file is split into chunks."""
     path = tmp_path_factory.getbasetemp() / "values.json"
     for document, key in ((values, None), ({"a": [1], "data": values, "b": {"data": 1}}, "data")):
         path.write_text(json.dumps(document, indent=indent, ensure_ascii=bool(chunk % 2)), encoding="utf-8")
@@ -125,6 +122,5 @@ def test_a_line_that_is_not_such_a_document_is_an_error(
 
 
 def test_an_element_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A JSON element that is too long is an error, as a line is."""
     monkeypatch.setattr(streams, "MAX_LINE_BYTES", 2**17)
     assert "one record is longer than" in _json_error(tmp_path / "d.json", '[{"a": "' + "x" * 2**20)

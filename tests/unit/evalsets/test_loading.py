@@ -26,7 +26,6 @@ def _file(folder: Path, name: str, content: str) -> Path:
 
 
 def test_an_unknown_format_lists_the_known(tmp_path: Path) -> None:
-    """The error for an unknown format lists all formats."""
     path = _file(tmp_path, "a.jsonl", "{}")
     assert _error(path, format="bier") == (
         f"There is no eval set format 'bier'. There are: {', '.join(FORMATS)}."
@@ -48,7 +47,6 @@ def test_an_ambiguous_shape_says_which_were_considered(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_lists_those_of_the_format(tmp_path: Path) -> None:
-    """The error for an unknown option lists the options of the format and the options of all formats."""
     message = _error(_file(tmp_path, "a.csv", "id,question\n"), split="test")
     assert message == (
         "a.csv is read as 'table', which has no option 'split'.\n"
@@ -58,7 +56,6 @@ def test_an_unknown_option_lists_those_of_the_format(tmp_path: Path) -> None:
 
 
 def test_words_of_the_marker_and_paths_as_text(tmp_path: Path) -> None:
-    """`load` accepts the keywords of the marker and a path as text, as a conftest writes them."""
     path = _file(tmp_path, "a.csv", "nr,question\n1,Who?\n2,Where?\n")
     evalset = load(str(path), fields={"id": "nr"}, sample=1)
     assert [example.question for example in evalset] in (["Who?"], ["Where?"])
@@ -82,7 +79,6 @@ def test_googles_nq_open_is_known_by_its_shape(tmp_path: Path) -> None:
 def test_a_field_map_is_for_the_formats_that_take_one(
     tmp_path: Path, record: str, fields: dict[str, str]
 ) -> None:
-    """If `fields` is given, only formats that take a field map are considered."""
     (example,) = load(_file(tmp_path, "a.jsonl", record), fields=fields)
     assert (example.id, example.answers) == ("1", ("Ann",))
 
@@ -187,7 +183,6 @@ def test_other_things_are_no_records(source: object) -> None:
 
 
 def test_fields_and_samples_work_as_with_files() -> None:
-    """A field map and a sample apply to records as to files."""
     rows = [{"query": f"Q{i}?", "doc": i} for i in range(9)]
     how = LoadOptions.parse({"fields": {"id": "#", "question": "query", "gold": "doc"}, "sample": 4})
     evalset = load_records(rows, how)
@@ -216,7 +211,6 @@ def test_a_record_that_does_not_fit_is_named_by_its_number() -> None:
 
 
 def test_other_options_are_refused() -> None:
-    """Options of files, such as `split` and `format`, are an error for records."""
     with pytest.raises(InputError, match=r"Records in Python do not have the option split, format\."):
         load_records(ROWS, LoadOptions.parse({"split": "test", "format": "beir"}))
 
@@ -233,7 +227,6 @@ def test_the_real_ones_are_read_the_same(package: str) -> None:
 
 
 def test_the_first_base_that_has_it_counts(tmp_path: Path) -> None:
-    """find_file returns the full path in the first base folder that has the file."""
     bases = tmp_path / "none", tmp_path / "first", tmp_path / "second"
     for base in bases[1:]:
         base.mkdir()
@@ -251,7 +244,6 @@ def test_one_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Pat
 
 
 def test_a_folder_is_passed_over_where_a_file_is_looked_for(tmp_path: Path) -> None:
-    """find_file returns a folder for an eval set, but skips a folder when it looks for a labels file."""
     (tmp_path / "one" / "labels").mkdir(parents=True)
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "labels").touch()
@@ -274,7 +266,6 @@ def test_a_file_that_did_not_change_is_read_once(tmp_path: Path) -> None:
 
 
 def test_texts_of_gold_passages_from_a_corpus(tmp_path: Path) -> None:
-    """A gold passage with an id alone has the text of the corpus; another text is kept."""
     gold = [{"id": "d1"}, {"id": "2.0"}, {"id": "d3", "text": "Mine."}, {"text": "By text."}]
     (tmp_path / "e.jsonl").write_bytes(jsonl({"id": "q1", "question": "Where?", "gold": gold}))
     passages = [{"id": "d1", "text": "One."}, {"id": 2, "text": "Two."}, {"id": "d3", "text": "Three."}]

@@ -126,7 +126,6 @@ def test_numbers_beyond_all_bounds_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_another_encoding_is_named(tmp_path: Path, content: bytes, byte: str) -> None:
-    """The error for a file that is not UTF-8 has the invalid byte and the remedy."""
     message = _error(tmp_path, content)
     assert re.search(r"support.jsonl line [12] is not UTF-8", message)
     assert byte in message
@@ -140,28 +139,24 @@ def test_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])
 def test_an_empty_file_shows_what_to_write(tmp_path: Path, content: str) -> None:
-    """A file without examples is an error that shows an example record."""
     message = _error(tmp_path, content)
     assert message.startswith("support.jsonl contains no examples.\n")
     assert '{"id": "q1", "question"' in message
 
 
 def test_an_id_that_comes_twice_names_both_lines(tmp_path: Path) -> None:
-    """The error for a repeated id names both lines."""
     message = _error(tmp_path, f"{ONE}\n{TWO}\n\n{ONE}\n")
     assert message.startswith('support.jsonl line 4: the id "a" is already that of support.jsonl line 1.\n')
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "."])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    """A missing file or a folder is an error with the path and the reason."""
     with pytest.raises(InputError, match=r"^(The eval set )?\S+ cannot be read: "):
         load(tmp_path / name, format="native")
 
 
 @pytest.mark.parametrize("content", [f"[{ONE}, {TWO}]", f"[\n{ONE},\n{TWO}\n]", f"[{ONE},\n{TWO}]"])
 def test_an_array_in_a_file_of_lines_says_how_to_name_it(tmp_path: Path, content: str) -> None:
-    """A JSON array in a .jsonl file is an error that suggests .json; in a .json file, the array is read."""
     message = _error(tmp_path, content)
     assert message.startswith("support.jsonl line 1")
     assert message.endswith("A file that is one JSON array is named .json.")

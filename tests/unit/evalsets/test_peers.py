@@ -19,7 +19,6 @@ from tests.evalset_files import FILES, jsonl
 
 
 def _package(module: str, package: str) -> Any:
-    """Return a module of a peer; skip the test if the package is not installed, or has no such module."""
     try:
         return import_module(module)
     except ModuleNotFoundError:

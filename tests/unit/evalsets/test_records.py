@@ -140,7 +140,6 @@ def test_grades_are_whole_numbers(grade: float | None) -> None:
     ],
 )
 def test_what_does_not_fit_is_named_with_place_and_remedy(record: dict[str, Any], problem: str) -> None:
-    """The first line of the error has the place and the problem, and the rest the remedy."""
     first, remedy = _error(record).split("\n", 1)
     assert first.startswith(f"{PLACE}: {problem}")
     assert first.endswith(".")
@@ -166,13 +165,11 @@ def test_nuggets_are_vital_unless_they_say_otherwise() -> None:
 
 
 def test_a_missing_id_may_be_the_number_of_the_record() -> None:
-    """Only the error for a missing id suggests numbering the records."""
     assert 'fields={"id": "#"}' in _error({"question": "Q?"})
     assert "#" not in _error({"id": 1})
 
 
 def test_a_bare_id_as_a_gold_passage_says_how_one_is_written() -> None:
-    """If a gold passage is a bare id, a usual mistake, the error shows how to write it."""
     assert 'Write {"id": "d1"} for the passage with the id d1' in _error(_record(gold=["d1"]))
 
 
@@ -191,7 +188,6 @@ def test_the_id_1_is_the_id_one_as_text() -> None:
 
 
 def test_a_set_without_records_is_an_error() -> None:
-    """An eval set without records is an error that names the set."""
     with pytest.raises(InputError, match=r"^records contains no examples\."):
         from_records([], name="records")
 
@@ -206,7 +202,6 @@ def test_a_line_has_what_there_is_and_no_more(tmp_path: Path) -> None:
 
 
 def test_nuggets_are_written_and_read_back(tmp_path: Path) -> None:
-    """Nuggets are written and loaded with their importance."""
     evalset = EvalSet("s", (Example("a", "Q?", nuggets=(Nugget("one"), Nugget("two", vital=False))),))
     write_jsonl(evalset, tmp_path / "s.jsonl")
     loaded = load(tmp_path / "s.jsonl")
@@ -243,7 +238,6 @@ def test_a_key_of_the_form_under_extra_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """If the folder of the output does not exist, the error has the path."""
     with pytest.raises(InputError, match=r"The eval set .*s\.jsonl cannot be written: No such file"):
         write_jsonl(EvalSet("s", (Example("a", "Q?"),)), tmp_path / "none" / "s.jsonl")
 
@@ -276,7 +270,6 @@ def _checked(*examples: Any) -> EvalSet:
 
 
 def test_an_eval_set_without_mistakes_is_the_same_object() -> None:
-    """check_evalset returns a valid eval set as the same object, with examples of subclasses."""
     evalset = EvalSet("mine", (WHOLE, _ExampleWithSource("q2", "R?", origin="x")), SubsetInfo(9, 0.5))
     assert check_evalset(evalset) is evalset
 
@@ -365,7 +358,6 @@ def test_an_example_in_python_that_cannot_be_used_is_named(example: Any, expecte
     ],
 )
 def test_an_eval_set_in_python_that_cannot_be_used_is_an_error(evalset: EvalSet, message: str) -> None:
-    """An eval set with repeated ids, without examples, or without a list or a name is an error."""
     with pytest.raises(InputError) as caught:
         check_evalset(evalset)
     pytest.LineMatcher([" ".join(str(caught.value).splitlines())]).fnmatch_lines(

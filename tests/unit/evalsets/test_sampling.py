@@ -91,14 +91,12 @@ def test_another_seed_draws_others() -> None:
 
 
 def test_a_larger_plain_sample_contains_the_smaller() -> None:
-    """Without stratification, a larger sample contains the smaller one, so its cached replies are reused."""
     records = _records({"billing": 70, "returns": 30})
     small, large = (set(_ids(_draw(records, size, stratify=False))) for size in (10, 30))
     assert small < large
 
 
 def test_the_sample_is_the_same_in_every_process() -> None:
-    """The sample does not depend on the hash seed of the Python process."""
     script = (
         "from pytest_rageval.evalsets import LoadOptions, load_records\n"
         "records = [{'id': str(i), 'question': 'Q?', 'tags': {'t': str(i % 3), 'u': 1}} for i in range(300)]\n"
@@ -120,7 +118,6 @@ def test_the_sample_is_the_same_in_every_process() -> None:
 
 
 def test_all_tags_divide_the_sample_where_they_can() -> None:
-    """By default, the sample is stratified by all tags together, or not at all if there are too many groups."""
     both = [
         (f"line {i}", {"id": i, "question": "Q?", "tags": {"a": i % 2, "b": i % 4 < 2}}) for i in range(100)
     ]
@@ -131,7 +128,6 @@ def test_all_tags_divide_the_sample_where_they_can() -> None:
 
 
 def test_a_tag_with_too_many_values_is_an_error() -> None:
-    """If `stratify` names a tag with more values than examples to draw, that is an error."""
     many_groups = _records({f"topic {i}": 1 for i in range(100)})
     with pytest.raises(
         InputError, match=r"the values of topic make more groups than the 20 examples to draw"
@@ -159,7 +155,6 @@ def test_an_id_that_comes_twice_names_both_lines(size: int, stratify: object) ->
 
 
 def test_ids_with_equal_hashes_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids with equal hashes are compared as texts, so only equal ids are an error."""
     monkeypatch.setattr("pytest_rageval.evalsets.sampling.RANK_BYTES", 0)
     records = _records({"billing": 20})
     assert len(_draw(records, 5)) == 5
@@ -168,13 +163,11 @@ def test_ids_with_equal_hashes_are_no_error(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_records_make_no_sample() -> None:
-    """A sample of no records is an error, as a set without records is."""
     with pytest.raises(InputError, match=r"^set contains no examples\."):
         _draw([], 10)
 
 
 def test_size_and_seed_may_be_integers_of_numpy() -> None:
-    """NumPy integers as size and seed are converted to int."""
     spec = parse_sample(np.int64(3), np.int64(1))
     assert (spec, type(spec.size), type(spec.seed)) == (SampleSpec(3, 1), int, int)
 
@@ -228,7 +221,6 @@ def _evalset(n: int) -> EvalSet:
 
 
 def test_the_whole_set_is_as_it_is() -> None:
-    """Without a sample or shards, select_subset returns the set itself."""
     evalset = _evalset(4)
     assert select_subset(evalset) is evalset
     assert select_subset(evalset, shard=(1, 1)).examples == evalset.examples
@@ -244,7 +236,6 @@ def test_the_parts_are_the_same_in_every_run_and_version() -> None:
 
 
 def test_a_sample_and_its_shards_are_independent() -> None:
-    """Shards of a sample have about equal sizes: the hash for samples is independent of that for shards."""
     evalset = _evalset(4000)
     sizes = [len(select_subset(evalset, sample=0.2, shard=(index, 8))) for index in range(1, 9)]
     assert sum(sizes) == len(select_subset(evalset, sample=0.2))
@@ -258,7 +249,6 @@ def test_an_example_that_is_added_moves_no_other() -> None:
 
 
 def test_a_sample_without_examples_is_an_error() -> None:
-    """A sample without examples is an error; a shard without examples is not."""
     with pytest.raises(
         InputError, match=r"--rageval-sample 0.001 leaves none of the 2 examples of evals.jsonl"
     ):
@@ -267,7 +257,6 @@ def test_a_sample_without_examples_is_an_error() -> None:
 
 
 def test_a_part_names_its_sample_its_shard_and_the_size_of_the_whole() -> None:
-    """`part` has the sample, the shard and the size of the whole set, for reports."""
     part = select_subset(_evalset(100), sample=0.5, shard=(2, 4))
     assert part.part is not None
     assert (part.part.total, str(part.part)) == (100, "sample 0.5, shard 2/4")
@@ -275,7 +264,6 @@ def test_a_part_names_its_sample_its_shard_and_the_size_of_the_whole() -> None:
 
 
 def test_a_part_has_the_ids_of_the_whole_set() -> None:
-    """A shard has the ids of the whole set, so the arena presents answers in the same order as for the whole set."""
     evalset = _evalset(20)
     examples = select_subset(evalset, shard=(1, 3)).examples
     assert isinstance(examples, ExampleSubset)

@@ -32,7 +32,6 @@ def _error(path: Path, content: bytes, **options: Any) -> str:
 
 
 def test_ms_marco(tmp_path: Path) -> None:
-    """Selected passages are gold, with an id of query and position; all passages are in `extra`."""
     first, second = _examples("ms_marco", "dev_v1.1.json", tmp_path)
     assert first == Example(
         "9",
@@ -80,7 +79,6 @@ def test_kilt(tmp_path: Path) -> None:
 
 
 def test_alce(tmp_path: Path) -> None:
-    """Short answers of ASQA and QAMPARI are the answer set; retrieved passages are not gold."""
     asqa, qampari = _examples("alce", "asqa_eval.json", tmp_path)
     assert (asqa.answer_set, asqa.reference, asqa.gold) == ((("Tulsa", "Tulsa, OK"),), "First in Tulsa.", ())
     assert asqa.extra["passages"] == [{"id": "9", "title": "T", "text": "Tulsa.", "score": 1.5}]
@@ -128,7 +126,6 @@ def test_hotpotqa(tmp_path: Path) -> None:
 
 
 def test_2wikimultihopqa_is_read_as_hotpotqa(tmp_path: Path) -> None:
-    """2WikiMultihopQA has the form of HotpotQA and additional evidence, which is in `extra`."""
     record = {
         "_id": "w1",
         "type": "compositional",
@@ -178,7 +175,6 @@ def test_fanoutqa(tmp_path: Path) -> None:
 
 
 def test_squad_gold_is_a_span_of_the_article(tmp_path: Path) -> None:
-    """The paragraph is gold as a span of the article's text, with its text."""
     first, second = _examples("squad", "dev-v1.1.json", tmp_path)
     texts = dict(articles(tmp_path / "dev-v1.1.json"))
     (gold,) = first.gold
@@ -246,7 +242,6 @@ def test_trec_options_that_make_no_sense(options: dict[str, Any], message: str, 
 
 
 def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
-    """Judgements without topics are an error; `topics="ids"` has to state that ids are the questions."""
     message = _error(tmp_path / "qrels.test", b"301 0 d 1\n")
     assert message.startswith("qrels.test contains judgements and no questions.\n")
     assert 'topics="ids"' in message
@@ -292,13 +287,11 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_named_in_the_formats_own_words(
     name: str, content: bytes, message: str, tmp_path: Path
 ) -> None:
-    """The error has the file, the line or record, and the field as the format names it."""
     options = {"topics": "ids"} if name == "a.qrels" else {}
     assert _error(tmp_path / name, content, **options).startswith(message)
 
 
 def test_an_array_of_records_is_read_as_lines_are(tmp_path: Path) -> None:
-    """A JSON array in a .json file gives the same examples as JSON lines."""
     records = [{"id": "k1", "input": "Where?", "output": [{"answer": "Tulsa"}]}]
     (tmp_path / "k.json").write_text(json.dumps(records), encoding="utf-8")
     (tmp_path / "k.jsonl").write_bytes(jsonl(*records))
@@ -317,7 +310,6 @@ def test_an_array_of_records_is_read_as_lines_are(tmp_path: Path) -> None:
     ],
 )
 def test_only_a_tag_ends_a_field_of_a_topic(tmp_path: Path, topic: str, fields: dict[str, str]) -> None:
-    """A topic's field ends at its closing tag, or at a tag that starts a line or follows a tag; other "<" is text."""
     path = tmp_path / "topics.txt"
     path.write_text(
         f"<top>\n<num> 7\n{topic}\n</top>\n<top><num>8</num><title>b</title></top>", encoding="utf-8"
@@ -341,7 +333,6 @@ def test_only_a_tag_ends_a_field_of_a_topic(tmp_path: Path, topic: str, fields: 
     ],
 )
 def test_the_first_line_of_topics_may_name_the_columns(tmp_path: Path, line: str, *, header: bool) -> None:
-    """A first line with usual column names in both cells is a header, not a topic."""
     assert is_header(line) is header
     if "\t" in line:
         (tmp_path / "queries.tsv").write_text(f"{line.strip()}\n9\tWho?\n", encoding="utf-8")
@@ -370,7 +361,6 @@ def test_records_under_a_key_of_one_object_are_read(tmp_path: Path, indent: int 
 
 
 def test_a_record_with_a_list_of_objects_is_one_record(tmp_path: Path) -> None:
-    """A .json file with one native record that has a list of objects is read as one record."""
     record = {"id": "q1", "question": "Where?", "answers": ["Tulsa"], "results": [{"id": "d1"}]}
     (tmp_path / "one.json").write_text(json.dumps(record), encoding="utf-8")
     (example,) = load(tmp_path / "one.json").examples
@@ -398,7 +388,6 @@ def test_retrievalqa(tmp_path: Path) -> None:
 
 
 def test_rated_predictions_of_efficientqa_are_no_references(tmp_path: Path) -> None:
-    """Rated predictions are in `extra`, not answers, as in EfficientQA's own evaluation."""
     (example,) = _examples("nq_open", "NQ-open.efficientqa.test.1.1.jsonl", tmp_path)
     assert example.answers == ("6 geese",)
     assert example.extra["def_correct_predictions"] == ["six geese"]
@@ -460,7 +449,6 @@ BEIR_HEADER = b"query-id\tcorpus-id\tscore\n"
 @pytest.mark.parametrize("qrels", [BEIR_HEADER, b"", b"qid\tpid\trating\r\n"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n", b"\n\n"])
 def test_an_id_with_a_space_is_one_cell_between_tabs(qrels: bytes, end: bytes, tmp_path: Path) -> None:
-    """The document "Ada Lovelace" of a BEIR line is not the document "Lovelace"; 1.0 is the grade 1."""
     _files("beir", "").write(tmp_path)
     names = ["Ada Lovelace", "Lovelace", "caf\u00e9 \u00a0x"]
     (tmp_path / "corpus.jsonl").write_bytes(jsonl(*({"_id": name, "text": name.upper()} for name in names)))
@@ -489,7 +477,6 @@ def test_a_trec_line_is_split_at_tabs_or_at_spaces(content: bytes, gold: Gold, t
 
 @pytest.mark.parametrize("line", [b"1\td1\t0.5\n", b"1\td1\t1e3\n", b"1\t\t1\n"])
 def test_a_first_judgement_that_does_not_fit_is_not_taken_for_a_header(line: bytes, tmp_path: Path) -> None:
-    """The first line is a header only if it has three names."""
     _files("beir", "").write(tmp_path)
     (tmp_path / "qrels" / "test.tsv").write_bytes(line + b"1\td2\t1\n")
     with pytest.raises(InputError, match=r"test\.tsv line 1 is not a judgement"):
@@ -619,7 +606,6 @@ def test_test_cases_of_promptfoo_as_json(tmp_path: Path) -> None:
     ],
 )
 def test_an_assertion_that_names_no_answer_is_an_error(expected: str, found: str, tmp_path: Path) -> None:
-    """The error has the line and the type of the assertion, which is not taken for an answer."""
     content = f'question,__expected\nWhere?,Tulsa\nWho?,"{expected}"\n'
     message = _error(tmp_path / "tests.csv", content.encode())
     assert message.startswith(f"tests.csv line 3: {found}")
@@ -639,5 +625,4 @@ def test_an_assertion_that_names_no_answer_is_an_error(expected: str, found: str
     ],
 )
 def test_a_test_case_that_is_unclear(content: str, message: str, tmp_path: Path) -> None:
-    """The question of a test case is not guessed among several variables, nor the reference among several."""
     assert _error(tmp_path / "t.csv", content.encode()).startswith(message)

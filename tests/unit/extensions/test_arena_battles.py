@@ -90,7 +90,6 @@ def test_a_test_may_be_several_systems() -> None:
 
 
 def test_more_battles_than_questions_are_named() -> None:
-    """If more battles are requested than there are questions, the pair records the requested number."""
     siblings = _siblings("a", "b")
     for n, wanted in ((9, 9), (8, None)):
         battles = Battles(n, asyncio.run)
@@ -100,14 +99,12 @@ def test_more_battles_than_questions_are_named() -> None:
 
 
 def test_without_markers_all_have_the_cutoff_of_the_call() -> None:
-    """Without arena markers, as in tests that call `score`, all systems have the cut-off of the call."""
     battles, siblings = Battles(4, asyncio.run), _siblings("a", "b", specs=("recall@5",))
     assert _fought(battles, Run("a"), "a", siblings) == {}
     assert _fought(battles, Run("b"), "b", siblings) == {("a@5", "b@5"): [0.0] * 4}
 
 
 def test_an_answer_that_is_not_there_leaves_its_battle_unscored() -> None:
-    """A missing answer leaves one battle of the pair unscored; the other battles are scored."""
     battles, siblings = Battles(8, asyncio.run), _siblings("a", "b")
     _fought(battles, Run("a", unanswered=("q3",)), "a", siblings)
     (pair,) = battles.run_for_test(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
@@ -120,7 +117,6 @@ def test_an_answer_that_is_not_there_leaves_its_battle_unscored() -> None:
 
 
 def test_other_eval_sets_and_functions_are_no_rivals() -> None:
-    """Systems of another eval set, another test function or an unselected test do not battle."""
     battles, siblings = Battles(8, asyncio.run), _siblings("a", "b")
     _fought(battles, Run("a"), "a", siblings)
     assert battles.run_for_test(NODE("b"), Run("b"), ("another", EXAMPLES), (5,), siblings) == []

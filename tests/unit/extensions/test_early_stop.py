@@ -191,7 +191,6 @@ def test_changes_without_a_loss_pass_before_all_questions_are_evaluated(good: Se
 
 
 def test_a_drop_beyond_what_is_allowed_can_be_asked_for(good: Settings) -> None:
-    """With the burden "beyond", a drop of more than max_drop must be predicted."""
     beyond = threshold("answer.em@1", max_drop=0.02, policy="beyond")
     good = good.replace(policy={"beyond": {"burden": "beyond"}})
     run = _run(good, Rag(changed=range(150), wrong=range(100)), beyond)
@@ -201,7 +200,6 @@ def test_a_drop_beyond_what_is_allowed_can_be_asked_for(good: Settings) -> None:
 
 
 def test_what_is_not_clear_is_asked_in_full_and_tested_at_the_whole_level(good: Settings) -> None:
-    """A drop slightly above max_drop is evaluated in full and tested by the usual test, at the whole level."""
     run = _run(good, Rag(changed=range(12), wrong=range(5)))
     early = run.entry["early_stop"]
     assert (early["asked"], early["verdict"], early["not_asked"]) == (12, None, 0)
@@ -211,7 +209,6 @@ def test_what_is_not_clear_is_asked_in_full_and_tested_at_the_whole_level(good: 
 
 
 def test_the_order_depends_on_seed_and_rankings(good: Settings) -> None:
-    """The same seed and retriever give the same questions; another seed or retriever gives others."""
     bad = {"changed": range(N), "wrong": range(100)}
     first, again = (_run(good, Rag(**bad)).rag.asked for _ in range(2))
     assert sorted(first) == sorted(again)
@@ -250,7 +247,6 @@ class Pool(Rag):
 
 
 def test_passages_beyond_the_prompt_count_where_labels_make_them_relevant(settings: Settings) -> None:
-    """With an unchanged prompt, a newly relevant passage below it makes the score drop and the test fail."""
     gate = threshold("rel.citation@1", max_drop=0.02, relevant="contains@2")
     _run(settings.replace(update_baseline=True), Pool(), gate)
     run = _run(settings, Pool(changed=range(N)), gate)
@@ -348,7 +344,6 @@ def test_two_thresholds_on_one_score_need_all_questions(good: Settings) -> None:
 
 
 def test_a_comparator_of_a_plugin_counts_as_changed(good: Settings) -> None:
-    """A plugin's comparator or measure has only a name, no fingerprint, so all questions count as changed."""
     registry = Registry()
     registry.add_comparator("mine", Judge())  # type: ignore[arg-type]
     registry.add_answer_measure("length", lambda answer, _: float(len(answer) > 3))

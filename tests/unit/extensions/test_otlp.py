@@ -25,7 +25,6 @@ from tests.otlp_server import Collector
 
 
 def entry(*examples: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return the entry of a score with these examples."""
     fields: dict[str, Any] = {
         "spec": "recall@3",
         "where": {},
@@ -43,7 +42,6 @@ def entry(*examples: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def document(*scores: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return a report of one test with these scores."""
     test = {
         "nodeid": "test_a.py::test_b",
         "outcome": "failed",
@@ -75,7 +73,6 @@ def questions(n: int) -> dict[str, Any]:
 
 
 def test_every_event_arrives_with_its_values_and_types(collector: Collector) -> None:
-    """Events arrive with the types of the semantic conventions: a score value is a double even if it is an integer."""
     message = send_events(
         document(entry({"id": "q1", "score": 1, "explanation": "half a pair: \ud800 é"})), collector.url
     )
@@ -114,7 +111,6 @@ def test_many_events_are_sent_in_several_requests(collector: Collector) -> None:
 def test_the_environment_names_the_service_and_the_run(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OpenTelemetry's environment variables set the resource, the endpoint and the headers."""
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=x,deployment.environment.name=a%20b")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "support bot")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/tenant/")
@@ -147,7 +143,6 @@ def test_the_environment_names_the_service_and_the_run(
 def test_the_address_follows_from_the_option_and_the_environment(
     address: str, environ: dict[str, str], url: str, headers: dict[str, str]
 ) -> None:
-    """The option's address takes precedence; a variable of the logs signal is the complete URL."""
     target = Target.from_address(
         address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()}
     )
@@ -168,7 +163,6 @@ def test_the_address_follows_from_the_option_and_the_environment(
 def test_an_address_that_cannot_be_used_is_an_error(
     address: str, environ: dict[str, str], message: str
 ) -> None:
-    """An unusable address raises InputError, which tells what address is expected."""
     with pytest.raises(InputError, match=message):
         Target.from_address(address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()})
 
@@ -197,7 +191,6 @@ def test_a_collector_that_does_not_answer_delays_nothing(
 
 
 def test_all_requests_together_have_a_limit(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All requests together have a time limit, even if each is within its own limit."""
     monkeypatch.setattr(otlp, "TOTAL_TIMEOUT_S", 0.1)
     collector.hang.clear()
     with pytest.raises(ConnectionError, match=r"it took more than 0.1 s; 0 of 1 events were taken"):
@@ -213,7 +206,6 @@ def test_what_follows_a_batch_that_was_not_taken_is_not_sent(collector: Collecto
 
 
 def test_a_busy_collector_is_asked_again(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request to a busy collector is retried after `Retry-After`, or else after a pause that doubles."""
     pauses: list[float] = []
     monkeypatch.setattr(otlp.time, "sleep", pauses.append)
     collector.replies += [(503, {"Retry-After": "7"}, b""), (429, {}, b""), (502, {}, b"")]
@@ -260,7 +252,6 @@ def test_a_reply_that_is_no_protobuf_is_no_problem(collector: Collector, body: b
 
 
 def test_secrets_of_the_address_are_not_shown(collector: Collector) -> None:
-    """The error does not contain the user, the password or the query of the collector's address."""
     collector.replies.append((500, {}, b""))
     address = collector.url.replace("//", "//me:secret-1@") + "?api_key=secret-2"
     with pytest.raises(ConnectionError) as caught:
@@ -328,7 +319,6 @@ def test_the_mean_of_a_score_is_an_event_of_another_name() -> None:
 
 
 def test_a_question_without_a_score_has_no_value_and_says_why() -> None:
-    """A question without a score has no value but a reason; only an unscored one has `error.type`."""
     questions = (
         {"id": "q1", "unscored": "no verdict"},
         {"id": "q2", "undefined": "nothing to rank"},
@@ -354,7 +344,6 @@ def test_a_question_without_a_score_has_no_value_and_says_why() -> None:
 
 
 def test_a_score_that_could_not_be_computed_is_an_error() -> None:
-    """The event of a score that could not be computed has `error.type`, and the reason as its explanation."""
     (event,) = generate_events(document(entry(mean=None, ci95=None, verdict="error", reason="no retriever")))
     assert event.attributes["error.type"] == "not_computed"
     assert event.attributes["gen_ai.evaluation.explanation"] == "no retriever"
@@ -363,7 +352,6 @@ def test_a_score_that_could_not_be_computed_is_an_error() -> None:
 
 
 def test_the_label_of_a_result_compares_it_with_the_baseline() -> None:
-    """A question that was compared with the baseline has the label worse, better or same."""
     baseline = {"mean": 0.5, "drop": 0.0, "worse": ["q1"], "better": ["q2"]}
     questions = (
         {"id": "q1", "score": 0.0, "before": 1.0},
@@ -398,7 +386,6 @@ def test_two_thresholds_on_a_score_have_one_result_for_each_question(first: int)
     ("outcome", "status"), [("passed", "pass"), ("failed", "fail"), ("error", "fail"), ("skipped", None)]
 )
 def test_the_outcome_of_the_test_is_one_of_the_conventions(outcome: str, status: str | None) -> None:
-    """Outcomes of pytest are mapped to the two of the semantic conventions; "skipped" has none."""
     report = document(entry())
     report["tests"][0]["outcome"] = outcome
     (event,) = generate_events(report)
@@ -406,7 +393,6 @@ def test_the_outcome_of_the_test_is_one_of_the_conventions(outcome: str, status:
 
 
 def test_the_fingerprint_is_that_of_the_score_else_of_the_test() -> None:
-    """The fingerprint is the score's, or else the test's; results with the same fingerprint are comparable."""
     first, second, third = generate_events(
         document(entry(fingerprint={"generator": "m1"}), entry(), entry(fingerprint={"generator": "m2"}))
     )
@@ -442,5 +428,4 @@ def test_the_resource_is_the_run() -> None:
 
 
 def test_events_are_of_the_end_of_the_run() -> None:
-    """The time of events is the end of the run, in nanoseconds."""
     assert end_ns(document()) == 1_795_341_601_500_000_000

@@ -21,7 +21,6 @@ Values = Mapping[str, float | None]
 
 
 def example(name: str, **fields: Any) -> Example:
-    """Return an example; the question is `name` unless `fields` has another one."""
     return Example(name, fields.pop("question", name), **fields)
 
 
@@ -32,7 +31,6 @@ def score_of(
     cause: Cause = "example",
     **words: Any,
 ) -> Score:
-    """Return a score with these values; an example with the value None is unscored for this cause."""
     outcomes = [
         Outcome(
             example(name, tags=(tags or {}).get(name, {})),
@@ -46,7 +44,6 @@ def score_of(
 
 
 def before_of(values: Values, *, fingerprint: Mapping[str, Any] | None = None) -> BaselineScore:
-    """Return the score with these values as a baseline stores it."""
     score = score_of(values)
     entry = baseline_entry(
         tuple(outcome.example for outcome in score.outcomes),
@@ -73,7 +70,6 @@ def numbered(ones: int, zeros: int) -> dict[str, float | None]:
 
 
 def ranked(name: str, value: float, labels: list[str], answer: str | None = None) -> Outcome:
-    """Return an outcome with a ranking of documents with these ids, and an answer."""
     ranking = Ranking(name, tuple(Document(f"text of {label}", label) for label in labels))
     return Outcome(example(name), value, evidence=Evidence(ranking, answer))
 
@@ -82,7 +78,6 @@ POLICY_KEYS = {field.name for field in fields(Policy)} - {"name", "max_lost"}
 
 
 def threshold_of(spec: str, *args: Any, **words: Any) -> Threshold:
-    """Return a threshold; keywords of a policy make its policy, and `strict` its burden "exclude"."""
     values = {key: words.pop(key) for key in [*words] if key in POLICY_KEYS}
     if words.pop("strict", False):
         values["burden"] = "exclude"
@@ -97,7 +92,6 @@ def drop_test(
     scale: tuple[float, float] = (0.0, 1.0),
     **words: Any,
 ) -> DropTestResult:
-    """Return the result of the test of one drop."""
     threshold = threshold_of("recall@5", max_drop=max_drop, **words)
     return run_drop_tests([DropTestInput(threshold, comparison, scale)])[0]
 
@@ -108,14 +102,12 @@ def verdict_on(score: Score, threshold: Threshold, *args: Any, **words: Any) -> 
 
 
 def drop_verdict(score: Score, threshold: Threshold, drop: DropTestResult | None) -> Verdict:
-    """Return the verdict on a score with this result of its drop test."""
     return verdict_on(score, threshold, None if drop is None else drop.comparison, drop)
 
 
 def rule_on(
     score: Score, threshold: Threshold, baseline: BaselineLookup, *, alpha: float = 0.05
 ) -> ThresholdResult:
-    """Return the result of the only threshold of a test; raise its error."""
     [result] = evaluate_thresholds(
         [ThresholdInput(score, replace(threshold, policy=replace(threshold.policy, alpha=alpha)), baseline)]
     )

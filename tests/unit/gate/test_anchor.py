@@ -73,7 +73,6 @@ def test_an_anchor_says_when_it_was_pinned(pin: AnchorPin, text: str) -> None:
 
 
 def test_an_anchor_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """An anchor is read back without rankings and answers; a baseline without anchors has no key `anchors`."""
     path = tmp_path / "rageval_baseline.json"
     outcome = ranked("q1", 0.5, ["kb-1"], "an answer")
     score = Score("recall@5", [outcome])
@@ -209,7 +208,6 @@ def test_the_total_drop_is_bounded_below_the_anchor(
 
 @pytest.mark.parametrize(("updates", "tests"), [(0, 1), (0, 4), (9, 1), (19, 2)])
 def test_the_level_is_spent_over_updates(updates: int, tests: int) -> None:
-    """The anchor's level is divided over updates and tests of the run; the level of max_drop is not affected."""
     ruling = _ruling(numbered(90, 10), anchor=_anchor(ALL, updates), tests=tests, max_drop=0.02)
     assert ruling.anchor is not None
     assert ruling.drop is not None
@@ -256,7 +254,6 @@ NO_ANCHOR = (
 
 
 def test_without_an_anchor_the_run_says_how_to_pin_one() -> None:
-    """A missing anchor is a warning, or an error if a baseline is required; both name the option that pins one."""
     verdict = _ruling(ALL, anchor=None).verdict
     same = "is 1.000 as before (allowed 0.5): 0 of 100 questions worse, 0 better"
     assert (verdict.status, verdict.reason, verdict.warnings) == (
@@ -359,7 +356,6 @@ def test_new_questions_missing_in_the_anchor_are_reported() -> None:
 
 
 def test_the_failure_lists_what_got_worse_since_the_anchor() -> None:
-    """If only the total drop exceeds its bound, the failure lists the questions worse than in the anchor."""
     ruling = _ruling(numbered(80, 20), before=numbered(81, 19), anchor=_anchor(ALL), max_drop=0.02)
     text = " ".join(" ".join(failure_lines([ruling], Room(20))).split())
     assert text.startswith("recall@5 fell from the anchor's 1.000 (pinned at ")

@@ -38,7 +38,6 @@ TESTS = {
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Path of the baseline file."""
     return tmp_path / "rageval_baseline.json"
 
 
@@ -70,7 +69,6 @@ def test_the_number_of_runs_is_written_if_there_are_several(path: Path) -> None:
 
 
 def test_no_file_is_an_empty_baseline(path: Path) -> None:
-    """A missing file, as in the first run, is read as an empty baseline."""
     assert Baseline.read(path).tests == {}
 
 
@@ -123,7 +121,6 @@ def test_each_question_and_each_example_has_a_line(path: Path) -> None:
 
 
 def test_a_changed_question_is_a_changed_line(path: Path) -> None:
-    """Changing one score of a hundred changes exactly one line."""
     values: dict[str, float | None] = {f"q{n:03}": 1.0 for n in range(100)}
     Baseline({"t": _entry(values)}).write(path)
     before = path.read_text(encoding="utf-8").splitlines()
@@ -136,7 +133,6 @@ def test_a_changed_question_is_a_changed_line(path: Path) -> None:
 
 
 def test_an_entry_stores_score_document_names_and_the_beginning_of_the_answer() -> None:
-    """The score, the documents' names, and the beginning of the answer on one line."""
     unnamed = Ranking("q", (Document("a text\nwithout an id"), Document("b", "kb-2")))
     outcomes = [
         ranked("q1", 0.5, ["kb-1", "kb-7"], f"thirty\n days {'x' * 300}"),
@@ -158,7 +154,6 @@ def test_an_entry_stores_score_document_names_and_the_beginning_of_the_answer() 
 
 
 def test_a_question_is_known_by_all_that_is_asked_and_right() -> None:
-    """The digest depends on question, answers, gold and reference, but not on id, tags or extra keys."""
     base = {"question": "Who?", "answers": ("Ada",), "gold": (Gold("kb-1"),), "reference": "Ada did."}
     same = Example("q1", **base, tags={"topic": "a"}, extra={"source": "x"})
     assert same.digest == Example("q2", **base).digest
@@ -188,7 +183,6 @@ def test_odd_names_and_answers_survive(path: Path) -> None:
 def test_branches_that_changed_different_questions_merge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, neighbours: bool
 ) -> None:
-    """Git merges changes to distant lines; a conflict in neighboring lines raises an error that names it."""
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "a")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@example.com")
@@ -298,7 +292,6 @@ def _score(**changes: object) -> Callable[[dict[str, Any]], object]:
     ],
 )
 def test_a_part_of_another_form_is_an_error(path: Path, spoil: Callable[[dict[str, Any]], object]) -> None:
-    """An entry with a missing or malformed part raises InputError when the file is read."""
     entry = copy.deepcopy(_entry({"q1": 1.0}))
     path.write_text(json.dumps({"schema": 1, "tests": {"t": entry}}), encoding="utf-8")
     assert Baseline.read(path).tests == {"t": entry}
@@ -311,7 +304,6 @@ def test_a_part_of_another_form_is_an_error(path: Path, spoil: Callable[[dict[st
 
 
 def test_a_newer_form_asks_for_a_newer_package(path: Path) -> None:
-    """A file with a later schema raises InputError that asks to update the package."""
     path.write_text('{"schema": 2, "tests": {}}', encoding="utf-8")
     with pytest.raises(InputError) as caught:
         Baseline.read(path)
@@ -321,7 +313,6 @@ def test_a_newer_form_asks_for_a_newer_package(path: Path) -> None:
 
 
 def test_unreadable_or_unwritable_files_are_reported(tmp_path: Path) -> None:
-    """A folder at the path, a file in place of a folder, and undecodable bytes raise InputError."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "inside").write_bytes(b"\xff")
@@ -355,7 +346,6 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 
 
 def test_a_file_that_has_to_be_there_is_missed(tmp_path: Path) -> None:
-    """A named path or a link to a missing file raises InputError; an unnamed path may be absent."""
     path, link = tmp_path / "none.json", tmp_path / "link.json"
     assert Baseline.read_for_comparison(path, required=False).path is None
     with pytest.raises(
@@ -407,7 +397,6 @@ def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
 def test_a_missing_name_is_reported_with_a_suggestion(
     path: Path, nodeid: str, present: list[str], expected: str
 ) -> None:
-    """A missing test suggests the old name after a rename, unless a test with that name still exists."""
     Baseline(TESTS).write(path)
     missing, is_new = Baseline.read(path).missing_reason(nodeid, "recall@5", present)
     assert expected in missing

@@ -41,13 +41,11 @@ def _entry(values: Values, name: str = "recall@5") -> BaselineEntry:
 def test_the_questions_of_both_are_compared(
     before: Values, after: Values, change: tuple[float, ...] | None
 ) -> None:
-    """Only questions scored in both entries are compared, and a score without a change is not listed."""
     changes = score_changes({"t": _entry(before)}, {"t": _entry(after)})
     assert changes == ([] if change is None else [ScoreChange("t", "recall@5", *change)])
 
 
 def test_the_largest_drop_is_first() -> None:
-    """Changes of tests and scores in both baselines are listed, the largest drop first."""
     drops = {"t1": 0.9, "t2": 0.1, "t3": 0.5}
     before = {name: _entry({"a": 1.0}) for name in drops} | {"gone": _entry({"a": 1.0})}
     after = {name: _entry({"a": value}) for name, value in drops.items()} | {"new": _entry({"a": 0.0})}
@@ -56,14 +54,12 @@ def test_the_largest_drop_is_first() -> None:
 
 
 def test_another_question_of_the_same_name_is_not_compared() -> None:
-    """A question whose text was edited under the same id is not compared."""
     other = _entry({"a": 0.0})
     other["questions"] = {"a": example("a", question="another").digest}
     assert score_changes({"t": _entry({"a": 1.0})}, {"t": other}) == []
 
 
 def test_what_no_question_has_any_more_is_moved() -> None:
-    """If no question is scored in both entries, the change counts the lost scores and has no means."""
     (change,) = score_changes({"t": _entry({"a": 1.0, "b": None})}, {"t": _entry({"a": None, "b": 1.0})})
     assert (change.n, change.lost, change.is_lower) == (0, 1, True)
 

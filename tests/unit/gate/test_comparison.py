@@ -43,7 +43,6 @@ def test_the_examples_of_both_are_compared(
     [{"question": "another?"}, {"answers": ("Ada",)}, {"reference": "Ada did."}, {"answer_set": (("Ada",),)}],
 )
 def test_a_changed_question_is_another_one(changes: dict[str, Any]) -> None:
-    """An example whose question or expected answer changed under the same id is not compared."""
     outcomes = [Outcome(example("a"), 0.0), Outcome(example("b", **changes), 0.0)]
     comparison = compare(Score("recall@5", outcomes), {}, before_of({"a": 1.0, "b": 1.0}))
     assert [pair.outcome.example.id for pair in comparison.pairs] == ["a"]
@@ -51,7 +50,6 @@ def test_a_changed_question_is_another_one(changes: dict[str, Any]) -> None:
 
 
 def test_removed_new_and_edited_questions_are_three_counts() -> None:
-    """A reworded question is edited; questions that only one side has are new or removed, scored or not."""
     outcomes = [
         Outcome(example("a"), 1.0),
         Outcome(example("b", question="?"), 1.0),
@@ -65,7 +63,6 @@ def test_removed_new_and_edited_questions_are_three_counts() -> None:
 
 
 def test_the_worst_case_of_what_is_lost() -> None:
-    """Lost examples count with the lowest value in `with_lost`, all that had a score in `all_wrong`."""
     now = score_of({"a": 1.0, "b": None, "c": None}, cause="run")
     comparison = compare(now, {}, before_of({"a": 1.0, "b": 0.75, "c": None}))
     assert (comparison.drops, comparison.mean) == ([0.0], 1.0)
@@ -75,10 +72,6 @@ def test_the_worst_case_of_what_is_lost() -> None:
 
 
 def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint() -> None:
-    """After a git merge, an example stored under another generator is not compared.
-
-    Examples from baselines without such a mark are compared.
-    """
     before = before_of({"a": 1.0, "b": 1.0, "c": 1.0}, fingerprint={"generator": "m2", "package": "0.1"})
     other = before_of({"b": 1.0}, fingerprint={"generator": "m1", "package": "0.1"})
     unmarked = {"c": {"score": 1.0}}
@@ -99,7 +92,6 @@ def test_new_tags_make_no_other_question() -> None:
 
 
 def test_examples_outside_of_a_slice_do_not_count_as_removed() -> None:
-    """Only new examples in a slice count as left out, not examples outside of the slice."""
     tags = {name: {"topic": "t"} for name in ("a", "new")}
     now = score_of({"a": 1.0, "b": 1.0, "new": 1.0}, tags=tags).where(topic="t")
     assert len(compare(now, {}, before_of({"a": 1.0, "b": 1.0, "gone": 1.0})).changes) == 1
@@ -115,7 +107,6 @@ def test_examples_outside_of_a_slice_do_not_count_as_removed() -> None:
     ],
 )
 def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None:
-    """If no example is scored in both, StaleBaselineError says so and how to write a new baseline."""
     baseline = (
         before_of(before)
         if any(value is not None for value in before.values())
@@ -197,7 +188,6 @@ def test_a_release_that_scores_alike_is_no_change() -> None:
 
 
 def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
-    """An example unscored or undefined now or in the baseline is counted as unscored."""
     examples = {name: Example(name, "?") for name in ("same", "unscored", "undefined", "then undefined")}
     score = Score(
         "rel_recall.answer@5",
@@ -260,7 +250,6 @@ def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
 def test_context_belongs_to_the_question_for_a_score_that_depends_on_it(
     stored_context: tuple[str, ...], context: tuple[str, ...], *, same: bool
 ) -> None:
-    """A baseline without context stays valid for a score that does not use the context."""
     question = Example("a", "q", history=({"role": "user", "content": "Hi"},), filters={"tenant": "a"})
     questions = {"a": question.digest_with_context(set(stored_context))}
     before = BaselineScore(questions, {}, {"a": {"score": 1.0}}, context=frozenset(context))

@@ -60,10 +60,6 @@ def test_each_threshold_has_its_own_alpha() -> None:
 
 
 def test_clusters_are_tested_apart() -> None:
-    """Thresholds with and without clusters are tested separately, each at half of the level.
-
-    A cluster tag that no example has raises InputError.
-    """
     tagged = [_part(LOST), _part(LOST, cluster="topic")]
     with pytest.raises(InputError, match="no example has a tag 'topic'"):
         run_drop_tests(tagged)
@@ -96,7 +92,6 @@ def _example(name: str, *sources: str, **tags: object) -> Example:
 
 
 def test_examples_that_share_a_source_are_one_cluster() -> None:
-    """Examples that share a gold source, also through a chain, form one cluster; an example without source is alone."""
     examples = [
         _example("a", "x"),
         _example("b", "x", "y"),

@@ -87,14 +87,12 @@ def test_a_drop_fails_only_where_it_is_shown(now: Values, alpha: float, status: 
 
 
 def test_a_gain_passes() -> None:
-    """A gain passes and is reported as a negative drop."""
     verdict = _verdict(numbered(10, 10), numbered(15, 5), max_drop=0.0)
     reason = "rose from 0.500 to 0.750 (allowed 0): 0 of 20 questions worse, 5 better"
     assert verdict == Verdict("pass", reason)
 
 
 def test_an_allowed_drop_passes_even_if_it_is_significant() -> None:
-    """A significant drop of exactly max_drop passes."""
     verdict = _verdict(ALL, numbered(14, 6), max_drop=0.3)
     reason = "fell from 1.000 to 0.700 (allowed 0.3): 6 of 20 questions worse, 0 better"
     assert verdict == Verdict("pass", reason)
@@ -244,14 +242,12 @@ def test_the_reason_says_over_which_examples(
 
 
 def test_without_a_baseline_it_passes_with_a_warning() -> None:
-    """Without a baseline, the verdict passes with a warning that names the option that writes one."""
     verdict = drop_verdict(score_of(ALL), threshold_of("recall@5", max_drop=0.02), None)
     message = "1.000 has no baseline yet to compare with; --rageval-update-baseline writes one"
     assert verdict == Verdict("pass", message, (message,))
 
 
 def test_a_violated_bound_is_reported_before_a_drop() -> None:
-    """If a bound and a drop both fail, the reason names both; an inconclusive drop becomes a warning."""
     drop = _test(ALL, numbered(5, 15), max_drop=0.02)
     verdict = drop_verdict(score_of(numbered(5, 15)), threshold_of("recall@5", min=0.5, max_drop=0.02), drop)
     assert verdict.status == "fail"
@@ -312,7 +308,6 @@ def test_a_bound_within_the_noise_of_runs_is_pointed_out(
 
 
 def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> None:
-    """New examples, all wrong, change the score but not the distance to max_drop, which uses common examples."""
     now = numbered(16, 4) | {f"new{n}": 0.0 for n in range(10)}
     again = score_of(now | {"q0": 0.0}).outcomes
     score = Score("answer.em@5", score_of(now).outcomes, repeats=[again])
@@ -340,7 +335,6 @@ def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> Non
     ],
 )
 def test_a_baseline_of_fewer_runs_is_the_noisier_side(runs: int, before: int, warning: str | None) -> None:
-    """A warning says that the baseline has fewer runs than the score; more are better, and no warning."""
     score = _repeated(*[0.9] * runs)
     comparison = compare(score, {}, replace(before_of(ALL), runs=before))
     verdict = drop_verdict(score, threshold_of("recall@5", max_drop=0.2), drop_test(comparison, max_drop=0.2))
@@ -418,7 +412,6 @@ def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
 def test_a_drop_that_would_not_be_seen_is_pointed_out(
     before: Values, now: Values, max_drop: float, warning: str | None
 ) -> None:
-    """If renamed or unscored questions could hide a drop above max_drop, the verdict passes with a warning."""
     verdict = _verdict(before, now, max_drop=max_drop)
     assert verdict.status == "pass"
     assert verdict.warnings == (() if warning is None else (warning,))
@@ -459,7 +452,6 @@ def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
 
 
 def test_many_examples_without_a_score_are_named_by_the_first() -> None:
-    """The warning names the first ten of twelve examples that lost their score."""
     now = numbered(40, 0) | {f"q{n}": None for n in range(12)}
     (warning,) = _verdict(numbered(40, 0), now, max_drop=0.02).warnings
     names = ", ".join(f"q{n}" for n in range(10))
@@ -502,7 +494,6 @@ def test_a_drop_is_judged_in_the_worst_case_of_what_is_unscored(
 
 
 def test_a_strict_threshold_excludes_the_drop_of_what_is_unscored() -> None:
-    """A strict threshold fails if the unscored questions could be a larger drop."""
     for n, status in ((10, "fail"), (0, "pass")):
         now = score_of(numbered(200, 0) | {f"q{i}": None for i in range(n)}, cause="run")
         test = drop_test(compare(now, {}, before_of(numbered(200, 0))), max_drop=0.05, strict=True)
@@ -522,7 +513,6 @@ def test_an_allowed_drop_is_a_share_of_the_scale() -> None:
 
 
 def test_the_scale_is_at_least_as_wide_as_the_scores() -> None:
-    """A plugin's score without a scale gets at least the observed range as its scale."""
     before = {f"q{n}": 100.0 * (n % 2) for n in range(40)}
     (warning,) = _verdict(before, before | {"q0": None, "q1": None}, max_drop=2.0).warnings
     assert warning.startswith("a drop among 2 of 40 examples would not be seen")
@@ -536,7 +526,6 @@ def test_a_failure_is_reported_only_once() -> None:
 
 
 def test_what_the_retriever_failed_at_is_a_drop() -> None:
-    """Examples at which the retriever failed count as 0; the reason names them and shows the mean without them."""
     before, now = numbered(100, 0), numbered(94, 0) | {f"q{94 + n}": None for n in range(6)}
     score = score_of(now, cause="retriever")
     drop = drop_test(compare(score, {}, before_of(before)), max_drop=0.02, alpha=0.05)

@@ -23,7 +23,6 @@ ALL = numbered(20, 0)
 
 
 def _tagged(*examples: tuple[float | None, Any], tag: str = "topic", max_unscored: float = 1.0) -> Score:
-    """A score of examples given as pairs of value and tag; an example with the tag None has no tag."""
     outcomes = [
         Outcome(
             Example(f"q{n}", f"q{n}", tags={} if value is None else {tag: value}),
@@ -65,7 +64,6 @@ def test_the_values_of_a_tag_have_a_ruling_each_the_worst_first() -> None:
 def test_of_equal_verdicts_the_worst_is_closest_to_a_bound(
     bounds: dict[str, float], order: list[str]
 ) -> None:
-    """Slices with equal verdicts are ordered by distance to the bound, or by mean if there is no such bound."""
     score = _tagged((0.9, "high"), (0.2, "low"), (0.5, "middle"))
     ruling = _by(score, **bounds)
     assert [value for value, _ in _ended(ruling)] == order
@@ -73,7 +71,6 @@ def test_of_equal_verdicts_the_worst_is_closest_to_a_bound(
 
 
 def test_an_error_is_worse_than_a_failure_and_that_than_doubt() -> None:
-    """Slices are ordered error, fail, inconclusive, pass, and the first one gives the verdict."""
     values = (
         [(1.0, "fine")] * 10 + [(0.0, "lost")] * 10 + [(1.0, "doubt")] * 9 + [(0.0, "doubt"), (1.0, "edited")]
     )
@@ -130,14 +127,12 @@ def test_slices_of_a_slice() -> None:
     ],
 )
 def test_a_tag_that_nobody_has_is_an_error_that_lists_those_there_are(score: Score, message: str) -> None:
-    """A tag that no example has raises InputError that lists the existing tags."""
     with pytest.raises(InputError) as caught:
         _by(score, min=0.5)
     assert str(caught.value) == f"recall@5: {message}"
 
 
 def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
-    """With `by`, an unscored slice is an error beside the other slices; with `where`, it raises."""
     score = _tagged((1.0, "a"), (0.2, "b"), (None, "c"))
     ruling = _by(score, min=0.5)
     assert _ended(ruling) == [("c", "error"), ("b", "fail"), ("a", "pass")]
@@ -167,7 +162,6 @@ def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
     ],
 )
 def test_without_a_baseline(words: dict[str, bool], status: str, reason: str, *, has_warning: bool) -> None:
-    """Without a baseline, the verdict is a pass with a warning, an error if one is required, or a pass in an update."""
     ruling = rule_on(
         score_of(ALL), threshold_of("recall@5", max_drop=0.02), BaselineLookup({}, None, **words), alpha=0.05
     )
@@ -177,14 +171,12 @@ def test_without_a_baseline(words: dict[str, bool], status: str, reason: str, *,
 
 @pytest.mark.parametrize("words", [{}, {"required": True}, {"updating": True}])
 def test_bounds_of_the_mean_hold_without_a_baseline(words: dict[str, bool]) -> None:
-    """A mean below the minimum fails whether or not there is a baseline."""
     threshold = threshold_of("recall@5", min=0.5, max_drop=0.02)
     ruling = rule_on(score_of(numbered(5, 15)), threshold, BaselineLookup({}, None, **words), alpha=0.05)
     assert (ruling.verdict.status, ruling.verdict.reason) == ("fail", "0.250 is below the minimum 0.5")
 
 
 def test_an_update_keeps_the_warning_of_a_bound_within_the_noise() -> None:
-    """A run that updates the baseline still warns about a bound within the noise."""
     score = Score(
         "recall@5", score_of(numbered(16, 4)).outcomes, repeats=[score_of(numbered(18, 2)).outcomes]
     )
@@ -195,7 +187,6 @@ def test_an_update_keeps_the_warning_of_a_bound_within_the_noise() -> None:
 
 
 def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
-    """A stale baseline is an error, but a mean below the minimum still fails, with the error as a warning."""
     memory = BaselineLookup({"generator": "m2"}, before_of(ALL, fingerprint={"generator": "m1"}))
     threshold = threshold_of("recall@5", max_drop=0.02)
     ruling = rule_on(score_of(ALL), threshold, memory, alpha=0.05)
@@ -234,7 +225,6 @@ def test_a_value_of_which_the_baseline_has_no_question_has_none_yet() -> None:
 
 @pytest.mark.parametrize(("required", "status"), [(False, "pass"), (True, "error")])
 def test_where_and_by_are_of_one_mind_on_a_new_slice(status: str, *, required: bool) -> None:
-    """`where` and `by` give the same verdict on a slice that the baseline does not have."""
     tags = {name: {"topic": "old"} for name in ALL} | {"new": {"topic": "new"}}
     score = score_of({**ALL, "new": 1.0}, tags=tags)
     memory = BaselineLookup({}, before_of(ALL), required=required)
@@ -262,7 +252,6 @@ def test_another_set_is_no_new_slice() -> None:
 def test_questions_that_are_gone_are_an_error_if_they_are_many(
     bounds: dict[str, Any], *, required: bool
 ) -> None:
-    """Attack: the lost questions are removed or reworded. With more than a tenth gone the comparison is an error."""
     before = before_of(ALL)
     tags = {name: {"topic": "t"} for name in ALL}
     threshold = threshold_of("recall@5", **bounds)
@@ -287,7 +276,6 @@ def test_questions_that_are_gone_are_an_error_if_they_are_many(
 
 
 def test_a_drop_fails_beside_questions_that_are_gone() -> None:
-    """If the questions that are left got worse, the verdict is the failure, with the error as a warning."""
     memory = BaselineLookup({}, before_of(ALL), required=True)
     ruling = rule_on(score_of(numbered(5, 10)), threshold_of("recall@5", max_drop=0.02), memory)
     assert ruling.verdict.status == "fail"
@@ -296,7 +284,6 @@ def test_a_drop_fails_beside_questions_that_are_gone() -> None:
 
 
 def test_the_questions_since_the_anchor_count_too() -> None:
-    """If too many questions of the anchor are gone, `max_total_drop` is an error that names the option to pin again."""
     anchor = replace(before_of(ALL), pin=AnchorPin("1a2b3c4d", "2026-01-01"))
     fewer = numbered(15, 0)
     memory = BaselineLookup({}, before_of(fewer), required=True, anchor=anchor)
@@ -381,7 +368,6 @@ def test_a_threshold_that_could_not_fail_is_an_error(
 
 
 def test_a_slice_that_could_not_fail_is_an_error_only_if_all_are() -> None:
-    """With `by`, a small slice warns if the threshold can fail in another slice."""
     for sizes, status in (((3, 8), "pass"), ((3, 3), "error")):
         topics = [topic for topic, size in zip("ab", sizes, strict=True) for _ in range(size)]
         score = _tagged(*[(1.0, topic) for topic in topics])

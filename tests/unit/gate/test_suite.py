@@ -71,7 +71,6 @@ def test_what_the_tests_allow_is_no_failure() -> None:
 
 
 def test_one_test_is_no_suite() -> None:
-    """With one gated test, or one that was compared, there is no test of the suite."""
     assert suite_drop_test([_score("a", 9)], gated=1, alpha=0.05) is None
     assert suite_drop_test([_score("a", 9)], gated=7, alpha=0.05) is None
 

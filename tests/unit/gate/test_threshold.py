@@ -124,7 +124,6 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
 def test_an_invalid_threshold_is_reported(
     args: tuple[Any, ...], kwargs: dict[str, Any], problem: str
 ) -> None:
-    """An invalid argument raises InputError that shows it; no marker is silently ignored."""
     with pytest.raises(InputError) as caught:
         Threshold.parse(args, kwargs)
     assert str(caught.value).startswith("rageval_threshold")
@@ -137,7 +136,6 @@ def test_an_invalid_threshold_is_reported(
 
 
 def test_an_unknown_word_lists_the_known_ones() -> None:
-    """An unknown keyword raises InputError that lists all known keywords."""
     with pytest.raises(InputError) as caught:
         Threshold.parse(("recall@5",), {"maximum": 1})
     assert all(keyword in str(caught.value) for keyword in Threshold.keywords())
@@ -145,7 +143,6 @@ def test_an_unknown_word_lists_the_known_ones() -> None:
 
 
 def test_a_score_without_bounds_may_be_asked_for() -> None:
-    """With optional=True, as in `rageval.score`, a bound may be absent."""
     assert not Threshold.parse(("recall@5",), {"where": {"topic": "a"}}, optional=True).has_bound
     assert Threshold.parse(("recall@5",), {"max_drop": 0.0}, optional=True).has_bound
     assert Threshold.parse(("recall@5",), {"policy": "snapshot"}, optional=True).max_lost == 0
@@ -165,7 +162,6 @@ def test_a_score_without_bounds_may_be_asked_for() -> None:
     ],
 )
 def test_a_baseline_identifies_a_score_by_how_it_is_computed(words: dict[str, Any], name: str) -> None:
-    """The name of a score depends on how it is computed, not on bounds and slices."""
     assert Threshold("erag.p@5", **words).name == name
 
 
@@ -202,7 +198,6 @@ def test_a_word_that_a_policy_has_now_is_an_error_that_says_so(keyword: str, val
 
 
 def test_a_threshold_of_a_table_has_its_policy() -> None:
-    """The bounds of a policy hold for its thresholds with max_drop, and count as theirs in all checks."""
     policies = policies_of({"pr": {"max_total_drop": 0.05, "alpha": 0.01}, "all": {"max_lost": 3}})
     threshold = Threshold.parse(("recall@5",), {"max_drop": 0.02}, policies=policies)
     assert (threshold.max_total_drop, threshold.policy.alpha) == (0.05, 0.01)
@@ -316,7 +311,6 @@ def test_a_bound_beyond_the_scale_is_refused(
     ],
 )
 def test_the_ends_of_the_scale_are_on_it(words: dict[str, Any], scale: tuple[float, float]) -> None:
-    """Bounds at the ends of the scale are valid, and so is a max_drop of 1 on a scale from 1 to 5."""
     Threshold.parse(("recall@5",), words).check_scale(scale)
 
 
@@ -370,13 +364,11 @@ def test_a_number_of_lost_questions_is_a_whole_number(words: dict[str, Any], pro
 
 @pytest.mark.parametrize("ratio", [0, -1.0, float("inf"), float("nan"), True, "1.2"])
 def test_a_ratio_is_a_number_above_0(ratio: Any) -> None:
-    """max_ratio must be a positive finite number."""
     with pytest.raises(InputError, match=r"max_ratio=.* is not a number above 0, such as max_ratio=1\.2"):
         Threshold.parse(("latency.p50",), {"max_ratio": ratio})
 
 
 def test_a_ratio_alone_is_a_bound_and_needs_no_baseline() -> None:
-    """max_ratio compares with a reference of the same run, so it needs no baseline."""
     threshold = Threshold.parse(("latency.p50",), {"max_ratio": 1.2})
     assert threshold.has_bound
     assert not threshold.uses_baseline

@@ -29,7 +29,6 @@ def _score(*values: float) -> Score:
     ],
 )
 def test_a_mean_on_a_bound_passes(low: float | None, high: float | None, status: str, reason: str) -> None:
-    """A mean on a bound passes; a mean below the minimum or above the maximum fails with a reason."""
     verdict = verdict_on(_score(1.0, 0.0), threshold_of("recall@5", low, high))
     assert (verdict.status, verdict.reason) == (status, reason)
 
@@ -68,7 +67,6 @@ def test_a_minimum_holds_where_the_retriever_failed(low: float, status: str) -> 
 
 
 def test_the_reason_says_which_questions_and_why() -> None:
-    """The reason names each cause with its questions, and the mean if they scored 0."""
     verdict = verdict_on(_lacking("retriever"), threshold_of("recall@5", 0.93))
     assert verdict.reason == (
         "0.937 is the mean without 5 examples that have no score: the retriever failed (q95, q96, q97, q98, q99); "
@@ -114,7 +112,6 @@ def test_both_kinds_together_may_break_a_bound() -> None:
 
 
 def test_the_lowest_is_that_of_the_scale() -> None:
-    """The lowest value is 1 for grades from 1 to 5, or a lower observed value of a plugin's score."""
     values: dict[str, float | None] = {"a": 5.0, "b": 5.0, "c": None}
     grades = score_of(values, cause="retriever", scale=(1.0, 5.0))
     assert verdict_on(grades, threshold_of("judged.correctness@5", 11 / 3)).status == "pass"

@@ -10,7 +10,6 @@ from pytest_rageval.lib.files import SpecialFileError, append_line
 
 
 def test_a_missing_file_is_made_and_lines_follow_each_other(tmp_path: Path) -> None:
-    """A missing file is created, and each line ends with a newline."""
     path = tmp_path / "history.jsonl"
     append_line(path, b"one")
     append_line(path, b"two")
@@ -29,7 +28,6 @@ def test_after_a_cut_line_the_new_one_begins_a_line(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """On a full disk the file is unchanged, also if part of the line was written or fsync fails."""
     path = tmp_path / "history.jsonl"
     path.write_bytes(b"one\n")
     real = os.write

@@ -14,7 +14,6 @@ def test_a_digest_is_sha256_of_the_canonical_json() -> None:
 
 
 def test_the_order_of_keys_does_not_matter() -> None:
-    """Objects with the same members in another order have the same digest, at every depth."""
     assert digest({"a": 1, "b": {"c": 2, "d": 3}}) == digest({"b": {"d": 3, "c": 2}, "a": 1})
 
 
@@ -29,7 +28,6 @@ def test_different_values_have_different_digests(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]])
 def test_what_json_has_no_number_for_is_refused(value: Any) -> None:
-    """NaN and infinities raise ValueError."""
     with pytest.raises(ValueError, match="Out of range"):
         digest(value)
 
@@ -41,7 +39,6 @@ def test_what_json_cannot_express_is_refused() -> None:
 
 
 def test_a_lone_surrogate_has_a_digest() -> None:
-    """Strings with different lone surrogates have different digests."""
     assert digest("\ud800") != digest("\ud801")
 
 

@@ -17,7 +17,6 @@ def _failing() -> Iterator[bytes]:
 
 @pytest.mark.parametrize("before", [None, b"the last good one"])
 def test_what_fails_half_way_leaves_the_file_of_before(tmp_path: Path, before: bytes | None) -> None:
-    """A failed write leaves the previous file, or none, and no temporary file."""
     path = tmp_path / "report.html"
     if before is not None:
         path.write_bytes(before)

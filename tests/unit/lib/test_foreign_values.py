@@ -32,7 +32,6 @@ class Colour(str, Enum):  # noqa: UP042 - `str` of its members is not their valu
 
 @pytest.mark.parametrize("value", [None, float("nan"), np.float32("nan"), np.float64("nan"), NAType()])
 def test_missing_values(value: Any) -> None:
-    """None, NaN and NA values are missing."""
     assert is_missing(value)
     assert as_identifier(value) is None
 
@@ -41,7 +40,6 @@ def test_missing_values(value: Any) -> None:
     "value", [0, 0.0, "", "nan", False, [], np.array([1.0, 2.0]), 10**400, Fraction(1, 3)]
 )
 def test_values_that_are_there(value: Any) -> None:
-    """Zero, False, empty values and arrays are not missing."""
     assert not is_missing(value)
 
 
@@ -83,7 +81,6 @@ def test_whole_numbers(value: Any, number: int | None) -> None:
     ],
 )
 def test_numbers_become_ints_and_floats(value: Any, number: Any) -> None:
-    """Numbers become int or float; bools and other values are unchanged."""
     result = plain_number(value)
     assert (result, type(result)) == (number, type(number))
 
@@ -115,7 +112,6 @@ def test_numbers_become_ints_and_floats(value: Any, number: Any) -> None:
     ],
 )
 def test_ids_of_any_type_are_texts(value: Any, text: str) -> None:
-    """An id of any type becomes a plain str."""
     identifier = as_identifier(value)
     assert (identifier, type(identifier)) == (text, str)
 
@@ -130,7 +126,6 @@ def test_what_a_missing_id_is_printed_as_is_missing(value: Any) -> None:
 
 @pytest.mark.parametrize("text", ["Nan", "none", "NA", "null", "N/A", "0", "False"])
 def test_words_that_are_not_printed_for_a_missing_value_are_ids(text: str) -> None:
-    """Only the exact words of Python and pandas are missing values: NA is also Namibia."""
     assert as_identifier(text) == text
 
 

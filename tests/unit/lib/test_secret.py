@@ -50,7 +50,6 @@ def test_it_is_no_text() -> None:
 
 
 def test_it_is_not_pickled() -> None:
-    """Pickling a secret or its holder raises TypeError; deep copies are equal."""
     for holder in (Secret(KEY), Holder(Secret(KEY)), [Secret(KEY)]):
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
             with pytest.raises(TypeError, match="a secret is not pickled"):
@@ -76,7 +75,6 @@ def test_two_are_equal_where_their_texts_are() -> None:
     ],
 )
 def test_a_server_may_repeat_it(text: str) -> None:
-    """A secret is redacted as plain text, in JSON and in URLs."""
     redacted = Secret(KEY).redact(text)
     assert "***" in redacted
     assert "planted" not in redacted
@@ -87,7 +85,6 @@ def test_a_server_may_repeat_it(text: str) -> None:
     ["planted\x01key", 'planted"key', "planted\\key", "plantedükey", "planted\nkey", " planted-key\n"],
 )
 def test_an_error_may_quote_it(key: str) -> None:
-    """A secret is redacted when a library quotes it as a Python literal."""
     header = f"Bearer {key}".strip()
     for quoted in (repr(key), ascii(key), repr(header.encode("latin-1")), repr(header.encode())):
         redacted = Secret(key).redact(f"Illegal header value {quoted}")
@@ -96,7 +93,6 @@ def test_an_error_may_quote_it(key: str) -> None:
 
 
 def test_a_login_is_hidden_whole_and_in_parts() -> None:
-    """A login is redacted whole, its password alone, and as a Basic authorization header."""
     login = Secret.from_login("me", "planted-word")
     for text in ("me:planted-word", "planted-word", "Basic bWU6cGxhbnRlZC13b3Jk"):
         assert "***" in login.redact(text)

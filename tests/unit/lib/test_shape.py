@@ -142,7 +142,6 @@ def test_what_is_no_json_is_an_error(tmp_path: Path, content: bytes | None, prob
 
 
 def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
-    """Editors on Windows write it: a baseline, a report and prompts are read as without it."""
     path = tmp_path / "file"
     path.write_text(f'{BOM}{{"schema": 1, "tests": {{}}}}', encoding="utf-8")
     assert read_json(path, "report", "") == {"schema": 1, "tests": {}}

@@ -40,7 +40,6 @@ class Text(str):
 
 @pytest.mark.parametrize("value", [object(), Text("a"), {"a": array("d", [1.0])}, [{1, 2}], b"bytes"])
 def test_anything_but_plain_data_stays_the_same_object(value: object) -> None:
-    """Values that are no plain data, such as a subclass of str, a set or an array, stay the same object."""
     spool = Spool()
     places = [spool.put(record) for record in (1, value, 2)]
     assert spool.get(places[1]) is value
@@ -48,7 +47,6 @@ def test_anything_but_plain_data_stays_the_same_object(value: object) -> None:
 
 
 def test_a_record_that_nests_too_deeply_stays_in_memory() -> None:
-    """A record that contains itself stays in memory as the same object."""
     itself: list[Any] = []
     itself.append(itself)
     spool = Spool()
@@ -70,8 +68,6 @@ def test_most_of_a_large_spool_is_in_a_file_without_a_name(tmp_path: Path, monke
 
 @pytest.mark.parametrize("room", [0, 1, 17, 1000, 5000])
 def test_on_a_full_disk_further_replies_stay_in_memory(monkeypatch, room: int) -> None:
-    """On a full disk, further records stay in memory, also if part of a record was written."""
-
     class Disk:
         def __init__(self) -> None:
             self.content = bytearray()
@@ -104,8 +100,6 @@ def test_on_a_full_disk_further_replies_stay_in_memory(monkeypatch, room: int) -
 
 
 def test_no_temporary_folder_keeps_all_in_memory(monkeypatch) -> None:
-    """Without a temporary folder, all records stay in memory."""
-
     def none(**_: object) -> None:
         raise FileNotFoundError(2, "No usable temporary directory found")
 
@@ -116,7 +110,6 @@ def test_no_temporary_folder_keeps_all_in_memory(monkeypatch) -> None:
 
 
 def test_a_cached_list_is_read_as_a_list() -> None:
-    """A spooled list works like a list, also for `json` and in plugins' reports; a copy is a plain list."""
     plain = [{"id": f"q{n}", "score": n / 3} for n in range(5)]
     kept = spooled_list(plain, Spool())
     assert isinstance(kept, list)

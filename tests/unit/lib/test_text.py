@@ -13,7 +13,6 @@ FORMS = ("NFC", "NFD", "NFKC")
 
 @given(text=st.text(max_size=MAX_MARKS))
 def test_a_text_without_such_rows_is_in_the_form_that_unicode_says(text: str) -> None:
-    """A text without long sequences of marks gets the standard normal form."""
     for form in FORMS:
         assert normal_form(form, text) == unicodedata.normalize(form, text)
 

@@ -12,7 +12,6 @@ from pytest_rageval.models.stores.sqlite_file import Database
 
 @pytest.fixture
 def databases(tmp_path: Path) -> Iterator[Callable[..., Database]]:
-    """Yield a function that opens databases, by default in `tmp_path / "cache"`; they are closed at the end."""
     opened: list[Database] = []
 
     def open_database(folder: Path | None = None) -> Database:
@@ -26,7 +25,6 @@ def databases(tmp_path: Path) -> Iterator[Callable[..., Database]]:
 
 @pytest.fixture
 def database(databases: Callable[..., Database]) -> Database:
-    """Return a database in a new folder."""
     return databases()
 
 

@@ -38,7 +38,6 @@ NEVER = Answer(body={}, delay_s=3600.0)
 
 
 def completion(text: str | None = "fine", **changes: Any) -> dict[str, Any]:
-    """Return a chat completion of OpenAI; `changes` may replace `message`, `finish_reason`, and top-level keys."""
     message = {"role": "assistant", "content": text, **changes.pop("message", {})}
     choice = {"index": 0, "finish_reason": changes.pop("finish_reason", "stop"), "message": message}
     usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}

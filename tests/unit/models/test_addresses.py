@@ -65,8 +65,6 @@ class Listening(LLMServer):
 
 
 def _received(address: str, key: str | None) -> tuple[str, str, str]:
-    """Return the target, the authorization and the header `api-key` of a request that a loopback server receives."""
-
     async def main(url: str) -> None:
         client = Client(RemoteServer(url, key), timeout_s=30)
         await asyncio.wait_for(client.complete(ASKED, {}), 60)
@@ -81,7 +79,6 @@ def _received(address: str, key: str | None) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("provider", RECIPES)
 def test_requests_arrive_at_the_providers_path(provider: str) -> None:
-    """A request arrives with the provider's path, the query after it, and the key in the provider's header."""
     address, target = RECIPES[provider]
     sent = ("", KEY) if provider == "Azure, dated" else (f"Bearer {KEY}", "")
     assert _received(address, KEY) == (target, *sent)
@@ -89,7 +86,6 @@ def test_requests_arrive_at_the_providers_path(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", ["Azure, v1", "Azure, dated"])
 def test_a_token_of_entra_is_sent_as_one(provider: str) -> None:
-    """An Entra token is sent as a bearer token to both forms of Azure's addresses."""
     address, target = RECIPES[provider]
     assert _received(address, ENTRA) == (target, f"Bearer {ENTRA}", "")
 
@@ -98,10 +94,6 @@ def test_a_token_of_entra_is_sent_as_one(provider: str) -> None:
 def test_what_the_environment_has_for_the_library_is_not_for_a_judge(
     monkeypatch: pytest.MonkeyPatch, key: str | None
 ) -> None:
-    """The openai package's variables for headers, organization and project apply to the generator only.
-
-    They may contain a key, which must not be sent to the judge's server.
-    """
     monkeypatch.setenv(
         "OPENAI_CUSTOM_HEADERS", "Authorization: Bearer planted-1\nX-Key: planted-2\nContent-Type: x"
     )

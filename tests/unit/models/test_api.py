@@ -53,12 +53,10 @@ def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]
 
 @pytest.fixture
 def model(make: Callable[..., LLM]) -> LLM:
-    """Return one model."""
     return make()
 
 
 def test_a_text_is_one_users_message(server: ScriptedServer, model: LLM) -> None:
-    """`complete` with a text sends one user message to the default model, without other parameters."""
     assert model.complete("Why?") == Reply("to Why?", "m-2024", "stop", 10, 2)
     assert server.requests == [{"model": "default-model", "messages": [{"role": "user", "content": "Why?"}]}]
 
@@ -129,7 +127,6 @@ def test_from_another_event_loop(server: ScriptedServer, model: LLM) -> None:
 
 
 def test_from_the_runs_own_event_loop(model: LLM) -> None:
-    """`acomplete` works in the run's own event loop, in which an async generator of the user is called."""
     assert model._loop.run(model.acomplete("Why?")).text == "to Why?"
 
 
@@ -154,8 +151,6 @@ def test_sync_in_async_code_is_an_error(server: ScriptedServer, model: LLM) -> N
 
 
 def test_a_cancelled_waiter_affects_no_other(server: ScriptedServer, model: LLM) -> None:
-    """If one of two tasks that wait for the same reply is cancelled, the other task gets the reply."""
-
     async def main() -> Reply:
         cancelled_task, waiting_task = (asyncio.create_task(model.acomplete("Why?")) for _ in range(2))
         await asyncio.sleep(0.005)
@@ -209,8 +204,6 @@ def test_what_json_cannot_express_is_refused(server: ScriptedServer, model: LLM,
 
 
 def test_no_default_is_the_users_error(make: Callable[..., LLM]) -> None:
-    """If no default model is set, the InputError about it is raised unchanged."""
-
     def none() -> tuple[Server, str]:
         raise InputError("Name a model.")
 
@@ -219,7 +212,6 @@ def test_no_default_is_the_users_error(make: Callable[..., LLM]) -> None:
 
 
 def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM, tmp_path: Path) -> None:
-    """The API key is sent to the server, and no file of the cache contains it."""
     model.complete("Why?")
     assert server.keys == {"Bearer sk-secret-key-of-mine"}
     model._loop.submit(model._gateway.close()).result(60)

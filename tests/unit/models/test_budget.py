@@ -240,7 +240,6 @@ def test_a_billed_attempt_counts_as_the_most_it_can_cost(database: Database) -> 
 
 
 def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
-    """A billed attempt that raises counts as a call: after three of them, a limit of three calls is reached."""
     budget = _budget(max_calls=3)
 
     async def slow() -> None:
@@ -277,7 +276,6 @@ def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
 def test_what_is_not_reported_counts_as_the_most(
     database: Database, reply: Reply, tokens: tuple[int, int]
 ) -> None:
-    """If the server does not report the tokens of the prompt or of the reply, the highest possible number counts."""
     cost = Price(1.0, 10_000.0).cost(*tokens)
     _run(_buy(_budget(max_cost=10.0), database, reply=reply))
     assert _spent(database) == pytest.approx(Spent(calls=1, cost=cost))
@@ -285,7 +283,6 @@ def test_what_is_not_reported_counts_as_the_most(
 
 
 def test_what_is_neither_reported_nor_bounded_has_no_cost_that_is_known() -> None:
-    """The cost is None if output tokens are neither reported nor bounded; for a free model it is 0."""
     unbounded = Request("http://u/v1", "m", ASKED.messages)
     assert _budget().cost(unbounded, Reply("x", tokens_in=10)) is None
     assert _budget().cost(Request("embedded", "g", ASKED.messages), Reply("x")) == 0
@@ -371,7 +368,6 @@ def test_a_waiter_gets_the_budget_of_a_failed_call(database: Database) -> None:
 
 @pytest.mark.parametrize("reply", [REPLY, None], ids=["replied", "billed"])
 def test_waiters_get_an_error_when_the_last_call_has_ended(database: Database, reply: Reply | None) -> None:
-    """When the last allowed call has ended, the waiting calls raise BudgetError instead of waiting forever."""
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
@@ -464,10 +460,6 @@ def test_what_another_process_set_aside_is_waited_for(databases: Open) -> None:
 
 
 def test_what_another_process_set_aside_is_not_spent(databases: Open, clock: Clock) -> None:
-    """If the wait for another process times out, the error states only settled calls and cost.
-
-    The waiting call reserves nothing.
-    """
     first_database, second_database = databases(), databases()
 
     async def calls() -> None:
@@ -540,7 +532,6 @@ def test_an_unknown_price_is_an_error(database: Database) -> None:
 
 @pytest.mark.parametrize("parameters", [{}, {"max_tokens": None}, {"max_tokens": -1}])
 def test_a_reply_without_bound_is_an_error(database: Database, parameters: dict[str, Any]) -> None:
-    """With a cost limit, a request without a length limit raises BudgetError; -1 means no limit at some servers."""
     unbounded = Request("http://u/v1", "m", ASKED.messages, parameters)
     with pytest.raises(BudgetError, match=r"Nothing bounds the length .*\nSet --rageval max_tokens=N"):
         _run(_buy(_budget(max_cost=1.0), database, unbounded))
@@ -566,7 +557,6 @@ def test_the_models_own_bound_is_one(database: Database) -> None:
     ],
 )
 def test_what_bounds_a_reply(parameters: dict[str, Any], price: Price | None, expected: int | None) -> None:
-    """A reply is bounded by `max_tokens` or `max_completion_tokens` of the request, or else by the model."""
     assert max_output_tokens(parameters, price) == expected
 
 
@@ -577,7 +567,6 @@ def test_without_limits_nothing_is_written(database: Database) -> None:
 
 
 def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
-    """The totals of runs that began more than `SPENDING_KEPT_S` ago are deleted; those of recent runs stay."""
     database.execute_many(
         "INSERT INTO spending (run, calls, cost, began, open_calls, open_cost) VALUES (?, 1, 1, ?, 0, 0)",
         [("old", time.time() - SPENDING_KEPT_S - 60), ("recent", time.time() - SPENDING_KEPT_S + 3600)],
@@ -587,7 +576,6 @@ def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
 
 
 def test_the_budget_outlives_the_process(databases: Open, tmp_path: Path) -> None:
-    """A process of the run that starts later counts the calls that the first process made."""
     first = databases()
     _run(_buy(_budget(max_calls=1), first))
     first.close()

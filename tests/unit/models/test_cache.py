@@ -43,7 +43,6 @@ def caches(tmp_path: Path) -> Iterator[Caches]:
 
 @pytest.fixture
 def cassette(tmp_path: Path) -> Path:
-    """Return a cassette with two recorded replies."""
     file = tmp_path / "replies.jsonl"
     write_cassette(file, [Entry("a", Reply("recorded a"), {"model": "m"}), Entry("b", Reply("recorded b"))])
     return file
@@ -154,7 +153,6 @@ def test_after_closing_another_process_sends_the_request(
 
 @pytest.mark.slow
 def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the claim of a dead process expires, one of two waiting processes gets it; the other gets the reply."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 1.0)
     # No claim is renewed, as if the process had been killed.
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
@@ -182,7 +180,6 @@ def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
 def test_a_process_knows_when_its_claim_was_taken_over(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process whose claim was taken over while it was suspended sees that it no longer has the claim."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.1)
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
@@ -220,7 +217,6 @@ def test_those_who_wait_look_together(caches: Caches) -> None:
 
 
 def test_a_waiter_that_is_cancelled_does_not_disturb_the_others(caches: Caches) -> None:
-    """Three tasks wait for the same claim and share one check; cancelling one does not affect the others."""
     one, other = caches(), caches()
 
     async def wait() -> object:
@@ -268,7 +264,6 @@ def test_recorded_replies_are_looked_up_after_cached_ones(caches: Caches, casset
 def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
     caches: Caches, tmp_path: Path, cassette: Path
 ) -> None:
-    """With an unusable folder, recorded replies are returned, and a missing reply raises StoreError."""
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
     assert _look_up(cache, ["b", "a"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
@@ -277,7 +272,6 @@ def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
 
 
 def test_a_damaged_entry_is_a_miss_and_is_reported(caches: Caches, tmp_path: Path, cassette: Path) -> None:
-    """A damaged entry is a cache miss and counts once in the remarks; a new reply replaces it."""
     cache = caches(cassette)
     _keep(cache, Entry("a", Reply("kept a")), Entry("c", Reply("kept c")))
     connection = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
@@ -394,7 +388,6 @@ def test_outlines_are_those_of_all_that_is_kept(caches: Caches, cassette: Path) 
 def test_outlines_of_an_unusable_folder_are_the_cassettes(
     caches: Caches, tmp_path: Path, cassette: Path
 ) -> None:
-    """With an unusable folder, `summaries` yields those of the cassette and raises no error."""
     (tmp_path / "file").touch()
     assert list(caches(cassette, folder=tmp_path / "file").summaries()) == [{"model": "m"}, {}]
 
@@ -512,10 +505,6 @@ def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tm
 
 
 def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches) -> None:
-    """A KeyboardInterrupt after any call in `get_nowait` leaves the store unlocked.
-
-    Python handles signals after calls, so the test interrupts after each call in turn.
-    """
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     code, calls = Cache.get_nowait.__code__, 0
@@ -551,7 +540,6 @@ def test_at_hand_an_interrupt_at_any_moment_leaves_the_store_free(caches: Caches
 
 
 def test_closing_waits_for_what_is_read(caches: Caches) -> None:
-    """`close` waits while another thread reads the store."""
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     store, closed = cache.store, threading.Event()
@@ -576,7 +564,6 @@ def test_no_reply_is_at_hand_while_readers_wait(caches: Caches, monkeypatch: pyt
 def test_replies_at_hand_in_an_unusable_folder_are_no_error(
     caches: Caches, tmp_path: Path, cassette: Path
 ) -> None:
-    """With an unusable folder, `get_nowait` returns nothing; `look_up` returns recorded replies or raises."""
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
     assert cache.get_nowait(["a"]) == {}

@@ -72,7 +72,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 def _call(
     functions: Functions, function: Callable[..., Any], *args: Any, version: str = "1", **named: Any
 ) -> Any:
-    """Return the result of a cached function, sync or async."""
     cached = functions.cached(function, version=version)
     if asyncio.iscoroutinefunction(function):
         return asyncio.run(asyncio.wait_for(cached(*args, **named), 60))
@@ -140,7 +139,6 @@ def test_without_a_version_results_are_cached_within_the_run(world: World, name:
 
 
 def test_a_failed_call_is_not_cached_within_the_run_either(world: World) -> None:
-    """Without a version, a call that raises or is cancelled is not cached: the next call computes the result."""
     calls: list[int] = []
 
     async def fails() -> str:
@@ -169,7 +167,6 @@ def test_a_failed_call_is_not_cached_within_the_run_either(world: World) -> None
 
 
 def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: World) -> None:
-    """Without a version, cancelling one of two waiting callers does not cancel the computation for the other."""
     calls: list[int] = []
 
     async def slow() -> str:
@@ -195,10 +192,6 @@ def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: Worl
 @pytest.mark.parametrize("version", [None, "1"])
 @pytest.mark.parametrize("fails", [False, True])
 def test_event_loops_in_threads_compute_it_once(world: World, version: str | None, *, fails: bool) -> None:
-    """Callers in the event loops of several threads share one computation.
-
-    If the computation raises, the next caller computes the result.
-    """
     calls: list[int] = []
 
     async def slow() -> list[int]:
@@ -227,7 +220,6 @@ def test_event_loops_in_threads_compute_it_once(world: World, version: str | Non
 
 
 def test_a_loop_that_ends_in_the_midst_leaves_it_to_another(world: World) -> None:
-    """If the caller that computes a result times out, a caller in another event loop computes it."""
     calls: list[int] = []
     begun = threading.Event()
 
@@ -295,11 +287,6 @@ def test_only_what_can_be_called_is_cached(world: World, version: str | None) ->
 
 
 def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None:
-    """Two different functions with the same name and version raise InputError.
-
-    A parametrized fixture may make them, for example, with different values in their closures.
-    """
-
     def make_function(inside: str) -> Callable[[str], str]:
         def function(text: str) -> str:
             return text + inside
@@ -403,7 +390,6 @@ def test_two_functions_do_not_share_results(world: World) -> None:
 
 @pytest.mark.parametrize("nameless", [partial(len), lambda text: len(text)])  # noqa: PLW0108
 def test_a_function_without_a_name_is_refused(world: World, nameless: Callable[..., Any]) -> None:
-    """A lambda or partial raises InputError: its results could be mistaken for those of another function."""
     with pytest.raises(InputError, match=r"it has no name.*\nWrite a function with def\."):
         world.session().cached(nameless, version="1")
 
@@ -464,7 +450,6 @@ def test_a_result_without_a_lasting_form_is_an_error(world: World, result: Any) 
     "result", ["", None, 0, False, [], "half \ud83d", "nul \x00", "„ja“", 1.5, {"a": [1, None]}]
 )
 def test_a_result_is_the_same_now_and_later(world: World, result: Any) -> None:
-    """The first call and a cached call return equal results, also if the result is empty or None."""
     functions, calls = world.session(), []
 
     def function() -> Any:
@@ -559,8 +544,6 @@ def test_tasks_that_ask_for_the_same_compute_it_once(world: World) -> None:
 
 
 def test_processes_that_ask_for_the_same_compute_it_once(world: World) -> None:
-    """Two sessions that call a function at the same time, on one cache folder, compute its result once."""
-
     def slow(text: str) -> str:
         world.calls.append(text)
         time.sleep(0.15)
@@ -573,8 +556,6 @@ def test_processes_that_ask_for_the_same_compute_it_once(world: World) -> None:
 
 
 def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
-    """If the computation of one thread raises, the waiting thread computes the result instead of waiting forever."""
-
     def fails(_: str) -> str:
         world.calls.append(1)
         time.sleep(0.03)
@@ -616,7 +597,6 @@ def test_a_sync_function_in_async_code_is_an_error(world: World) -> None:
 
 
 def test_an_async_function_in_the_runs_loop(world: World) -> None:
-    """An async cached function works in the run's event loop, in which a generator of the user is called."""
     functions = world.session()
     cached = functions.cached(world.slow_too, version="1")
     assert functions._loop.run(cached("a")) == functions._loop.run(cached("a"))
@@ -624,7 +604,6 @@ def test_an_async_function_in_the_runs_loop(world: World) -> None:
 
 
 def test_a_sync_function_in_the_thread_that_serves_the_loop(world: World) -> None:
-    """A sync cached function works in a worker thread of the run's event loop, in which a retriever is called."""
     functions = world.session()
     cached = functions.cached(world.slow, version="1")
 
@@ -649,7 +628,6 @@ def test_in_replay_no_function_is_called(world: World, name: str, mode: str, err
 
 
 def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: Path) -> None:
-    """A replay with another cache folder returns the results that are recorded in the cassette."""
     cassette = tmp_path / "c.jsonl"
     functions = world.session(record=True, cassette=cassette)
     for text in "aab":
@@ -745,7 +723,6 @@ def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
 
 
 def test_an_interrupted_wait_blocks_no_other(world: World) -> None:
-    """If a signal, such as a timeout plugin's, interrupts a waiting call, a later call can compute the result."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals come to the main thread")
     go_on = threading.Event()

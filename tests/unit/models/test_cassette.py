@@ -38,7 +38,6 @@ def file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """Return the path of the plain cassette."""
     return tmp_path / "evals" / "replies.jsonl"
 
 
@@ -94,7 +93,6 @@ def test_a_compressed_cassette_is_for_other_tools_too(tmp_path: Path, plain: Pat
 
 
 def test_a_cassette_that_others_compressed_is_read(tmp_path: Path, plain: Path) -> None:
-    """A cassette that was compressed by another tool is read, also with several gzip members."""
     write_cassette(plain, ENTRIES)
     first, *rest = plain.read_bytes().splitlines(keepends=True)
     (tmp_path / "c.gz").write_bytes(gzip.compress(first) + gzip.compress(b"".join(rest)))
@@ -103,7 +101,6 @@ def test_a_cassette_that_others_compressed_is_read(tmp_path: Path, plain: Path) 
 
 @pytest.mark.parametrize("left", [5, 40, -9, -4, -1])
 def test_a_truncated_compressed_cassette_is_an_error(tmp_path: Path, left: int) -> None:
-    """A compressed cassette that is cut anywhere raises StoreError; it is never read as fewer replies."""
     file = tmp_path / "c.jsonl.gz"
     write_cassette(file, [*ENTRIES, *(Entry(f"{n:064x}", Reply(str(n))) for n in range(300))])
     file.write_bytes(file.read_bytes()[:left])
@@ -112,7 +109,6 @@ def test_a_truncated_compressed_cassette_is_an_error(tmp_path: Path, left: int) 
 
 
 def test_what_is_not_compressed_is_no_compressed_cassette(plain: Path) -> None:
-    """A plain cassette named `.gz`, or a compressed one with a changed byte, raises StoreError."""
     write_cassette(plain, ENTRIES)
     wrong = plain.with_name("c.gz")
     wrong.write_bytes(plain.read_bytes())
@@ -178,7 +174,6 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
 
 def test_two_branches_that_recorded_are_merged(git: Callable[..., str], tmp_path: Path) -> None:
-    """With `*.jsonl merge=union`, branches merge without a conflict, and the replies of both are read."""
     cassette = tmp_path / "replies.jsonl"
 
     def commit(branch: str, *entries: Entry) -> None:
@@ -253,7 +248,6 @@ def test_a_cassette_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_named(file: Path) -> None:
-    """A folder in place of the cassette, or a file in place of its folder, raises StoreError with the path."""
     file.mkdir(parents=True)
     with pytest.raises(StoreError, match=r"The cassette .*replies\.jsonl(\.gz)? cannot be written: "):
         write_cassette(file, ENTRIES)

@@ -81,7 +81,6 @@ def test_a_query_is_sent_behind_the_path(query: str, sent: str) -> None:
 
 
 def test_a_completion_is_sent_without_the_openai_package() -> None:
-    """A completion is sent without importing openai, which takes longer than all other imports of a run."""
     code = (
         "import asyncio, sys\n"
         "from pytest_rageval.models.client import Client\n"
@@ -237,7 +236,6 @@ def _assert_no_frame_of_libraries(exception: BaseException) -> None:
 
 @pytest.fixture
 def records(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Yield all log records, of every level."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
 

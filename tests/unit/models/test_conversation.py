@@ -49,7 +49,6 @@ def test_a_prompt_has_the_conversation_in_a_section_before_the_question(prompt: 
 
 @pytest.mark.parametrize("prompt", [few_shot_prompt, few_shot_citing_prompt, few_shot_long_answer_prompt])
 def test_a_page_that_a_base_model_continues_has_it_too(prompt: Callable[[str, Sequence[str]], str]) -> None:
-    """Few-shot prompts for a base model have the conversation after the worked examples."""
     page = prompt(ASKED, ["p"])
     before, _, after = page.partition(f"Conversation before the question:\n{SHOWN}\n\n")
     assert before + after == prompt(PLAIN, ["p"])

@@ -24,7 +24,6 @@ NO_FLEX = Answer(400, error("Flex processing is not available for this model.", 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retry without a delay."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
 
 
@@ -51,7 +50,6 @@ def _priced(folder: Path) -> Path:
 
 
 def test_the_tier_is_sent_and_is_no_part_of_the_key(tmp_path: Path) -> None:
-    """The tier is sent, is not part of the cache key, and a reply costs the price of the tier that it reports."""
     with ScriptedServer(Answer(body=completion(service_tier="flex"))) as server:
         _, usage = _ask(tmp_path / "cache", server, ASKED, ASKED, prices=_priced(tmp_path))
     assert [body.get("service_tier") for body in server.requests] == ["flex"]
@@ -60,11 +58,6 @@ def test_the_tier_is_sent_and_is_no_part_of_the_key(tmp_path: Path) -> None:
 
 
 def test_a_model_without_the_tier_is_asked_without_it(tmp_path: Path) -> None:
-    """After one refusal, the tier is omitted for that model; a remark reports the usual price.
-
-    The omission is not noted in the replies.
-    """
-
     def answer(body: dict[str, Any]) -> Answer | str:
         return NO_FLEX if "service_tier" in body else "fine"
 
@@ -123,7 +116,6 @@ def test_a_reply_costs_what_its_tier_does(model: str, tier: str, price: float) -
 
 
 def test_a_plan_has_the_cost_in_the_tier() -> None:
-    """A plan has the cost in the flex tier; it is unknown, and not guessed as half, if the price is unknown."""
     plan = PlanSource(PRICES, Usage(), ["flex"])
     server = RemoteServer("http://127.0.0.1:9/v1")
     for model in ("m", "no flex", "free", "unpriced"):
@@ -147,6 +139,5 @@ def test_a_plan_has_the_cost_in_the_tier() -> None:
 def test_the_tier_is_waited_for(
     given: dict[str, str], timeout: float, patience: float, tmp_path: Path
 ) -> None:
-    """The flex tier has a longer timeout and patience, unless an option sets them."""
     settings = resolve_options(given, {}, {}, invoked_in=tmp_path, root=tmp_path)
     assert (settings.generator.server.timeout, settings.patience) == (timeout, patience)

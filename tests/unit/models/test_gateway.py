@@ -79,8 +79,6 @@ def _run(gateway: Gateway, ask: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _asked(gateway: Gateway, server: Server, *requests: Request) -> list[Any]:
-    """Send requests at the same time; return a reply or an exception for each request."""
-
     async def main() -> list[Any]:
         return await asyncio.gather(
             *(gateway.get_reply(server, request) for request in requests), return_exceptions=True
@@ -115,7 +113,6 @@ class _TracedRun:
 
 
 def test_a_reply_is_paid_once(gateway: Through) -> None:
-    """A second run returns the cached reply without a server."""
     with ScriptedServer(_echo) as server:
         first, second = gateway(), gateway()
         assert [reply.text for reply in _asked(first, _at(server), _request("a"))] == ["to a"]
@@ -186,7 +183,6 @@ def _filled(made: Gateway, *replies: tuple[Request, Reply]) -> None:
 
 
 def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
-    """All samples of a request are read with one statement; usage and remarks are those of separate requests."""
     samples = [(_request("a", sample=n), Reply(f"a{n}", "v", "length")) for n in range(3)]
     _filled(gateway(), *samples)
     at_once, separate = gateway(), gateway()
@@ -238,7 +234,6 @@ def test_at_hand_what_was_counted_takes_little_memory(
 
 
 def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
-    """If one sample is missing, `get_replies_nowait` returns None and counts nothing; `get_reply_for_score` counts."""
     _filled(gateway(), (_request("a"), Reply("x")))
     new_gateway = gateway()
     assert new_gateway.get_replies_nowait(_request("a"), (0, 1)) is None
@@ -254,7 +249,6 @@ def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
 
 
 def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
-    """While a request is in flight, `get_replies_nowait` returns None, even if its reply has just been stored."""
     new_gateway = gateway()
 
     async def main() -> None:
@@ -272,7 +266,6 @@ def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
 
 
 def test_replies_at_hand_are_recorded(gateway: Through) -> None:
-    """`get_replies_nowait` records each sample with a request summary of its own."""
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
     _filled(gateway(), *samples)
     new_gateway = gateway(record=True)
@@ -324,8 +317,6 @@ def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
 
 
 def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
-    """After a wrong key, no further request to the model is sent; another model is not affected."""
-
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(401, error("no")) if body["model"] == "m" else "fine"
 
@@ -409,7 +400,6 @@ def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through
 
 
 def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Path) -> None:
-    """After a reply could not be stored, no request is sent, except those already in flight."""
     new_gateway = gateway(policy=replace(POLICY, concurrency=2))
 
     async def main() -> list[Any]:
@@ -505,7 +495,6 @@ def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
 
 
 def test_an_exhausted_budget_is_an_error_and_paid_replies_are_cached(gateway: Through) -> None:
-    """When the budget is used up, BudgetError is raised; a later run uses the replies paid for."""
     requests = [_request(number) for number in range(20)]
     with ScriptedServer(_echo) as server:
         first = _asked(gateway(limits=Limits(max_calls=7), run="one"), _at(server), *requests)
@@ -549,10 +538,6 @@ def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
 def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: Path, mode: Any) -> None:
-    """If cache and cassette have different replies, the cache's is used and a remark says so.
-
-    Without a cache, as in CI, the cassette's reply is used.
-    """
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer() as server:
         cached_replies = _asked(gateway(), _at(server), _request("a"), _request("b"))
@@ -583,7 +568,6 @@ def test_a_replay_asks_nothing(gateway: Through) -> None:
 
 
 def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
-    """A plan sends no request and stores no reply: it counts missing and cached replies."""
     with ScriptedServer() as server:
         _asked(gateway(), _at(server), _request("a"))
         planned = gateway(mode="plan")
@@ -597,7 +581,6 @@ def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
 
 
 def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
-    """With `refresh`, a run sends a cached request again, once for all of its processes."""
     with ScriptedServer("old", "new") as server:
         _asked(gateway(), _at(server), _request("a"))
         for _ in range(2):
@@ -669,7 +652,6 @@ def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) 
 
 @pytest.mark.parametrize("is_cached", [False, True])
 def test_messages_may_be_any_mappings(gateway: Through, *, is_cached: bool) -> None:
-    """Messages may be any mappings: such a request can be sent, and its reply is found and recorded."""
     plain = _request("a")
     request = replace(plain, messages=tuple(map(MappingProxyType, plain.messages)))
     assert request.key == plain.key
@@ -703,10 +685,6 @@ def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, t
 def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(
     gateway: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After a close with a request in flight, as after Ctrl-C, no claim and no store is open.
-
-    asyncio logs no complaint.
-    """
     new_gateway = gateway(limits=Limits(max_calls=5))
 
     async def main() -> None:
@@ -739,7 +717,6 @@ def _tape(folder: Path, **said: str) -> Path:
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
 def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path, mode: Any) -> None:
-    """If only the address of a recorded request differs, its reply is used, and a remark says so."""
     new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode=mode)
     (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
     assert reply.text == "recorded"
@@ -798,7 +775,6 @@ def test_nothing_is_chosen_among_different_replies(
 def test_nothing_but_the_address_may_differ(
     gateway: Through, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    """If the request differs in more than the address, or is for the embedded model or a function, no reply is used."""
     new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode="replay")
     (reply,) = _asked(new_gateway, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
     assert isinstance(reply, MissingReplyError)

@@ -109,7 +109,6 @@ def test_a_sync_function_is_called_in_the_tests_thread(loop: BackgroundEventLoop
 
 
 def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -> None:
-    """The prompt is rendered once for all draws; request_summary renders it once more without a question."""
     rendered = []
 
     class Counted(Prompts):
@@ -149,8 +148,6 @@ def test_an_exception_of_the_function_is_reported_with_the_question(
 
 @pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
 def test_our_own_errors_pass(loop: BackgroundEventLoop, error: Exception) -> None:
-    """Unscored and InputError raised by a generator are not wrapped."""
-
     def generate(_question: str, _passages: Sequence[Document]) -> str:
         raise error
 
@@ -195,7 +192,6 @@ def test_a_models_request_has_prompt_temperature_and_sample(loop: BackgroundEven
 
 
 def test_the_embedded_model_draws_once(loop: BackgroundEventLoop) -> None:
-    """The embedded model is not sampled: all draws are one request at temperature 0 that stops at a newline."""
     gateway = _Gateway()
     for sample in (0, 2):
         assert _generate(loop, EmbeddedGenerator(gateway, SERVER, "m"), sample) == "c7"
@@ -209,7 +205,6 @@ def _cite(loop: BackgroundEventLoop, generator: object) -> str:
 
 
 def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
-    """Citing uses a separate prompt with the parameters of an answer; the local model gets a larger max_tokens."""
     gateway = _Gateway(" c7 [1]\n")
     for generator in (
         LLMGenerator(gateway, SERVER, "m", max_tokens=9),
@@ -256,7 +251,6 @@ class _Citing(_Sync):
 def test_an_objects_methods_are_called_as_a_function_is(
     loop: BackgroundEventLoop, generator: object, answered: str, cited: str
 ) -> None:
-    """Methods may be sync or async, with or without `sample` and `cite`; without `cite`, the answer is used."""
     assert _generate(loop, generator, sample=1) == answered
     assert _cite(loop, generator) == cited
 
@@ -282,7 +276,6 @@ def test_exceptions_and_results_of_a_method_are_reported_as_of_a_function(loop: 
 
 
 def test_parameters_of_the_user_replace_ours(loop: BackgroundEventLoop) -> None:
-    """The user's parameters override ours in the request and in the identity, which hashes secrets and long values."""
     gateway = _Gateway()
     given = {"seed": 7, "max_tokens": 80, "user": "planted", "stop": ["a"]}
     plain, generator = (

@@ -53,7 +53,6 @@ def _ask(server: RemoteServer, times: int = 1, at_once: int = 1) -> None:
 
 
 def test_the_key_is_what_the_command_prints(command) -> None:
-    """The key that the command prints is used for all requests, also if they start at the same time."""
     with ScriptedServer() as server:
         _ask(RemoteServer(server.url, key_command=command("print(K)")), times=2, at_once=5)
         assert server.keys == {"Bearer planted-key"}
@@ -74,7 +73,6 @@ class Checking(ScriptedServer):
 
 
 def test_an_expired_key_is_asked_for_again(command) -> None:
-    """After the server refuses the key, the command runs once more, and the request is repeated with the new key."""
     with Checking() as server:
         remote = RemoteServer(server.url, key_command=command("print(f'{K}-{n}')"))
         _ask(remote)
@@ -87,10 +85,6 @@ def test_an_expired_key_is_asked_for_again(command) -> None:
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("code", ["print(K)", "print(f'{K}-{n}')"])
 def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -> None:
-    """If the key is still refused after the command ran again, ServerError names the command.
-
-    If the command prints the same key again, the request is not repeated.
-    """
     with ScriptedServer(Answer(status, error("no"))) as server:
         remote = RemoteServer(server.url, key_command=command(code), role="judge")
         with pytest.raises(
@@ -121,7 +115,6 @@ def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -
 def test_a_command_that_gives_no_key_is_an_error(
     command, code: str, expected_message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command that prints no key runs once, and ServerError says how it ended but not what it printed."""
     monkeypatch.setattr(server_module, "MAX_KEY_COMMAND_S", 2.0)
     with ScriptedServer() as server:
         remote = RemoteServer(server.url, key_command=command(code))

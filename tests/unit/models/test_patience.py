@@ -24,7 +24,6 @@ Answers = Callable[[], Coroutine[Any, Any, Reply]]
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock of the rate limits and of the sender."""
     clock = Clock()
     for module in (rate_limits, sender):
         monkeypatch.setattr(module, "time", clock)
@@ -86,7 +85,6 @@ def test_a_server_that_refuses_for_ever_is_waited_for_once(
 
 
 def test_a_later_test_does_not_wait_for_a_server_that_was_given_up(clock: Clock) -> None:
-    """After a server was given up, later requests of the run fail at once without an attempt."""
     server_sender = _sender(_failing())
     clock.run(_outcomes(server_sender, 4))
     attempts, began = server_sender.client.attempts, clock.now
@@ -139,7 +137,6 @@ def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clo
 
 @pytest.mark.parametrize("why", ["throttled", "slow", "unreached", "failed"])
 def test_patience_ends_whatever_kind_of_failure(clock: Clock, why: Any) -> None:
-    """Every kind of failure ends after the patience, and requests in flight end after their own timeout."""
     server_sender = _sender(_failing(why, delay_s=60.0), retries=1000)
     server_sender._reached = True
     began = clock.now
@@ -198,8 +195,6 @@ def test_time_in_which_nothing_is_asked_does_not_count(clock: Clock) -> None:
 
 
 def test_requests_one_at_a_time_share_the_patience(clock: Clock) -> None:
-    """Requests that are sent one after the other share one patience, as those of a sync generator."""
-
     async def main() -> list[Any]:
         return [(await _outcomes(server_sender, 1))[0] for _ in range(100)]
 
@@ -211,8 +206,6 @@ def test_requests_one_at_a_time_share_the_patience(clock: Clock) -> None:
 
 
 def test_a_waiting_request_has_a_reason(clock: Clock) -> None:
-    """`stall` has the reason from the first failure to the next success, while requests wait."""
-
     async def main() -> None:
         assert server_sender.stall is None
         tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(12)]

@@ -32,7 +32,6 @@ def _obtain(plan: PlanSource, request: Request) -> Reply:
 
 
 def test_a_request_is_counted_and_not_sent(plan: PlanSource) -> None:
-    """A plan counts the tokens of a request, the most tokens of its reply, and the cost of both, without a server."""
     request = _request("Which code does item-7 have?", max_tokens=16)
     reply = _obtain(plan, request)
     tokens = prompt_tokens(request.messages)
@@ -65,7 +64,6 @@ def test_what_is_made_of_a_reply_depends_on_it(plan: PlanSource) -> None:
 
 
 def test_what_depends_on_several_replies_counts_once(plan: PlanSource) -> None:
-    """A prompt with two placeholder replies is one dependent request with the tokens of both replies."""
     marks = [_obtain(plan, _request(text, max_tokens=100)).text for text in ("a", "b")]
     before = plan.usage.tokens_in
     judged = _request([{"type": "text", "text": " ".join(marks)}], max_tokens=1)
@@ -95,7 +93,6 @@ def test_a_mark_that_is_not_ours_is_a_text(plan: PlanSource) -> None:
 def test_requests_of_unknown_cost_are_counted(
     plan: PlanSource, model: str, parameters: dict[str, Any], expected: dict[str, int]
 ) -> None:
-    """Replies without a bound, and models without a price, are counted as such if that leaves the cost unknown."""
     _obtain(plan, _request("x", model, **parameters))
     assert {name: getattr(plan.usage, name) for name in expected} == expected
     assert (plan.usage.cost_usd == 0) == bool(expected["unpriced"])

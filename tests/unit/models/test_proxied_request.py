@@ -40,7 +40,6 @@ def completion(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
-    """The key depends on the path and the body, but not on streaming or on the order of the fields."""
     key = make_proxied_request("u", CHAT, BODY).key
     streamed = {"stream_options": {"include_usage": True}, **BODY, "stream": True}
     assert make_proxied_request("u", CHAT, streamed, sink=Sink(lambda _: None)).key == key
@@ -115,7 +114,6 @@ def test_what_changed_is_named_as_the_client_names_it(change: dict[str, Any], na
     ],
 )
 def test_the_tokens_of_a_reply_are_bounded(path: str, options: dict[str, Any], expected: int | None) -> None:
-    """The bound of a reply counts for every choice; an embedding has no output tokens."""
     assert (
         max_reply_tokens(make_proxied_request("u", path, {"model": "m", **options}), Price(1, 1)) == expected
     )
@@ -144,7 +142,6 @@ def test_servers_that_repeat_what_comes_once_are_understood() -> None:
     "data", ["{", "[]", '{"error": {"message": "overloaded"}}', '{"error": "overloaded"}']
 )
 def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
-    """An invalid event or an error raises StreamEndedEarly, even if earlier events were passed on."""
     stream = _StreamAssembler(CHAT, Sink(lambda _: None))
     stream.add(Event("", json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})))
     with pytest.raises(StreamEndedEarly):

@@ -19,7 +19,6 @@ EXACT = 1e-3
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock that the limiter reads."""
     clock = Clock()
     monkeypatch.setattr(rate_limits, "time", clock)
     return clock
@@ -111,8 +110,6 @@ def test_refusals_of_those_in_flight_together_are_one_event(run: Run) -> None:
 
 
 def test_fewer_are_in_flight_after_a_refusal(run: Run) -> None:
-    """After the limit is decreased, no request is admitted until fewer requests than the new limit are in flight."""
-
     async def main() -> None:
         limiter = Limiter(4)
         first, then = _Crowd(limiter), _Crowd(limiter)
@@ -132,11 +129,6 @@ def test_fewer_are_in_flight_after_a_refusal(run: Run) -> None:
 
 
 def test_the_limit_grows_by_one_for_as_many_replies_as_are_averaged(run: Run) -> None:
-    """The limit grows by one for as many replies as are averaged, up to the most requests in flight.
-
-    If the limit is larger than the averaged number, it grows by one for as many replies as are in flight.
-    """
-
     async def main() -> None:
         for most, replies in ((8, 8), (16, 16), (20, 20), (40, 20), (100, 50)):
             limiter = Limiter(most)
@@ -288,8 +280,6 @@ def test_waiters_that_are_cancelled_leave_no_gap(run: Run) -> None:
 
 
 def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on(run: Run) -> None:
-    """A request that is cancelled just after it was admitted passes its slot to the next request."""
-
     async def main() -> None:
         limiter = Limiter(1)
         crowd = _Crowd(limiter)
@@ -307,8 +297,6 @@ def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on(run: 
 
 
 def test_a_cancelled_waiter_does_not_delay_others_after_a_pause(run: Run) -> None:
-    """Cancelling a waiting request does not stop the timer that admits the others after a pause."""
-
     async def main() -> None:
         limiter = Limiter(1)
         limiter.pause(0.05)

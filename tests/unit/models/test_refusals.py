@@ -63,7 +63,6 @@ class _Server(Client):
 
 
 def outcome(refuse: Refuse, requests: int, *, most: int = 20, seed: int = 0) -> Outcome:
-    """Send this number of requests at once, with a limit of requests in flight."""
     random.seed(seed)
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +100,6 @@ class Bucket:
 
 
 def every_tenth(wait_s: float | None) -> Refuse:
-    """Return a function that refuses every tenth request."""
     numbers = itertools.count(1)
     return lambda _: None if next(numbers) % 10 else busy(wait_s)
 

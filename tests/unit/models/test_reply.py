@@ -44,7 +44,6 @@ def test_a_missing_field_is_named(name: str) -> None:
     ("line", "expected_message"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")]
 )
 def test_anything_but_an_object_is_refused(line: str, expected_message: str) -> None:
-    """A line that is not a JSON object raises ValueError with what was found."""
     with pytest.raises(ValueError, match=expected_message):
         Reply.from_record(json.loads(line))
 
@@ -119,8 +118,6 @@ def test_the_answer_is_the_text_after_the_reasoning(text: str, answer: str) -> N
     ],
 )
 def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) -> None:
-    """Removing the reasoning from ten times the text takes about ten times as long."""
-
     def seconds(length: int) -> float:
         text = (part * length)[:length]
         began = time.process_time()
@@ -145,7 +142,6 @@ def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) 
     ],
 )
 def test_why_a_reply_has_no_answer(reply: Reply, reason: str) -> None:
-    """The reason of an empty answer is stated as far as the server reports it."""
     assert empty_reason(reply) == reason
 
 

@@ -35,7 +35,6 @@ def test_everything_that_can_change_a_reply_changes_the_key(change: dict[str, An
 
 
 def test_the_order_of_keys_does_not_matter() -> None:
-    """The same parameters and messages, written in another order, are the same request."""
     same = replace(
         ASKED,
         messages=({"content": "Which code?", "role": "user"},),

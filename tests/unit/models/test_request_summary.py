@@ -68,7 +68,6 @@ def test_an_outline_is_json() -> None:
 
 
 def test_a_long_parameter_is_a_hash() -> None:
-    """A long parameter, such as a JSON schema, is a hash in the summary; different schemas have different hashes."""
     schemas = [{"type": "json_schema", "json_schema": {"name": "a" * 50, "n": n}} for n in (1, 2)]
     one, other = (
         request_summary(replace(ASKED, parameters={"response_format": schema})) for schema in schemas
@@ -78,7 +77,6 @@ def test_a_long_parameter_is_a_hash() -> None:
 
 
 def test_without_parts_the_messages_are_the_parts() -> None:
-    """The summary of a request without parts has its messages as parts, named by number and role."""
     messages = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"})
     outline = request_summary(replace(ASKED, messages=messages, parts={}))
     assert list(outline["parts"]) == ["message 1 (system)", "message 2 (user)"]
@@ -123,7 +121,6 @@ def test_the_nearest_is_that_with_the_same_question() -> None:
 
 
 def test_of_two_near_ones_the_one_with_less_that_is_different() -> None:
-    """Of two recorded requests with the same common parts, the one with fewer differences is the nearest."""
     more = request_summary(_with("passage 3", "More."))
     same = request_summary(replace(ASKED, parts={**ASKED.parts}))
     assert find_nearest(request_summary(ASKED), [more, same]) is same

@@ -17,7 +17,6 @@ REASONING = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "
 
 
 def response(*output: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return a response of OpenAI."""
     usage = {"input_tokens": 10, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}
     return {
         "id": "resp_1",
@@ -31,7 +30,6 @@ def response(*output: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def ask(*script: Any, api: Any = "responses", **parameters: Any) -> tuple[Reply, ScriptedServer]:
-    """Send a request with these parameters; return the reply and the server."""
     messages = parameters.pop("messages", ({"role": "user", "content": "Why?"},))
     with ScriptedServer(*script) as server:
         request = Request(server.url, "m", tuple(messages), parameters, api=api)
@@ -47,7 +45,6 @@ def ask(*script: Any, api: Any = "responses", **parameters: Any) -> tuple[Reply,
 
 
 def test_a_request_has_its_names() -> None:
-    """A chat request is sent with the parameter names of the Responses API and with `store` set to false."""
     reply, server = ask(
         Answer(body=response()),
         messages=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
@@ -138,7 +135,6 @@ def test_answers_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
     ],
 )
 def test_an_answer_that_is_none_is_unscored(body: Any, reason: str) -> None:
-    """An answer that is failed, incomplete or invalid is unscored, with the server's message if there is one."""
     with pytest.raises(Unscored, match=f"^{reason}"):
         ask(Answer(body=body))
 
@@ -175,7 +171,6 @@ def test_parameters_that_it_lacks_are_left_out() -> None:
     ],
 )
 def test_a_model_without_chat_completions_is_named_with_the_remedy(status: int, message: str) -> None:
-    """If a model has no chat completions, ServerError tells the user to set the Responses API."""
     with pytest.raises(ServerError) as caught:
         ask(Answer(status, error(message)), api="chat")
     first, remedy = str(caught.value).splitlines()

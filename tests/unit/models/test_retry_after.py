@@ -53,7 +53,6 @@ def test_a_refusal_may_say_until_when(monkeypatch: pytest.MonkeyPatch) -> None:
 @example(text="Fri, 99 Dec 2026 99:99:99 +9999")
 @example(text="1e999")
 def test_no_header_breaks_a_run(text: str) -> None:
-    """Any text in the headers is a wait between 0 and `MAX_WAIT_S`, or None, and raises no error."""
     for headers in (
         {"retry-after": text},
         {"retry-after-ms": text},
@@ -82,7 +81,6 @@ def test_no_header_breaks_a_run(text: str) -> None:
     ],
 )
 def test_an_exhausted_limit_says_when_it_is_filled_up(reset: str, seconds: float | None) -> None:
-    """The reset of an exhausted limit is read as a duration or as a number of seconds."""
     headers = {f"{REMAINING}requests": "0", f"{RESET}requests": reset}
     assert until_reset(headers) == seconds
     assert retry_after(headers) == seconds

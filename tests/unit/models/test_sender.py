@@ -177,7 +177,6 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
 
 @pytest.mark.parametrize("status", [500, 502, 504])
 def test_what_does_not_pass_is_given_up(status: int) -> None:
-    """After the last retry, the request is unscored with the server's answer and the number of attempts."""
     reason, requests = _failure(Unscored, Answer(status, error("It broke.")), retries=2)
     assert requests == 3
     assert reason.startswith(f"the server answered {status}: ")
@@ -213,7 +212,6 @@ def test_a_retry_after_of_zero_does_not_lead_to_a_burst() -> None:
 
 
 def test_all_wait_when_the_limit_is_used_up() -> None:
-    """If the headers of a refusal say that the limit is used up, all requests wait, not only the refused one."""
     times: list[float] = []
     used_up = {
         "retry-after": "0.3",
@@ -308,7 +306,6 @@ def test_an_exhausted_limit_in_a_reply_is_heeded() -> None:
     ],
 )
 def test_a_reply_that_is_none_is_asked_for_again(body: bytes) -> None:
-    """An invalid body is retried and then unscored with a reason; no part of it is used as a reply."""
     reason, requests = _failure(Unscored, Answer(body=body), retries=1)
     assert requests == 2
     assert reason.startswith("the server's reply was not understood (it")
@@ -318,7 +315,6 @@ def test_a_reply_that_is_none_is_asked_for_again(body: bytes) -> None:
 
 
 def test_a_body_that_is_cut_is_no_server_that_is_not_there() -> None:
-    """A body that breaks off makes the request unscored, not the server unreachable: it has answered."""
     cut = Answer(body=b'{"choices": [', headers={"content-length": "500", "connection": "close"})
     reason, requests = _failure(Unscored, cut, retries=1)
     assert requests == 2
@@ -350,8 +346,6 @@ def test_a_server_that_hangs_once_is_asked_again() -> None:
 
 
 def test_a_refused_parameter_is_left_out_from_then_on() -> None:
-    """After one refusal, the parameter is omitted from all requests, and the replies name it."""
-
     def answer(body: dict[str, Any]) -> Answer | str:
         return REFUSED_TEMPERATURE if "temperature" in body else "fine"
 
@@ -381,8 +375,6 @@ def test_what_one_model_refuses_another_is_still_sent() -> None:
 
 
 def test_max_tokens_is_sent_under_its_other_name() -> None:
-    """If max_tokens is refused, max_completion_tokens is sent instead, and the reply does not mention it."""
-
     def answer(body: dict[str, Any]) -> Answer | str:
         if "max_tokens" not in body:
             return "fine"
@@ -407,8 +399,6 @@ def test_max_tokens_is_sent_under_its_other_name() -> None:
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_server_that_refuses_everything_is_not_asked_for_ever(status: int) -> None:
-    """If the server refuses every parameter, each is omitted once, and then the request is unscored."""
-
     def answer(body: dict[str, Any]) -> Answer:
         name = next((name for name in body if name not in {"model", "messages"}), "messages")
         return Answer(status, {"detail": [{"loc": ["body", name], "type": "extra_forbidden"}]})
@@ -473,7 +463,6 @@ def test_a_prompt_that_is_too_long_has_its_own_error(message: str) -> None:
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_key_ends_it_all(status: int) -> None:
-    """A wrong key raises ServerError after one request, and the message does not show the key."""
     message, requests = _failure(ServerError, Answer(status, error(f"Incorrect API key provided: {KEY}.")))
     assert requests == 1
     assert f"refused the key in OPENAI_API_KEY (status {status})" in message
@@ -481,7 +470,6 @@ def test_a_wrong_key_ends_it_all(status: int) -> None:
 
 
 def test_an_unknown_model_ends_it_all() -> None:
-    """An unknown model raises ServerError after one request; the message has its name, but no repeated key."""
     message, requests = _failure(ServerError, Answer(404, error(f"The model m does not exist for {KEY}")))
     assert requests == 1
     assert "does not know the model 'm'" in message

@@ -58,7 +58,6 @@ def _missing(replay: ReplaySource, request: Request) -> str:
 def test_the_nearest_recorded_request_says_what_changed(
     cache: Cache, missing_request: Request, difference: str
 ) -> None:
-    """A missing reply raises an error that states how the nearest recorded request differs, and a remedy."""
     message = _missing(ReplaySource(cache), missing_request)
     assert message.startswith(f"A reply of {missing_request.model} is in neither the cache nor a cassette")
     assert f"The nearest recorded request differs in: {difference}." in message

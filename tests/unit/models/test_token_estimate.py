@@ -20,7 +20,6 @@ def test_an_empty_text_has_none() -> None:
 
 @pytest.mark.parametrize("text", [" ", "\n", "\x00", "\x7f", "a", "é", "ế", "\u200b", "\ud800", "\U0010ffff"])
 def test_any_other_text_has_at_least_one(text: str) -> None:
-    """A text of any single character, even half of a surrogate pair, has at least one token."""
     assert count_tokens(text) >= 1
 
 
@@ -98,7 +97,6 @@ def test_a_text_repeated_costs_as_often() -> None:
 
 
 def test_a_prompt_has_its_contents_and_their_framing() -> None:
-    """A prompt has the tokens of its contents, `FRAME_TOKENS` per message, and `REPLY_TOKENS` once."""
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
     contents = count_tokens("Be brief.") + count_tokens("Why?")
     assert prompt_tokens(messages) == contents + 2 * FRAME_TOKENS + REPLY_TOKENS
@@ -110,7 +108,6 @@ def test_without_messages_there_is_no_prompt() -> None:
 
 @pytest.mark.parametrize("content", [None, "", [], [{"type": "image_url", "image_url": {"url": "data:"}}], 7])
 def test_a_message_without_text_has_its_framing(content: object) -> None:
-    """Content without text, such as an image, adds no tokens to the framing."""
     assert prompt_tokens([{"role": "user", "content": content}]) == FRAME_TOKENS + REPLY_TOKENS
     assert prompt_tokens([{"role": "assistant"}]) == FRAME_TOKENS + REPLY_TOKENS
 

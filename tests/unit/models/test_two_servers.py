@@ -23,8 +23,6 @@ def _request(server: RemoteServer, text: object, model: str = "m") -> Request:
 
 
 def _ask(gateway: Gateway, *server_requests: tuple[RemoteServer, Request]) -> list[Any]:
-    """Send requests to servers at the same time; return a reply or an exception for each request."""
-
     async def main() -> list[Any]:
         try:
             asking = (gateway.get_reply(server, request) for server, request in server_requests)
@@ -69,8 +67,6 @@ def test_each_server_has_its_own_policy(gateway) -> None:
 
 
 def test_two_keys_at_one_address_are_two_servers(gateway) -> None:
-    """Two keys at one address are two servers: requests are sent with their own key, and counted separately."""
-
     def answer(_: object) -> Answer:
         return Answer(body=completion())
 
@@ -101,7 +97,6 @@ def test_servers_with_the_same_settings_are_one() -> None:
 
 
 def test_what_is_asked_is_counted_by_server(gateway) -> None:
-    """Calls, tokens and cost are counted for each server, and their sum is the usage of the run."""
     with ScriptedServer() as one, ScriptedServer() as other:
         first, second = RemoteServer(one.url), RemoteServer(other.url, role="judge")
         new_gateway = gateway()
@@ -136,7 +131,6 @@ def test_a_plan_counts_by_server_too(gateway) -> None:
     ],
 )
 def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, expected_message: str) -> None:
-    """If one server's limit is reached, requests to the other server continue up to the run's limit."""
     with ScriptedServer() as one, ScriptedServer() as other:
         free, limited = RemoteServer(one.url), RemoteServer(other.url, role="judge", limits=limits)
         new_gateway = gateway(
@@ -189,7 +183,6 @@ def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
 def test_a_missing_key_is_an_error_before_any_request(
     gateway, server: RemoteServer, expected_message: str
 ) -> None:
-    """A missing key raises ServerError without an attempt; a plan needs no key."""
     (error,) = _ask(gateway(policy=RequestPolicy(retries=4)), (server, _request(server, 1)))
     assert isinstance(error, ServerError)
     with pytest.raises(ServerError, match=expected_message):
@@ -222,7 +215,6 @@ def test_usage_by_server_adds_up_over_tests_and_processes() -> None:
 
 
 def test_prices_are_not_found_by_the_role_of_a_server() -> None:
-    """A price is found by the base URL of a server, not by its name in reports, which includes the role."""
     assert Prices({("http://a/v1", "m"): Price(1, 1)}).get(
         RemoteServer("http://a/v1", role="judge").base_url, "m"
     )

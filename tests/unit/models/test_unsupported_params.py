@@ -132,7 +132,6 @@ def test_a_refused_parameter_is_left_out(refusal: dict[str, Any], name: str) -> 
 
 @pytest.mark.parametrize("refusal", [OPENAI_UNSUPPORTED_PARAMETER, AZURE_WITHOUT_PARAM])
 def test_max_tokens_has_another_name(refusal: dict[str, Any]) -> None:
-    """If a refusal names both names of max_tokens, max_completion_tokens is sent with the same value."""
     dialect = UnsupportedParams()
     assert dialect.learn(SENT, refusal)
     sent, without = dialect.adapt(SENT)
@@ -143,7 +142,6 @@ def test_max_tokens_has_another_name(refusal: dict[str, Any]) -> None:
 
 
 def test_the_other_name_has_another_name_too() -> None:
-    """An old server that knows only max_tokens gets it instead of max_completion_tokens."""
     dialect = UnsupportedParams()
     assert dialect.learn({"max_completion_tokens": 16}, OLD_OPENAI)
     assert dialect.adapt({"max_completion_tokens": 16}) == ({"max_tokens": 16}, "")

@@ -16,8 +16,6 @@ PROXY = "http://proxy.example:4000/v1"
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str], Path]:
-    """Return a function that writes a file of prices."""
-
     def written(text: str) -> Path:
         file = tmp_path / "prices.toml"
         file.write_text(text, encoding="utf-8")
@@ -127,7 +125,6 @@ def test_a_model_may_be_free(write: Callable[[str], Path]) -> None:
 def test_an_invalid_price_is_an_error_that_names_it(
     table: str, line: str, problem: str, write: Callable[[str], Path]
 ) -> None:
-    """The error has the file, the model, the invalid value or key, and the allowed values."""
     file = write(f"[{table}]\n{line}\n")
     with pytest.raises(InputError) as caught:
         Prices.load(file)
@@ -163,7 +160,6 @@ def test_a_name_with_dots_needs_quotes(write: Callable[[str], Path]) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """A missing file, or a folder, raises InputError with the path and the option --rageval prices=FILE."""
     for file in (tmp_path / "missing.toml", tmp_path):
         with pytest.raises(InputError, match=r"--rageval prices=FILE names .*cannot be read: ") as caught:
             Prices.load(file)
@@ -172,7 +168,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"[m", b"\xff\xfe", b"a = 1\na = 2"])
 def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None:
-    """A file that is not valid TOML raises InputError with the parser's message."""
     file = tmp_path / "prices.toml"
     file.write_bytes(content)
     with pytest.raises(InputError, match=r"--rageval prices=FILE names .*not TOML"):
@@ -180,7 +175,6 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None
 
 
 def test_the_shipped_table_is_sound() -> None:
-    """The shipped prices are valid and plausible, and none is for a local model."""
     prices = Prices.load(SHIPPED_FILE)
     shipped = tomllib.loads(SHIPPED_FILE.read_text(encoding="utf-8"))
     assert all(base_url.startswith("https://") for base_url in shipped)

@@ -20,7 +20,6 @@ def found(
     workspace: Path = Path(),
     other_plugin_active: bool = False,
 ) -> list[Annotation]:
-    """Return the annotations of these tests."""
     full = [
         {"nodeid": f"t.py::test_{n}", "evalset": None, "scores": []} | test for n, test in enumerate(tests)
     ]
@@ -29,13 +28,11 @@ def found(
 
 
 def score(*warnings: str, **changes: Any) -> dict[str, Any]:
-    """Return a score that passed with these warnings."""
     entry = {"spec": "recall@3", "where": {}, "threshold": None, "verdict": "pass", "mean": 0.5, "n": 4}
     return entry | {"oddities": {}, "warnings": list(warnings)} | changes
 
 
 def test_what_failed_is_an_error_and_what_warns_a_warning() -> None:
-    """A failed test is an error and a test with warnings a warning; other tests get no annotation."""
     evalset = {"name": "e.jsonl", "warnings": ["odd key"]}
     assert found(
         {"outcome": "failed", "message": "recall@3: too low\nq1"},
@@ -51,7 +48,6 @@ def test_what_failed_is_an_error_and_what_warns_a_warning() -> None:
 
 
 def test_with_another_annotating_plugin_only_the_rest_is_annotated() -> None:
-    """If another plugin annotates failures, only errors and warnings of this package are annotated."""
     tests = [{"outcome": "failed"}, {"outcome": "error"}, {"outcome": "passed", "warnings": ["slow"]}]
     assert [result.properties["title"] for result in found(*tests, other_plugin_active=True)] == [
         "t.py::test_1",
@@ -61,7 +57,6 @@ def test_with_another_annotating_plugin_only_the_rest_is_annotated() -> None:
 
 @pytest.mark.parametrize(("n", "shown", "rest"), [(10, 10, None), (11, 9, 2), (400, 9, 391)])
 def test_github_shows_ten_of_a_kind_and_the_rest_is_counted(n: int, shown: int, rest: int | None) -> None:
-    """Of errors and of warnings, at most ten each are annotated; the tenth counts the rest."""
     failed = [{"outcome": "failed", "message": "m"}] * n
     warned = [{"outcome": "passed", "warnings": [f"w{i}"]} for i in range(n)]
     for kind, description, tests in (("error", "failed", failed), ("warning", "with warnings", warned)):
@@ -80,7 +75,6 @@ def test_a_long_message_is_cut() -> None:
 
 
 def test_the_file_is_relative_to_the_workspace(tmp_path: Path) -> None:
-    """A file outside the workspace, a folder or a missing file is left out, and the title names the test."""
     inside, outside = tmp_path / "repository" / "sub" / "t.py", tmp_path / "t.py"
     inside.parent.mkdir(parents=True)
     for file in (inside, outside):
@@ -99,10 +93,6 @@ def test_the_file_is_relative_to_the_workspace(tmp_path: Path) -> None:
 
 
 def test_the_line_is_that_of_the_failure_in_the_file_of_the_test() -> None:
-    """The line is that of the failure if it is in the test's file, else that of the test.
-
-    Pytest counts the test's line from 0.
-    """
     root = Path("/project")
 
     def report(crash: object, line: int | None = 4) -> Any:

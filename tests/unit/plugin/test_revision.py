@@ -81,7 +81,6 @@ def test_a_checkout_has_its_commit_its_branch_and_that_of_the_baseline(repositor
 def test_what_a_run_writes_makes_it_not_dirty(
     repository: Repository, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Files that the run writes, such as a committed history, do not make it dirty, wherever they are."""
     history = repository.path / "evals [1]" / "history.jsonl"
     history.parent.mkdir()
     history.write_text("one\n", encoding="utf-8")
@@ -111,7 +110,6 @@ def test_a_detached_checkout_of_ci_has_the_branch_that_ci_names(repository: Repo
 def test_a_shallow_clone_does_not_know_when_the_baseline_was_made(
     repository: Repository, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """In a shallow clone, the only commit appears to add all files, so no baseline commit is reported."""
     (repository.path / "search.py").write_text("k = 3", encoding="utf-8")
     last = repository.commit("search")
     clone = tmp_path_factory.mktemp("clone")
@@ -123,7 +121,6 @@ def test_a_shallow_clone_does_not_know_when_the_baseline_was_made(
 
 @needs_git
 def test_a_repository_without_a_commit_has_a_branch_alone(tmp_path: Path) -> None:
-    """Without a commit, only the branch and the baseline's path are reported."""
     command = ["git", "init", "-b", "main"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     (tmp_path / "base.json").write_text("{}", encoding="utf-8")
@@ -134,7 +131,6 @@ def test_a_repository_without_a_commit_has_a_branch_alone(tmp_path: Path) -> Non
 
 
 def test_without_git_the_variables_of_ci_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without git, the CI variables are used; without these, the entry is empty."""
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = tmp_path / "rageval_baseline.json"
     assert run_entry(tmp_path, missing, {}) == {}

@@ -8,7 +8,6 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score
 
 @pytest.fixture
 def score() -> Score:
-    """Return a score with one right question, three questions below 1, and one unscored question."""
     ranking = Ranking("q", (Document("alpha", "kb-1"), Document("beta without an id")), duplicates=2)
     long = "What does the extended warranty cover in the second year, and who pays for the courier then?"
     return Score(

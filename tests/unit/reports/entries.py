@@ -17,15 +17,12 @@ def _notes(spec: str) -> Notes:
 
 
 def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | None) -> dict[str, Any]:
-    """Return `results.score_entry` with the notes of the score."""
     return results.score_entry(score, threshold, verdict, _notes(score.spec), spool=Spool())
 
 
 def threshold_result_entry(result: ThresholdResult) -> dict[str, Any]:
-    """Return `results.threshold_result_entry` with the notes of the score."""
     return results.threshold_result_entry(result, _notes(result.threshold.spec), spool=Spool())
 
 
 def error_entry(spec: str, threshold: Threshold | None, reason: str) -> dict[str, Any]:
-    """Return `results.error_entry` with the notes of the score."""
     return results.error_entry(spec, threshold, reason, _notes(spec))

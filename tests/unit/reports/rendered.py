@@ -77,7 +77,6 @@ class Rendered(HTMLParser):
 
 
 def rendered(markdown: str) -> Rendered:
-    """Return the rendered page of a comment in Markdown."""
     html = cmarkgfm.markdown_to_html_with_extensions(
         markdown, options=Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_HARDBREAKS, extensions=EXTENSIONS
     )

@@ -27,17 +27,12 @@ ALSO_FIRST_WON = Places(second=0.0)
 
 
 def _note(entry: dict[str, Any]) -> str:
-    """Return the arena's line below the score."""
     name = "arena.win@5: no answer"
     (line,) = (line for line in note_lines({"scores": [entry]}) if line.startswith(name))
     return line.removeprefix("arena.win@5: ")
 
 
 def test_in_one_order_the_wins_of_the_first_place_are_counted() -> None:
-    """Of four decided verdicts, the first position won three: two for the answer and one for the reference.
-
-    Ties and battles with an abstention are not counted.
-    """
     score = _score(FIRST_WON, FIRST_WON, ALSO_FIRST_WON, SECOND_WON, TIED, declined=3)
     entry = score_entry(score, None, None)
     bias = entry["arena"]["position_bias"]
@@ -64,10 +59,6 @@ def test_in_one_order_the_wins_of_the_first_place_are_counted() -> None:
     ],
 )
 def test_in_both_orders_the_changes_are_counted(places: list[Places], line: str) -> None:
-    """The note has the share of verdicts that changed with the order, and the share of these for the first position.
-
-    The p value is that of the sign test.
-    """
     entry = score_entry(_score(*places), None, None)
     assert _note(entry) == f"no answer 0.0% (0 of {len(places)}); {line}"
 

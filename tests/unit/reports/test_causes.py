@@ -26,7 +26,6 @@ def _before(outcomes: list[Outcome]) -> BaselineScore:
 
 
 def _cause(now: list[list[str]], **example: Any) -> str:
-    """Return the cause where these are the rankings now and in the baseline; recall is 1 if the gold is among them."""
     outcomes = []
     for n, labels in enumerate(now):
         documents = [Document(f"text of {label}", label) for label in labels]
@@ -73,12 +72,10 @@ def _other(lost: int) -> list[list[str]]:
     ],
 )
 def test_the_cause_is_read_from_the_rankings(now: list[list[str]], cause: str) -> None:
-    """Each kind of break differs from the others: no index, other passages, other order, fewer passages, new ids."""
     assert _cause(now) == cause
 
 
 def test_renamed_ids_are_found_by_their_texts() -> None:
-    """If the text of a gold passage is returned under another id, the ids were renamed."""
     outcomes = [
         Outcome(
             Example(f"q{n}", "?", gold=(Gold(f"g{n}", f"Text\n{n}"),)),
@@ -94,14 +91,12 @@ def test_renamed_ids_are_found_by_their_texts() -> None:
 
 
 def test_a_tag_that_all_lost_questions_share_is_named() -> None:
-    """A tag is named only if other questions have another value of it."""
     assert _cause(_other(8), tags=lambda n: {"topic": "a" if n < 8 else "b"}).endswith("; all topic=a")
     assert "topic" not in _cause(_other(8), tags=lambda n: {"topic": "a" if n < 7 else "b"})
     assert "topic" not in _cause(_other(8), tags=lambda _: {"topic": "a"})
 
 
 def test_rankings_do_not_explain_what_is_too_large():
-    """Too long a time is not explained by gold that was not found."""
     evidence = Evidence(Ranking.of("q", [Document("text of other", "other")], 1))
     gold = (Gold("g", "text of g"),)
     score = Score("latency.p95", [Outcome(Example("q", "?", gold=gold), 2.5, evidence=evidence)])

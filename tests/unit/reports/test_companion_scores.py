@@ -13,13 +13,11 @@ from tests.unit.reports.entries import score_entry
 
 
 def _below(score: Score) -> list[str]:
-    """Return the lines below the row of a score."""
     tests = [{"nodeid": "t", "evalset": None, "scores": [score_entry(score, None, None)]}]
     return table_lines(tests)[3:]
 
 
 def test_figures_of_a_score_are_means_over_the_examples_that_have_them() -> None:
-    """Companion scores are averaged over the examples that have them; an unscored example has none."""
     evidence = [Evidence(beside={"recall@2": value}) for value in (1.0, 0.5)]
     outcomes = [
         Outcome(Example(str(n), "?"), 1.0, None, example_evidence)
@@ -69,7 +67,6 @@ def _listed(name: str, *sizes: int) -> Outcome:
 
 
 def test_answers_that_were_not_shown_are_a_term_of_their_own() -> None:
-    """Of 6 answers, 3 were in the prompt, 2 of these and 1 other were listed; the third question has no sizes."""
     outcomes = [_listed("a", 4, 3, 2), _listed("b", 2, 0, 0, 1), Outcome(Example("c", "?"), None, "no")]
     (_, line) = _below(Score("rel.answer@5", outcomes))
     assert line == (
@@ -79,7 +76,6 @@ def test_answers_that_were_not_shown_are_a_term_of_their_own() -> None:
 
 
 def test_a_score_of_0_has_its_factors_too() -> None:
-    """A score of 0 has a line with its factors, which shows that the generator lost everything."""
     score = Score("rel.citation@5", [_cited("a", 4, 2, 0)])
     assert float(score) == 0.0
     factors = "the retriever found 2 of 4 relevant items, the answers named 0 of these 2: recall over Rel 0/4 (0.000)"
@@ -112,7 +108,6 @@ def test_a_pair_is_given_over_its_common_questions() -> None:
 
 
 def test_a_pair_with_the_same_questions_needs_no_other_means() -> None:
-    """Two scores with the same questions, or without common questions, have no means over common questions."""
     one, other, none = (
         _scored("rel.citation@5", *values) for values in ((0.5, None), (0.2, None), (None, 1))
     )
@@ -120,7 +115,6 @@ def test_a_pair_with_the_same_questions_needs_no_other_means() -> None:
 
 
 def test_a_keyword_without_effect_is_noted() -> None:
-    """A keyword without effect is not part of the score's name, and a note says that the keyword changes nothing."""
     threshold = Threshold("rel.coverage@5", min=0.5, order="random").with_ignored({"order"})
     entry = score_entry(Score("rel.coverage@5", [Outcome(Example("q", "?"), 1.0)]), threshold, None)
     assert (threshold.name, threshold.with_ignored(())) == ("rel.coverage@5", threshold)

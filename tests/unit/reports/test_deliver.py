@@ -32,7 +32,6 @@ def test_the_parts_of_a_writer_are_the_file(tmp_path: Path) -> None:
     ("returned", "shown"), [(None, "x:https://h/a"), ("", "x:https://h/a"), ("board 7", "board 7")]
 )
 def test_a_writer_of_a_scheme_sends_the_report_itself(returned: str | None, shown: str) -> None:
-    """The writer of a URL scheme sends the report; its return value is shown, or the address without its password."""
     calls = []
 
     def send(document: Mapping[str, Any], address: str) -> str | None:

@@ -30,7 +30,6 @@ BOUND = Threshold("llm_reteval@2", min=0.75)
 
 
 def test_an_entry_has_everything_about_a_score(score: Score) -> None:
-    """An entry has the keys of the report's schema, with the numbers of the score."""
     entry = score_entry(score, BOUND, verdict_on(score, BOUND))
     assert entry.keys() >= DESIGNED
     assert (entry["spec"], entry["where"], entry["mean"]) == ("llm_reteval@2", {}, 0.4375)
@@ -68,7 +67,6 @@ def test_cases_and_their_counts_are_in_the_entry(score: Score) -> None:
 
 
 def test_spearman_is_null_where_it_is_undefined(score: Score) -> None:
-    """Refined Spearman is null for a single refined question."""
     entry = score_entry(score.where(topic="billing"), None, None)
     assert entry["spearman"] == {"all": pytest.approx(1.0), "refined": None}
 
@@ -86,7 +84,6 @@ def test_a_score_that_was_only_asked_for_has_no_verdict(score: Score) -> None:
 
 
 def test_an_error_has_the_same_form(score: Score) -> None:
-    """The entry of a score that could not be computed has the same keys, without numbers."""
     bound = Threshold("llm_reteval@2", min=0.75, where={"topic": "billing"})
     entry = error_entry("llm_reteval@2", bound, "no model")
     assert entry.keys() == score_entry(score, None, None).keys()
@@ -105,7 +102,6 @@ def test_entries_are_plain_data(score: Score, tags: dict[str, Any]) -> None:
 
 
 def test_counts_are_in_the_entry_where_there_are_any(score: Score) -> None:
-    """The entry has the counts of each example, 0 included, and their sums, if there are any."""
     assert "counts" not in score_entry(score, None, None)
     assert all("counts" not in example for example in score_entry(score, None, None)["examples"])
     outcomes = [
@@ -125,7 +121,6 @@ def test_counts_are_in_the_entry_where_there_are_any(score: Score) -> None:
 
 
 def test_what_is_not_defined_is_counted_apart() -> None:
-    """An undefined example is counted as undefined, not as unscored, and has the reason."""
     outcomes = [
         Outcome(Example("q1", "?"), 0.5),
         Outcome(Example("q2", "?"), None, undefined="nothing was cited"),
@@ -141,7 +136,6 @@ def test_what_is_not_defined_is_counted_apart() -> None:
 
 
 def test_labels_of_passages_are_in_the_entry_where_there_are_any() -> None:
-    """An example has the labels of its passages in rank order, if there are any."""
     outcomes = [
         Outcome(Example("q", "?"), 0.5, None, Evidence(labels=(1.0, 0.0))),
         Outcome(Example("r", "?"), 0.5),
@@ -157,10 +151,6 @@ def test_a_random_order_is_reported(score: Score) -> None:
 
 
 def test_votes_are_in_the_entry_where_there_were_any(score: Score) -> None:
-    """Each example has its votes, and the score their sums and rates.
-
-    Half of the verdicts are split, and one of five votes is in the minority.
-    """
     assert "judge_votes" not in score_entry(score, None, None)
     assert all("judge_votes" not in example for example in score_entry(score, None, None)["examples"])
     tallies = [Tally(1, 1, 3, 1), Tally(1, 0, 2, 0, 1), Tally()]
@@ -185,7 +175,6 @@ def test_how_answers_were_drawn_is_part_of_the_name() -> None:
 
 
 def test_the_line_of_models_says_how_answers_were_drawn() -> None:
-    """The line of models has temperature and draws; older reports lack them."""
     settings = {"generator": "m", "judge": "j", "comparator": "judge"}
     assert models_text({"settings": settings, "tests": []}) == "generator m, answers judged by j"
     drawn = Settings(model="m", judge_model="j", temperature=0.2, draws=2).report_entry()

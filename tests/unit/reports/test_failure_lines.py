@@ -18,7 +18,6 @@ def _failure(score: Score, room: Room = Room(), **bounds: float) -> list[str]:  
 
 
 def test_the_whole_text_of_a_failure(score: Score) -> None:
-    """The text has the verdict, the cause, and the lost questions, worst first, with gold, retrieved and answers."""
     low, high = bca_means([[0.5, 1.0, 0.0, 0.25]])[0]
     assert _failure(score, Room(full=True), min=0.75) == [
         "llm_reteval@2: 0.438 is below the minimum 0.75: 3 of 4 questions are below 0.75",
@@ -82,7 +81,6 @@ def test_the_times_of_a_fast_retriever_differ_in_the_list() -> None:
 
 
 def test_undefined_examples_are_reported_with_unscored_ones() -> None:
-    """Unscored and undefined examples are listed separately, with their reasons."""
     outcomes = [
         Outcome(Example("q1", "Why?"), 0.0),
         Outcome(Example("q2", "?"), None, "no gold passages"),
@@ -119,7 +117,6 @@ def test_labels_have_a_line_each(alone: tuple[str, ...], lines: list[str]) -> No
 
 
 def test_above_a_maximum_the_highest_are_worst(score: Score) -> None:
-    """If a score is above its maximum, the questions above the bound are listed, highest first."""
     lines = _failure(score, max=0.2)
     assert lines[0] == "llm_reteval@2: 0.438 is above the maximum 0.2: 3 of 4 questions are above 0.2"
     assert [line[2:4] for line in lines if line.startswith("  q")] == ["q2", "q1", "q5"]
@@ -127,7 +124,6 @@ def test_above_a_maximum_the_highest_are_worst(score: Score) -> None:
 
 @pytest.mark.parametrize("lines", range(3, 30))
 def test_a_failure_has_no_more_lines_than_it_may(score: Score, lines: int) -> None:
-    """Questions that do not fit are named; with room for all of them, none is."""
     text = _failure(score, Room(lines), min=0.75)
     assert len(text) <= max(lines, 5)
     shown = [line[2:4] for line in text if line.startswith("  q")]
@@ -177,13 +173,11 @@ def test_a_documents_line_shows_the_beginning_of_its_text(text: str) -> None:
     ],
 )
 def test_a_score_in_a_line(values: list[float | None], tags: dict[str, str], line: str) -> None:
-    """The line has the slice, the interval, and the numbers of scored and unscored examples."""
     outcomes = [Outcome(Example(str(n), "q"), value) for n, value in enumerate(values)]
     assert score_line(Score("recall@5", outcomes, slice=tags)) == line
 
 
 def test_each_score_of_a_question_has_its_remark() -> None:
-    """A question that several scores lost has the remarks of all of them."""
     results = []
     for spec, remark in (
         ("rel_recall.answer@1", "item 'c1x' equals no reference"),

@@ -36,7 +36,6 @@ def _report(score: Score) -> str:
 
 
 def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
-    """Run, models, tests, scores and examples have the documented keys."""
     report = json.loads(_report(score))
     assert report.keys() == {
         *(
@@ -79,7 +78,6 @@ def test_a_run_without_scores_has_an_empty_list() -> None:
 
 
 def test_a_large_report_comes_in_parts_of_the_same_bytes() -> None:
-    """A large report is written in parts, whose bytes together equal those of `json.dumps`."""
     document = {"texts": [f"Ümlaut \x00\x1b\u2028\ud800 {n}" for n in range(20_000)], "empty": [{}, [], ""]}
     parts = list(json_report(document))
     assert len(parts) > 3

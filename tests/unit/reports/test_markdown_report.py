@@ -67,7 +67,6 @@ def _test(name: str, *scores: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _question(name: str = "q1", **more: Any) -> dict[str, Any]:
-    """Return a question that got worse."""
     question: dict[str, Any] = {
         "id": name,
         "question": "Why?",
@@ -97,10 +96,6 @@ def _rows(page: Rendered, table: int = 0) -> list[list[str]]:
 
 
 def test_failed_tests_are_first_and_named_once() -> None:
-    """Below the verdict, each score has a row with its mark, interval, change from the baseline and threshold.
-
-    Failed tests come first, and a test's name is in the first of its rows only.
-    """
     fail = _ruled([0.0] * 8, 1.0, max_drop=0.02)
     unbounded = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
     text = _report(
@@ -121,10 +116,6 @@ def test_failed_tests_are_first_and_named_once() -> None:
 
 
 def test_a_test_that_failed_otherwise_has_a_row_of_its_own() -> None:
-    """A failed test has its own row if its thresholds passed or it has no score.
-
-    Without thresholds, its score's row shows it.
-    """
     passed = _ruled([1.0] * 5, 1.0, max_drop=0.1)
     unbounded = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
     page = rendered(
@@ -210,7 +201,6 @@ def test_a_question_without_a_score_says_why() -> None:
 
 
 def test_a_question_that_is_worse_in_several_scores_is_listed_first_and_once() -> None:
-    """A question that got worse in several scores is listed first and once; with several tests, its test is named."""
     first = _test("test_a", _lost(_question("one"), _question("both")), outcome="failed", message="-")
     second = _test("test_b", _lost(_question("both"), _question("two")), outcome="failed", message="-")
     lines = [line for line in _report(first, second).splitlines() if "1.00 → 0.00" in line]
@@ -222,7 +212,6 @@ def test_a_question_that_is_worse_in_several_scores_is_listed_first_and_once() -
 
 
 def test_questions_that_got_worse_are_folded_where_the_test_passes() -> None:
-    """Questions that got worse are folded if the test passes; an inconclusive verdict is shown like a failure."""
     allowed = _report(_test("test_a", _ruled([0.0, 1.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.6)))
     doubtful = _report(_test("test_a", _ruled([0.0, 1.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.1)))
     assert "**The question" not in allowed
@@ -243,7 +232,6 @@ def test_questions_below_a_bound_are_shown_where_nothing_is_compared() -> None:
 
 
 def test_a_drop_comes_with_the_command_that_accepts_it() -> None:
-    """The report has the complete, shell-quoted command that accepts the drop, or tells to change the bounds first."""
     dropped = {"outcome": "failed", "message": "-"}
     text = _report(
         _test("test_a[a b]", _lost(_question()), accept="update", **dropped),
@@ -293,7 +281,6 @@ def test_a_long_message_has_its_first_and_its_last_words() -> None:
 
 
 def test_a_reason_has_the_mark_of_its_score() -> None:
-    """A reason has the mark of its score, not of its test, whose outcome may differ."""
     failed, passed = _ruled([0.0], None, min=0.9), _ruled([0.0, 0.0, 1.0, 1.0, 1.0], 1.0, max_drop=0.6)
     text = _report(_test("test_a", failed, passed, failed | ERROR, outcome="error", message="-"))
     marks = [line.split()[1] for line in text.splitlines() if line.startswith("- ") and "test_a" in line]
@@ -301,10 +288,6 @@ def test_a_reason_has_the_mark_of_its_score() -> None:
 
 
 def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None:
-    """The reason is the score's; pytest's message is used only if no score explains the failure. Reasons are folded.
-
-    The reason does not depend on pytest's verbosity.
-    """
     text = _report(
         _test("test_bad", _ruled([0.0] * 14, 1.0, max_drop=0.02), outcome="failed", message="as with -q"),
         _test("test_own", outcome="failed", message="it is\nworse"),
@@ -359,7 +342,6 @@ def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None
 def test_the_headline_counts_thresholds_and_other_failures(
     tests: list[dict[str, Any]], headline: str
 ) -> None:
-    """The headline counts thresholds and other tests that failed, were expected to fail, or were skipped."""
     assert _report(*tests).splitlines()[0] == f"### rageval: {headline}"
 
 
@@ -374,7 +356,6 @@ def test_a_run_that_was_stopped_says_so_at_once() -> None:
 
 
 def test_thresholds_that_failed_are_first() -> None:
-    """Rows are sorted: failed thresholds, other failures, inconclusive, passed, skipped."""
     text = _report(
         _test("test_a", outcome="skipped", message="no key"),
         _test("test_b", _ruled([1.0], None, min=0.5)),
@@ -464,7 +445,6 @@ def test_nothing_that_others_wrote_is_markup() -> None:
 
 
 def _many(failing: int, passing: int, scores: int = 1) -> list[dict[str, Any]]:
-    """Return tests with long names and texts and with warnings, some of which failed."""
     lost = _lost(
         *(_question(f"q{n}", answer="word " * 400, before={"score": 1.0, "answer": "x"}) for n in range(30))
     )
@@ -586,7 +566,6 @@ def test_run_models_and_replies_are_shown_below() -> None:
 
 
 def test_the_models_are_left_out_of_a_run_that_called_none() -> None:
-    """The models are left out if no request was sent, as in a run of ranking measures."""
     document = copy.deepcopy(_document())
     document["llm"] |= {"requests": 0, "cached": 0, "remarks": {}}
     text = markdown_report(document)
@@ -596,7 +575,6 @@ def test_the_models_are_left_out_of_a_run_that_called_none() -> None:
 
 
 def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None:
-    """The models line counts tests with a generator or judge of their own, which do not use those of the options."""
     text = _report(
         _test("test_a", own=["generator", "judge"]), _test("test_b", own=["generator"]), _test("test_c")
     )

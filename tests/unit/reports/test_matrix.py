@@ -129,7 +129,6 @@ def test_a_column_of_fewer_questions_says_so() -> None:
 
 
 def test_a_score_that_a_parameter_does_not_change_is_one_column() -> None:
-    """In a grid over `order`, a score that ignores the parameter has one column."""
     tests = [
         _test(
             {"generator": name},
@@ -158,7 +157,6 @@ def test_a_wide_matrix_is_continued_below() -> None:
 
 @pytest.mark.parametrize("more", [{}, {"order": "random"}])
 def test_other_parameters_are_columns_where_they_ask_for_other_scores(more: dict[str, str]) -> None:
-    """If another parameter changes the score's name (cut-off, order), one matrix has a column for each value."""
     tests = [
         _test({"generator": name}, _entry(f"rel.answer@{k}", [1, 0], **more), parameters={"k": str(k)})
         for k in (1, 2)
@@ -171,7 +169,6 @@ def test_other_parameters_are_columns_where_they_ask_for_other_scores(more: dict
 
 
 def test_other_parameters_part_matrices_where_scores_are_the_same() -> None:
-    """If another parameter does not change the score's name, each of its values has a matrix."""
     tests = [
         _test({"retriever": name}, _entry("recall@3", [1, 0]), parameters={"heat": heat})
         for heat in ("0", "1")
@@ -185,7 +182,6 @@ def test_other_parameters_part_matrices_where_scores_are_the_same() -> None:
 
 
 def test_eval_sets_are_not_mixed() -> None:
-    """Tests with different eval sets, functions or systems, or with one system only, have no matrix."""
     others = [
         {},
         {"evalset": EVALSET | {"digest": "e"}},

@@ -83,7 +83,6 @@ def test_a_plan_without_live_requests_has_no_notes() -> None:
     ],
 )
 def test_unknown_costs_are_reported(usage: Usage, cells: str, note: str) -> None:
-    """Unknown costs are shown in the row and in the total, and a note tells what to do."""
     lines = plan_lines([("t", usage)])
     assert sum(" ".join(line.split()).endswith(" ".join(cells.split())) for line in lines) == 2
     assert any(note in line for line in lines)

@@ -31,7 +31,6 @@ def test_nothing_odd_is_nothing_to_say() -> None:
 
 
 def test_each_oddity_is_counted() -> None:
-    """Duplicates and empty texts are counted by document, other anomalies by ranking or question."""
     retriever_failure, other_failure = (
         Outcome(Example("e", "q"), None, "raised", failed=QueryError("raised", part=part))
         for part in ("rageval_retriever", "rageval_judge.compare")
@@ -76,10 +75,6 @@ def test_each_oddity_is_counted() -> None:
 def test_what_became_of_the_retrievers_own_k(
     own_k: int, documents: tuple[Document, ...], k: int, expected: dict[str, int]
 ) -> None:
-    """The retriever's own k is kept if it is larger, and raised if it is smaller.
-
-    More documents than k are an anomaly.
-    """
     ranking = replace(Ranking.of("q", documents, k), own_k=own_k)
     assert anomalies_entry([Outcome(Example("e", "q"), 1.0, evidence=Evidence(ranking))]) == expected
 
@@ -105,14 +100,12 @@ def test_ids_of_another_kind_are_reported() -> None:
 
 
 def test_the_ids_of_one_ranking_are_reported_except_in_a_slice() -> None:
-    """One ranking without any gold id is reported; in a slice of fewer than ten rankings it may be chance."""
     assert anomalies_entry(_matched(Gold(id="faq.md"), "a")) == {"foreign_ids": 1}
     assert anomalies_entry(_matched(Gold(id="faq.md"), *TEN[1:]), of_slice=True) == {}
     assert anomalies_entry(_matched(Gold(id="faq.md"), *TEN), of_slice=True) == {"foreign_ids": 10}
 
 
 def test_the_hint_shows_the_most_similar_ids() -> None:
-    """The hint has the gold id and the retrieved id that resemble each other most, of the first rankings."""
     outcomes = [*_matched(Gold(id="docs/kb-1"), "x-9", "kb-1"), *_matched(Gold(id="faq"), "x-7")]
     assert all_zero_hint(Score("recall@1", outcomes)) == (
         "no id in 3 rankings is that of any gold passage: are they ids of the same kind? "
@@ -122,7 +115,6 @@ def test_the_hint_shows_the_most_similar_ids() -> None:
 
 
 def test_one_id_of_another_questions_passage_shows_that_the_ids_are_of_one_kind() -> None:
-    """If one ranking has a gold id, even of another question, no foreign ids are reported."""
     outcomes = [*_matched(Gold(id="faq.md"), *TEN), *_matched(Gold(id=TEN[-1]), "z")]
     assert anomalies_entry(outcomes) == {}
 

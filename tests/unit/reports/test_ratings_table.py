@@ -68,7 +68,6 @@ def test_ratings_are_those_of_hand_computation() -> None:
 
 
 def test_a_battle_counts_once() -> None:
-    """The two arena scores of a test have the same battles, which are counted once."""
     once = [_test(f"t.py::test_it[{name}]", _entry(fought)) for name, fought in (("a", "wwl"), ("b", "wll"))]
     again = [
         {
@@ -228,7 +227,6 @@ def test_pairs_of_what_cannot_be_rated_are_shown() -> None:
 
 
 def test_pairs_of_different_processes_are_named() -> None:
-    """If each test ran in its own process, the missing pairs are named, and battles with the reference are rated."""
     (table,) = ratings_entries(_three(a=[], b=[]), seed=0)
     assert [row["system"] for row in table["systems"]] == ["a@5", "b@5", "reference"]
     assert ratings_lines([table])[-1] == (
@@ -238,7 +236,6 @@ def test_pairs_of_different_processes_are_named() -> None:
 
 
 def test_battles_between_systems_may_rate_what_the_reference_does_not() -> None:
-    """A system that lost every battle with the reference is rated if it won a battle against another system."""
     tests = [
         {**_test("t.py::test_it[a]", _entry("wl")), "battles": []},
         {**_test("t.py::test_it[b]", _entry("ll")), "battles": [_battles("a@5", "b@5", "wl")]},
@@ -249,10 +246,6 @@ def test_battles_between_systems_may_rate_what_the_reference_does_not() -> None:
 
 @pytest.mark.parametrize("order", ["abc", "cab", "acb"])
 def test_a_system_that_is_gated_on_slices_alone_keeps_its_battles(order: str) -> None:
-    """A system whose thresholds are on slices keeps its battles on the whole set, in any order of the tests.
-
-    The test that ran last has the battles of a pair.
-    """
     tests = {
         name: {**_test(f"t.py::test_it[{name}]", _entry("wwll")), "battles": list[Any]()} for name in order
     }

@@ -136,7 +136,6 @@ def test_oddities_are_reported_once_for_the_scores_that_share_them() -> None:
 
 
 def test_counts_that_belong_to_a_score_are_below_it() -> None:
-    """A score's counts are on a line below it if any is positive; the prompt's order is part of the score's name."""
     counts = {"parametric_answers": 3, "hallucinated_citations": 0}
     entries = [
         _entry(spec="rel.answer@5", counts=counts, order="random"),
@@ -163,10 +162,6 @@ def test_counts_that_belong_to_a_score_are_below_it() -> None:
 def test_the_reasons_for_unscored_examples_are_below_the_score(
     what: str, reasons: list[str | None], reason_text: str | None
 ) -> None:
-    """The reasons for unscored or undefined examples are listed below the score, most frequent first.
-
-    A passing test has this line, too.
-    """
     entry = _entry(spec="rel.x@5", examples=[{"id": "q", what: reason} for reason in reasons])
     lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
     count = sum(reason is not None for reason in reasons)
@@ -174,10 +169,6 @@ def test_the_reasons_for_unscored_examples_are_below_the_score(
 
 
 def test_the_flip_rate_of_votes_is_below_a_score() -> None:
-    """One of four verdicts is split, and one of eleven votes is in the minority.
-
-    Votes not read are shown if there are any.
-    """
     tally = {"verdicts": 4, "split": 1, "votes": 11, "minority": 1, "unread": 1}
     voted = _entry(judge_votes=tally | {"flip_rate": 0.25, "minority_rate": 1 / 11})
     agreed = _entry(judge_votes={**tally, "split": 0, "minority": 0, "unread": 0})
@@ -222,7 +213,6 @@ def test_what_came_in_batches_has_its_own_line(unpriced: int, line: str, cost: f
 
 
 def test_each_note_has_a_line() -> None:
-    """Cut replies and remarks have a line each; remarks are sorted by count, then by text."""
     remarks = {"n refuses seed: sent without it": 1, "m refuses seed: sent without it": 1, "other": 2}
     usage = replace(USAGE, cut=3, remarks=Counter(remarks))
     assert usage_lines(usage_entry(usage)) == [

@@ -68,7 +68,6 @@ LONG = "so many words " * 40
 def test_differing_old_and_new_values_are_shown_below_each_other(
     then: dict[str, Any], lines: list[str]
 ) -> None:
-    """Old and new values are on two lines if they differ, else (or if the old one is unknown) on one line."""
     shown_lines = _worse(_outcome("q1", 0.5, "kb-2", "kb-9", answer="no"), **then)
     assert shown_lines == [
         "      gold        kb-1",
@@ -79,7 +78,6 @@ def test_differing_old_and_new_values_are_shown_below_each_other(
 
 
 def test_a_long_answer_is_compared_with_its_stored_beginning() -> None:
-    """A long answer differs only if its beginning differs from the beginning that the baseline stores."""
     outcome = _outcome("q1", 0.0, "kb-2", answer=LONG)
     stored = " ".join(LONG.split())[:MAX_ANSWER_LENGTH]
     assert sum("→" in line for line in _worse(outcome, answer=stored)) == 0
@@ -131,7 +129,6 @@ def test_a_lost_question_is_shown_once_with_all_its_scores() -> None:
 def test_a_question_that_counts_with_the_lowest_value_has_it_in_its_row(
     scale: tuple[float, float], row: str
 ) -> None:
-    """Where the retriever failed, the row has the old score and the value that counts, on any scale."""
     failed = [Outcome(Example(f"q{n}", "Why?"), None, "no index", cause="retriever") for n in range(12)]
     before = BaselineScore(
         {outcome.example.id: outcome.example.digest for outcome in failed},
@@ -151,10 +148,6 @@ def test_a_question_that_counts_with_the_lowest_value_has_it_in_its_row(
 
 @pytest.mark.parametrize("bounds", [{}, {"min": 0.2}, {"max": 0.9}])
 def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, float]) -> None:
-    """If a strict threshold fails for lack of examples and no question got worse, no questions are listed.
-
-    A bound that is kept is no reason to list questions.
-    """
     outcomes = [_outcome("q1", 1.0), _outcome("q2", 0.0)]
     before = BaselineScore(
         {outcome.example.id: outcome.example.digest for outcome in outcomes},
@@ -184,7 +177,6 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
 def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
     values: list[float], then: list[float], bounds: dict[str, float], listed: list[str]
 ) -> None:
-    """The list has the questions that got worse, or all beyond the bound if the former do not explain the failure."""
     outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
     before = BaselineScore(
         {outcome.example.id: outcome.example.digest for outcome in outcomes},

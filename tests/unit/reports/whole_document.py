@@ -9,7 +9,6 @@ LLM = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": 
 
 
 def whole_document(**keys: Any) -> dict[str, Any]:
-    """Return a document with all keys of questions: one question was lost, one was gained, and one has no score."""
     questions = [
         {
             "id": f"q{n}",

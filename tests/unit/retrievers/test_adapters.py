@@ -221,8 +221,6 @@ def test_the_users_object_is_left_as_it_is(loop: BackgroundEventLoop, retriever:
 
 
 def test_the_search_with_scores_is_preferred_where_it_works(loop: BackgroundEventLoop) -> None:
-    """The search with scores is used unless it raises NotImplementedError, as LangChain's base class does."""
-
     def raises(*_arguments: object, **_options: object) -> list[str]:
         raise NotImplementedError
 
@@ -347,7 +345,6 @@ def test_a_pipeline_that_is_not_clear_is_refused(
 
 
 def test_a_pipeline_with_two_outputs_of_documents_is_refused(loop: BackgroundEventLoop) -> None:
-    """A pipeline with two outputs of documents is ambiguous, so it is an error."""
     two = _Pipeline({"a": _open("query")}, {"a": _open("documents"), "b": _open("documents")})
     with pytest.raises(CallableError, match=r"has 2 open outputs .*: a\.documents, b\.documents\."):
         adapt_retriever(two, loop)

@@ -62,8 +62,6 @@ def test_only_what_is_defined_outside_the_framework_is_its_own(kind: type[Any], 
 
 
 def test_what_a_framework_writes_into_a_class_is_not_its_own() -> None:
-    """A method that the framework sets on a user's class, as LangChain does, does not count as an override."""
-
     class Patched(_Base):
         pass
 

@@ -23,7 +23,6 @@ def test_the_best_match_comes_first_with_its_score() -> None:
 
 
 def test_equal_scores_keep_the_order_of_the_corpus() -> None:
-    """Documents with equal scores keep the order of the corpus; a query without a match returns the first k."""
     assert [document.id for document in BM25Retriever(CORPUS)("zebra", 3)] == ["cat", "dog", "bird"]
     assert [document.id for document in BM25Retriever(CORPUS)("", 1)] == ["cat"]
 
@@ -42,7 +41,6 @@ def test_corpora_of_strings_and_documents() -> None:
 
 @pytest.mark.parametrize(("corpus", "n"), [([], 0), (["", "?!"], 2)])
 def test_a_corpus_without_words_is_refused(corpus: list[str], n: int) -> None:
-    """A corpus without words is an error."""
     with pytest.raises(InputError, match=f"BM25 needs passages with words, found {n} documents without any"):
         BM25Retriever(corpus)
 
@@ -54,7 +52,6 @@ def test_an_item_without_text_is_refused() -> None:
 
 
 def test_stop_words_are_not_searched_for() -> None:
-    """Stop words are ignored in documents and queries; by default there are no stop words."""
     corpus = ["what is it that the", "a tarn", "other words"]
     query = "What is it? That is a TARN."
     assert [document.text for document in BM25Retriever(corpus)(query, 1)] == [corpus[0]]

@@ -71,12 +71,10 @@ def test_a_callable_receives_what_its_signature_names(
 def test_without_context_a_default_stays_and_what_is_required_is_empty(
     loop: BackgroundEventLoop, retriever: Callable[..., Any], expected: str
 ) -> None:
-    """If an example has no context, defaults are kept, and required parameters receive empty values."""
     assert _asked(loop, retriever, BARE) == expected
 
 
 def test_a_plain_question_has_no_context(loop: BackgroundEventLoop) -> None:
-    """A plain text as the question, as in rageval.retrieve("…", k), has no context."""
     assert (
         _asked(loop, lambda query, k, filters, example: [f"{query} {filters} {example.id!r}"], "Why?")
         == "Why? {} ''"
@@ -106,8 +104,6 @@ def test_filters_that_would_be_ignored_are_an_error(loop: BackgroundEventLoop, r
 
 
 def test_a_history_that_is_not_taken_is_noted(loop: BackgroundEventLoop) -> None:
-    """If a retriever does not accept the history, the ranking notes it, without an error."""
-
     def noted(retriever: Callable[..., Any]) -> bool:
         with_history = Example("q", "To Norway?", history=HISTORY)
         pipeline = Pipeline(adapt_retriever(retriever, loop), None, None)  # type: ignore[arg-type]
@@ -125,7 +121,6 @@ def test_a_history_that_is_not_taken_is_noted(loop: BackgroundEventLoop) -> None
 def test_another_form_of_context_is_an_error_where_it_is_named(
     loop: BackgroundEventLoop, name: str, value: object
 ) -> None:
-    """Context of another form is an error only if the retriever has a parameter of that name."""
     example = Example("q", "Why?", extra={name: value})
     scope: dict[str, Any] = {}
     exec(f"def search(query, k, {name}=None): return [query]", scope)  # noqa: S102
@@ -190,7 +185,6 @@ def test_filters_that_cannot_be_joined_are_an_error(loop: BackgroundEventLoop, o
 
 
 def test_inputs_of_a_haystack_component_receive_context_by_name(loop: BackgroundEventLoop) -> None:
-    """Inputs of a Haystack component receive context by name, also a required input."""
     component = SimpleNamespace(
         run=lambda query, filters, top_k=5: {"documents": [f"{query} {top_k} {filters}"]}
     )
@@ -198,7 +192,6 @@ def test_inputs_of_a_haystack_component_receive_context_by_name(loop: Background
 
 
 def test_every_open_input_of_a_pipeline_receives_filters(loop: BackgroundEventLoop) -> None:
-    """Every open input `filters` of a pipeline receives the filters, as in a hybrid pipeline."""
     sockets = {"query": {"is_mandatory": True}, "filters": {"is_mandatory": False}}
     pipeline = SimpleNamespace(
         inputs=lambda: {"dense": sockets, "sparse": sockets},

@@ -16,7 +16,6 @@ from pytest_rageval.scores.gold_matching import GoldMatch
 
 
 def _node(node_id: str, document_id: str | None, text: str = "t") -> SimpleNamespace:
-    """Return a node with a score, as of LlamaIndex."""
     node = SimpleNamespace(
         id_=node_id, ref_doc_id=document_id, get_content=lambda: text, metadata={"file_name": "a.md"}
     )
@@ -79,7 +78,6 @@ def test_a_gold_passage_is_found_by_either_id(gold: list[str], labels: list[int]
     ],
 )
 def test_the_id_at_a_path(item: Any, path: str, expected: tuple[str, str | None]) -> None:
-    """With a path the id is the value there, of the item or of the document; the own id tells chunks apart."""
     document = document_from(item, path)
     assert document.id == expected[0]
     if expected[1] is None or not expected[1].startswith("x/e5"):
@@ -101,7 +99,6 @@ def test_an_own_id_is_no_gold_id_if_a_path_is_given() -> None:
 
 
 def test_a_document_without_the_field_is_an_error() -> None:
-    """The error for a document that has nothing at the path lists its fields."""
     items = [{"text": "t", "metadata": {"source": "a"}}, {"text": "t", "id": 1, "metadata": {"url": "b"}}]
     with pytest.raises(InvalidResult) as caught:
         retrieval_from(items, "metadata.source")
@@ -154,7 +151,6 @@ def test_the_field_with_the_gold_ids_is_found(make: Any, path: str) -> None:
     ids=["ids match", "short numbers by chance", "of other questions", "the text"],
 )
 def test_no_field_is_named_without_good_reason(make: Any, gold: Any) -> None:
-    """No field is named if an id is a gold id, or if values equal gold ids by chance."""
     assert _sample([make(n) for n in range(4)], [gold(n) for n in range(4)]) is None
 
 

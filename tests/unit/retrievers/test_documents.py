@@ -156,13 +156,11 @@ def test_a_document_of_the_users_has_the_types_of_its_fields(given: Any, expecte
 
 
 def test_a_document_with_the_right_types_is_the_same_object() -> None:
-    """A document whose fields have the right types is not copied."""
     document = Document("t", "a", 0.5, {"m": 1}, Span("a.md", 1, 5))
     assert document_from(document) is document
 
 
 def test_a_document_of_a_subclass_keeps_its_fields() -> None:
-    """A document of a subclass keeps its other fields, also if its id is converted."""
     document = document_from(_DocumentWithAddress("t", 5, url="http://x"))  # type: ignore[arg-type]
     assert document == _DocumentWithAddress("t", "5", url="http://x")
 
@@ -171,7 +169,6 @@ def test_a_document_of_a_subclass_keeps_its_fields() -> None:
     "span", [("a.md", 1), ("a.md", 5, 5), ("", 1, 5), ("a.md", -1, 5), ("a.md", "1", 5), "a.md", 5]
 )
 def test_a_span_that_locates_nothing_is_an_error(span: Any) -> None:
-    """The error for an invalid span shows the value and a valid span."""
     with pytest.raises(CallableError) as caught:
         document_from(Document("t", "a", span=span))
     assert str(caught.value) == (
@@ -184,14 +181,12 @@ def test_a_span_that_locates_nothing_is_an_error(span: Any) -> None:
 @pytest.mark.parametrize("name", TEXT_NAMES)
 @pytest.mark.parametrize("make", [dict, SimpleNamespace])
 def test_every_usual_name_of_the_text(name: str, make: Any) -> None:
-    """The text is read from each usual name, as a key or an attribute."""
     assert document_from(make(**{name: "t"})).text == "t"
 
 
 @pytest.mark.parametrize("name", ID_NAMES)
 @pytest.mark.parametrize("make", [dict, SimpleNamespace])
 def test_every_usual_name_of_the_id(name: str, make: Any) -> None:
-    """The id is read from each usual name, as a key, an attribute or a key of the metadata."""
     assert document_from(make(text="t", **{name: "a"})).id == "a"
     assert document_from(make(text="t", metadata={name: "a"})).id == "a"
 
@@ -212,7 +207,6 @@ def test_every_usual_name_of_the_id(name: str, make: Any) -> None:
     ],
 )
 def test_an_item_without_text_is_named(item: Any, description: str) -> None:
-    """The error for an item without text names its type and the names of a text."""
     with pytest.raises(CallableError) as caught:
         document_from(item)
     first, remedy = str(caught.value).split("\n")
@@ -233,14 +227,12 @@ def test_an_item_without_text_is_named(item: Any, description: str) -> None:
     ],
 )
 def test_a_usual_mistake_has_a_hint(item: Any, hint: str) -> None:
-    """The error has a hint for usual mistakes: a pair, an id, or a `Retrieval` in a list."""
     with pytest.raises(CallableError) as caught:
         document_from(item)
     assert str(caught.value).split("\n")[1].partition("body.")[2].lstrip() == hint
 
 
 def test_a_data_frame_is_its_rows() -> None:
-    """A data frame is read as its rows, not its column names: as a result, in a `Retrieval` and as a corpus."""
     expected = [Document("a", "1"), Document("b")]
     assert retrieval_from(_Frame()).documents == expected
     assert retrieval_from(Retrieval(_Frame())).documents == expected  # type: ignore[arg-type]
@@ -288,7 +280,6 @@ def test_a_corpus_is_any_series_of_documents(corpus: object) -> None:
     ],
 )
 def test_a_corpus_that_is_no_list_is_refused(corpus: object, kind: str) -> None:
-    """A file name, bytes, a dict or a set as the corpus is an error."""
     with pytest.raises(InputError, match=f"Passages are given as a list, found {kind}: "):
         corpus_from(corpus)
 

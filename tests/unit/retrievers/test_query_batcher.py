@@ -96,10 +96,6 @@ def test_an_async_function_for_many(loop: BackgroundEventLoop, *, inline: bool) 
 def test_an_async_function_is_asked_for_each_question_once(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool, wrapped: bool
 ) -> None:
-    """An async retrieve_many runs in the loop, where waiting questions fill batches, each question once.
-
-    So does a function that looks sync and returns an awaitable.
-    """
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 10)
     batches: list[list[str]] = []
 
@@ -147,7 +143,6 @@ def test_two_cutoffs_of_a_function_that_returns_an_awaitable(loop: BackgroundEve
 
 
 def test_a_batch_in_flight_that_fails_is_asked_alone(loop: BackgroundEventLoop) -> None:
-    """If a batch in flight fails, its questions are retrieved one by one."""
     search = _Awaitable(broken=["b"])
     a, b, c = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c"], 1, inline=True)
     assert (a, c) == (["a 0"], ["c 0"])
@@ -156,8 +151,6 @@ def test_a_batch_in_flight_that_fails_is_asked_alone(loop: BackgroundEventLoop) 
 
 
 def test_a_batch_in_flight_that_is_interrupted_leaves_nothing_behind(loop: BackgroundEventLoop) -> None:
-    """After an interrupted batch, the next run retrieves the same questions again."""
-
     class Interrupted(_Many):
         def retrieve_many(self, queries: list[str], k: int) -> Any:
             async def later() -> Any:
@@ -187,11 +180,6 @@ def test_a_batch_in_flight_that_is_interrupted_leaves_nothing_behind(loop: Backg
 def test_a_lazy_result_that_raises_concerns_its_question(
     loop: BackgroundEventLoop, *, inline: bool, error: BaseException
 ) -> None:
-    """If a lazy result raises, only its question is retrieved again, alone.
-
-    All results are read in the calling thread.
-    """
-
     class Lazy(_Many):
         def _lazy(self, query: str) -> Iterator[str]:
             self.threads.add(threading.get_ident())
@@ -218,8 +206,6 @@ def test_a_lazy_result_that_raises_concerns_its_question(
 
 @INLINE
 def test_a_question_with_a_context_is_asked_alone(loop: BackgroundEventLoop, *, inline: bool) -> None:
-    """A question with context is retrieved alone: retrieve_many receives questions without context."""
-
     class Many(_Many):
         def __call__(self, query: str, k: int, filters: Any = None) -> list[str]:
             return [f"{query} {filters}"] * k
@@ -235,10 +221,6 @@ def test_a_question_with_a_context_is_asked_alone(loop: BackgroundEventLoop, *, 
 def test_the_questions_of_a_batch_that_fails_are_asked_alone(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
 ) -> None:
-    """If a batch fails, its questions are retrieved one by one, so only the failing one is unscored.
-
-    Other batches are not retrieved again.
-    """
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     search = _Many(broken=["b"])
     a, b, c, d = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c", "d"], 1, inline=inline)
@@ -274,8 +256,6 @@ def test_another_number_of_results_is_an_error(
 def test_a_result_that_cannot_be_read_concerns_its_question(
     loop: BackgroundEventLoop, *, inline: bool
 ) -> None:
-    """An invalid result in a batch is an error of its question only, as in a single call."""
-
     class Many(_Many):
         def __call__(self, query: str, k: int) -> Any:
             return 5 if query == "b" else super().__call__(query, k)
@@ -299,7 +279,6 @@ def test_a_question_that_is_timed_is_asked_alone(loop: BackgroundEventLoop, *, i
 
 
 def test_a_mock_takes_one_question_at_a_time(loop: BackgroundEventLoop) -> None:
-    """A MagicMock, which has every method, is called with one question at a time."""
     from unittest.mock import MagicMock
 
     retriever = adapt_retriever(MagicMock(return_value=["x"]), loop)
@@ -309,7 +288,6 @@ def test_a_mock_takes_one_question_at_a_time(loop: BackgroundEventLoop) -> None:
 def test_threads_get_batches(
     loops: Callable[..., BackgroundEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `--rageval threads=N`, batches run in threads, as single questions do."""
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     loop, search = loops(threads=2), _Many()
     questions = [f"q{n}" for n in range(8)]

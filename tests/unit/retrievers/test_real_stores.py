@@ -86,7 +86,6 @@ def test_bm25s(loop: BackgroundEventLoop) -> None:
 
 
 def test_chroma(loop: BackgroundEventLoop) -> None:
-    """A result of Chroma is read, also without the texts."""
     chromadb = pytest.importorskip("chromadb")
     client = chromadb.EphemeralClient(chromadb.Settings(anonymized_telemetry=False))
     collection = client.create_collection("passages", embedding_function=None)
@@ -227,7 +226,6 @@ def test_dspy(loop: BackgroundEventLoop) -> None:
 
 
 def test_smolagents(loop: BackgroundEventLoop) -> None:
-    """A tool of smolagents is called with the question alone; a text is an error that says what to return."""
     smolagents = pytest.importorskip("smolagents")
 
     class Tool(smolagents.Tool):  # type: ignore[misc, name-defined]
@@ -267,7 +265,6 @@ def _llama_index() -> Any:
 
 
 def test_llama_index(loop: BackgroundEventLoop) -> None:
-    """Nodes have the ids of their documents; an index and a tool are refused, a retriever and a query engine work."""
     from llama_index.core.llms import MockLLM
     from llama_index.core.tools import RetrieverTool
 
@@ -286,7 +283,6 @@ def test_llama_index(loop: BackgroundEventLoop) -> None:
 
 
 def test_langchain(loop: BackgroundEventLoop) -> None:
-    """A store and a retriever work, with the ids at a path; a tool and a model are refused."""
     from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import FakeListChatModel
@@ -311,7 +307,6 @@ def test_langchain(loop: BackgroundEventLoop) -> None:
 
 
 def test_haystack(loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A retriever component works, also one of the user's own; a document store is refused."""
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     from haystack import Document, component
     from haystack.components.retrievers.in_memory import InMemoryBM25Retriever

@@ -16,7 +16,6 @@ from pytest_rageval.retrievers.adapters.frameworks import LINES
 
 
 def _class(module: str, name: str, *bases: type, **methods: Any) -> type:
-    """Return a class that says to be of another module."""
     return type(name, bases, {"__module__": module, **methods})
 
 
@@ -84,7 +83,6 @@ def _retrieve_by_tokens(
 def test_a_store_is_refused_with_the_line_that_searches_it(
     loop: BackgroundEventLoop, store: type, start: str, line: str
 ) -> None:
-    """A client, an index or a document store is an error that shows what the fixture returns in its place."""
     with pytest.raises(CallableError) as caught:
         adapt_retriever(store(), loop)
     first, remedy = str(caught.value).split("\n")
@@ -132,7 +130,6 @@ def test_a_method_that_takes_something_else_is_refused(
 def test_a_class_of_the_users_own_is_called_by_its_signature(
     loop: BackgroundEventLoop, method: Any, expected: str, name: str
 ) -> None:
-    """A class of no framework is called with the question, and with k if its method takes it."""
     assert _texts(loop, _class("my_app", "Index", **{name: method})()) == [expected]
 
 

@@ -183,7 +183,6 @@ NODE = SimpleNamespace(node=SimpleNamespace(get_content=lambda: "t", id_="a"), s
     ],
 )
 def test_a_shape_with_one_meaning_is_read(returned: Any, expected: list[Document]) -> None:
-    """Tables, columns, fields of a response, and lists with scores are read as their documents."""
     assert retrieval_from(read_to_end(returned)).documents == expected
 
 
@@ -265,7 +264,6 @@ def test_a_shape_with_one_meaning_is_read(returned: Any, expected: list[Document
 def test_a_shape_with_several_meanings_is_an_error_with_the_line_to_write(
     returned: Any, what: str, hint: str
 ) -> None:
-    """The error names the shape, and shows the line that gives its documents."""
     with pytest.raises(InvalidResult) as caught:
         retrieval_from(read_to_end(returned))
     first, advice = caught.value.message.split("\n")

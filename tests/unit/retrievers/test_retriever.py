@@ -60,7 +60,6 @@ def _retrieve(loop: BackgroundEventLoop, retriever: object, query: str = "q", k:
 def test_every_kind_of_retriever_gives_a_ranking(
     loop: BackgroundEventLoop, retriever: Callable[..., Any]
 ) -> None:
-    """Functions and objects, sync and async, that return documents of any type give a ranking."""
     ranking = _retrieve(loop, retriever)
     assert ranking == Ranking("q", (Document("one"), Document("two", "2"), Document("three", "3")))
 
@@ -79,14 +78,12 @@ def test_more_than_k_documents_are_cut(loop: BackgroundEventLoop) -> None:
 
 @pytest.mark.parametrize("nothing", [[], (), iter(())])
 def test_no_documents_are_an_empty_ranking(loop: BackgroundEventLoop, nothing: object) -> None:
-    """An empty result is an empty ranking, not an error."""
     assert len(_retrieve(loop, lambda _query, _k: nothing)) == 0
 
 
 def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(
     loop: BackgroundEventLoop,
 ) -> None:
-    """A sync retriever, which may not be thread-safe, is called in the test's thread, one query at a time."""
     inside, threads, most = 0, set(), 0
 
     def search(_query: str, _k: int) -> list[str]:
@@ -107,7 +104,6 @@ def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(
 
 
 def test_a_sync_generator_is_read_in_the_tests_thread_too(loop: BackgroundEventLoop) -> None:
-    """A generator of documents is read in the test's thread, not in the loop's thread."""
     threads = set()
 
     def search(_query: str, _k: int) -> Iterator[str]:
@@ -119,7 +115,6 @@ def test_a_sync_generator_is_read_in_the_tests_thread_too(loop: BackgroundEventL
 
 
 def test_an_async_retriever_is_asked_for_all_queries_at_once(loop: BackgroundEventLoop) -> None:
-    """An async retriever is called for all queries concurrently: five calls that wait for each other finish."""
     here: set[str] = set()
     all_here = asyncio.Event()
 
@@ -159,7 +154,6 @@ class _AsyncGenerating:
 def test_anything_but_a_list_of_documents_is_an_error(
     loop: BackgroundEventLoop, returned: object, name: str
 ) -> None:
-    """The error for another return value names its type, the query and what to return."""
     with pytest.raises(CallableError) as caught:
         _retrieve(loop, lambda _query, _k: returned)
     assert str(caught.value) == (
@@ -177,7 +171,6 @@ async def _returns_agen(query: str, k: int) -> AsyncIterator[str]:
     [_agen, _returns_agen, lambda query, k=3: _agen(query, k), partial(_agen), _AsyncGenerating()],
 )
 def test_an_async_generator_is_read(loop: BackgroundEventLoop, retriever: Callable[..., Any]) -> None:
-    """The documents of an async generator are read in the event loop, whichever function returned it."""
     assert [document.text for document in _retrieve(loop, retriever)] == ["q", "3"]
 
 
@@ -195,7 +188,6 @@ def test_an_async_generator_that_raises_is_the_users_error(loop: BackgroundEvent
 
 
 def test_an_item_without_text_is_named_with_its_rank(loop: BackgroundEventLoop) -> None:
-    """The error for a document without text names its rank."""
     with pytest.raises(CallableError, match="for 'q', at rank 2, a document that has no text: int"):
         _retrieve(loop, lambda _query, _k: ["a", 7])
 
@@ -226,8 +218,6 @@ def test_an_exception_of_the_retriever_is_reported_with_the_query(
 
 
 def test_a_wrong_signature_is_the_users_error(loop: BackgroundEventLoop) -> None:
-    """If a retriever takes no query, the error contains Python's own TypeError message."""
-
     def search() -> list[str]:
         return ["d"]
 

@@ -47,10 +47,6 @@ def _haystack(**meta: Any) -> Any:
     ],
 )
 def test_a_span_is_found_where_frameworks_keep_it(item: Any) -> None:
-    """A span is read from the fields of each framework, with a file name in preference to the id of a document.
-
-    Without an end, the end is computed from the length of the text.
-    """
     assert document_from(item).span == SPAN
 
 
@@ -77,7 +73,6 @@ def test_a_span_is_found_where_frameworks_keep_it(item: Any) -> None:
     ],
 )
 def test_what_is_not_a_whole_span_is_none(item: Any) -> None:
-    """The span is None if the file or the start is missing or invalid, or if the start counts from a page."""
     assert document_from(item).span is None
 
 

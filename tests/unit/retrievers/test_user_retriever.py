@@ -74,7 +74,6 @@ def test_a_failure_is_that_of_its_query(loop: BackgroundEventLoop, returned: obj
 
 
 def test_a_query_that_failed_is_asked_again_in_the_next_run(loop: BackgroundEventLoop) -> None:
-    """The next run calls the retriever again for a query that failed."""
     search = _Search(lambda _: True)
     retriever = adapt_retriever(search, loop)
     for _ in range(2):

@@ -25,7 +25,6 @@ class Mark:
 def marked(
     root: Path, marks: Sequence[Mark], properties: list[tuple[str, float]] | None = None
 ) -> MarkedTest:
-    """Return a test with these marks, in the order of the file; recorded properties are appended to `properties`."""
     recorded = [] if properties is None else properties
     return MarkedTest(
         nodeid=NODEID,
@@ -68,7 +67,6 @@ def retriever(*lost: int) -> Callable[[str, int], list[dict[str, str]]]:
 
 
 def threshold(spec: str = "recall@1", **words: Any) -> Mark:
-    """Return a marker `rageval_threshold`."""
     return Mark("rageval_threshold", (spec,), words)
 
 

@@ -60,7 +60,6 @@ def test_a_plugin_replaces_the_source(tmp_path: Path) -> None:
 
 
 def test_each_role_may_have_its_own() -> None:
-    """The setting may be one client for both roles, a mapping from role to client, or None."""
     assert client_parts(None) == {}
     assert client_parts(len) == {"generator": (len, "rageval_client"), "judge": (len, "rageval_client")}
     assert client_parts({"judge": len}) == {"judge": (len, "rageval_client['judge']")}
@@ -119,7 +118,6 @@ def test_a_provider_adapts_a_kind_of_client() -> None:
 
 
 def test_without_a_provider_the_error_says_so() -> None:
-    """A client, or the embedded model, that no provider serves is an error, and not silently another server."""
     registry = Registry()
     registry.providers.clear()
     with pytest.raises(InputError, match=r"^No extension calls the client in rageval_client\."):

@@ -23,17 +23,14 @@ def test_a_known_score_is_found(name: str) -> None:
 
 
 def test_every_score_has_a_name_of_its_own() -> None:
-    """No two scores have the same name."""
     assert len(set(SCORES)) == len(SCORES)
 
 
 def test_every_ranking_measure_is_a_score() -> None:
-    """Every ranking measure is registered as a score."""
     assert MEASURES.keys() <= SCORES.keys()
 
 
 def test_every_measure_of_passages_is_a_score() -> None:
-    """Every measure of passage labels is registered as a score for each annotator."""
     annotators = {"erag", "contains", "relevance", "provenance"}
     names = {f"{annotator}.{part}" for annotator in annotators for part in LABEL_MEASURES}
     assert names == {name for name in SCORES if name.partition(".")[0] in annotators}
@@ -51,7 +48,6 @@ def test_an_unknown_score_says_where_the_known_ones_are(text: str) -> None:
 
 
 def test_an_unknown_score_lists_similar_ones_and_those_of_plugins() -> None:
-    """The error lists similar names, the most similar first, and the scores of other plugins."""
     own = replace(SCORES["recall"], name="own.recall")
     with pytest.raises(InputError) as caught:
         resolve(ScoreRequest("recal@5"), {**SCORES, "own.recall": own})
@@ -72,7 +68,6 @@ def test_a_misspelt_score_gets_a_hint(text: str, meant: str) -> None:
 
 @pytest.mark.parametrize("text", ["recall", "answer.f1"])
 def test_a_missing_cut_off_shows_how_to_write_it(text: str) -> None:
-    """A spec without a cut-off raises InputError that shows how to write one."""
     with pytest.raises(InputError, match=rf"'{text}' has no cut-off") as caught:
         resolve(ScoreRequest(text))
     assert f"Write {text}@5" in str(caught.value)
@@ -131,14 +126,12 @@ def test_an_order_that_changes_nothing_is_accepted(text: str) -> None:
 
 
 def test_the_judge_that_labels_passages_is_one_of_the_models() -> None:
-    """`rel.coverage` uses the judge only if the judge labels passages, and no model by default."""
     assert resolve(ScoreRequest("rel.coverage@3"))[1].models == ()
     assert resolve(ScoreRequest("rel.coverage@3", relevant="contains"))[1].models == ()
     assert resolve(ScoreRequest("rel.coverage@3", relevant="judge@9"))[1].models == ("judge",)
 
 
 def test_a_score_of_another_plugin_gets_every_word() -> None:
-    """A plugin's score without declared requests gets every keyword."""
     registry = Registry()
     registry.add_score("house", lambda *_: None)
     wanted = ScoreRequest("house@3", comparator="em", label="f1", order="random")
@@ -146,7 +139,6 @@ def test_a_score_of_another_plugin_gets_every_word() -> None:
 
 
 def test_the_sizes_of_an_added_score_are_pooled() -> None:
-    """The sizes in the evidence of a plugin's score are pooled in its notes."""
     registry = Registry()
     registry.add_score("house", lambda *_: None)
     sizes = Evidence(sizes={"relevant": 4, "shown": 2, "found": 1})
@@ -207,8 +199,6 @@ def test_one_name_is_one_thing() -> None:
 
 
 def test_an_async_answer_measure_is_refused() -> None:
-    """An async answer measure raises InputError, which names `add_comparator`: a comparator may be async."""
-
     async def measure(_prediction: str, _references: object) -> float:
         return 1.0
 
@@ -217,6 +207,5 @@ def test_an_async_answer_measure_is_refused() -> None:
 
 
 def test_a_comparator_compares() -> None:
-    """Adding an object without the method `compare` as a comparator raises InputError."""
     with pytest.raises(InputError, match="builtin_function_or_method lacks the method compare"):
         Registry().add_comparator("house", print)

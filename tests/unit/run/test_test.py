@@ -39,7 +39,6 @@ def session(settings: Settings) -> Iterator[Session]:
 
 
 def _update(settings: Settings, root: Path, *marks: Mark, **words: Any) -> dict[str, Any]:
-    """Write the baseline of a test with these marks; return the test's results."""
     session = Session(settings.replace(update_baseline=True))
     test = evaluated(session, root, *marks, **words)
     assert test.evaluate_markers() == []
@@ -185,7 +184,6 @@ def test_a_score_is_compared_with_its_baseline(settings: Settings, session: Sess
 def test_markers_share_a_level_with_the_tests_of_the_baseline_and_calls_do_not(
     settings: Settings, session: Session, tmp_path: Path
 ) -> None:
-    """Markers share half of the level with the baseline's tests, except tests whose thresholds are all strict."""
     entry = _update(settings, tmp_path, threshold(max_drop=0.02))["baseline"]
     others = {f"test_a.py::test_{n}": entry for n in range(4)}
     alone = {"test_a.py::test_strict": {**entry, "shares_alpha": False}}
@@ -242,7 +240,6 @@ class _Undecided:
 
 
 def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: Path) -> None:
-    """An unscored question keeps its retrieved passages and its place in the report."""
     marks = [
         Mark("rageval_evalset", (evalset_of(3, answers=("a",)),)),
         threshold("answer.correct@1", min=0.1),
@@ -262,7 +259,6 @@ def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: P
 
 
 def test_a_score_without_a_cut_off_takes_those_of_the_run(settings: Settings, tmp_path: Path) -> None:
-    """A threshold without a cut-off applies at each cut-off of the run; `score` accepts only a single one."""
     session = Session(settings.replace(cutoffs=(1, 3)))
     marks = (threshold("recall", min=0.5), threshold("ndcg@2", min=0.5), threshold("retrieval.calls", max=3))
     test = evaluated(session, tmp_path, *marks)

@@ -156,7 +156,6 @@ class World:
 
 @pytest.fixture
 def world(loop: BackgroundEventLoop) -> World:
-    """Return a `World` without scripted results."""
     return World(loop)
 
 

@@ -30,7 +30,6 @@ COMPARED = AgreementRequest(("erag", "gold"), ("p",), (3,), None)
 
 
 def test_each_annotator_is_correlated_with_the_answers():
-    """Tau-b is (concordant - discordant pairs) / sqrt(pairs untied in one score · pairs untied in the other)."""
     scores = {
         COMPARED.answer_score_request(3): _score("answer.correct@3", 1, 1, 0, 0),
         # All four pairs that differ downstream are concordant: (4 - 0) / sqrt(4 · 4).
@@ -91,10 +90,6 @@ def test_only_questions_with_both_scores_count():
 
 
 def test_what_cannot_be_had_is_missing_with_its_reason():
-    """An error of one annotator's score is raised for that annotator only.
-
-    An error of the answer score is raised at once.
-    """
     error = TooManyUnscoredError("no gold passages")
     scores = {
         COMPARED.answer_score_request(3): _score("answer.correct@3", 1, 0),
@@ -112,7 +107,6 @@ def test_what_cannot_be_had_is_missing_with_its_reason():
 
 
 def test_the_best_measure_of_an_annotator():
-    """`best` returns the measure with the highest tau, and raises InputError if no measure has a tau."""
     rows = [("p", 0.2), ("ndcg", 0.4), ("hit", None)]
     agreement = Agreement(None, tuple(Association("erag", m, 5, tau, tau, 9) for m, tau in rows), {})
     assert agreement.best("erag", 5).measure == "ndcg"
@@ -121,7 +115,6 @@ def test_the_best_measure_of_an_annotator():
 
 
 def test_the_label_is_that_of_passages_and_of_answers():
-    """The label expression applies to the answer score and to eRAG's labels, not to the other annotators."""
     compared = AgreementRequest(ANNOTATORS, ("p",), (5,), "f1>=0.5")
     assert [tuple(wanted[:3]) for wanted in compared.score_requests] == [
         ("answer.correct@5", "f1>=0.5", None),

@@ -27,7 +27,6 @@ def test_a_worked_example(world, example) -> None:
 
 
 def test_the_reference_replaces_missing_answers(world, example) -> None:
-    """The long-form reference is compared only if the example has no short answers."""
     world.rankings = {"one": ["Reno"], "two": ["Reno"]}
     outcomes = world.evaluate(
         "answer.em@1",
@@ -39,7 +38,6 @@ def test_the_reference_replaces_missing_answers(world, example) -> None:
 
 @pytest.mark.parametrize("spec", ["answer.correct@5", "answer.em@5", "answer.f1@5"])
 def test_without_references_an_example_is_unscored_and_costs_nothing(world, example, spec: str) -> None:
-    """An example without references is unscored, and neither the retriever nor the generator is called."""
     (outcome,) = world.evaluate(spec, example("one", "gold"))
     assert (outcome.value, outcome.unscored) == (None, "no reference answers")
     assert not world.asked
@@ -47,8 +45,6 @@ def test_without_references_an_example_is_unscored_and_costs_nothing(world, exam
 
 @pytest.mark.parametrize(("prediction_text", "score"), [("Reno and Tulsa", 1.0), ("Reno", 0.0)])
 def test_of_an_answer_set_all_are_wanted(world, prediction_text: str, score: float) -> None:
-    """An answer is correct only if it contains an alias of every answer in the set."""
-
     async def contains(_question: str, references: list[str], prediction: str) -> float:
         return float(any(reference in prediction for reference in references))
 
@@ -81,7 +77,6 @@ def test_an_answer_set_rules_over_answers_and_reference(world, spec: str, value:
 
 @pytest.mark.parametrize("spec", ["answer.em@5", "answer.f1@5"])
 def test_measures_of_one_answer_do_not_score_several(world, spec: str) -> None:
-    """EM and F1 leave an example unscored if it has only an answer set."""
     world.rankings = {"one": ["Reno"]}
     (outcome,) = world.evaluate(spec, Example("one", "one", answer_set=(("Reno",),)))
     assert outcome.value is None
@@ -114,7 +109,6 @@ def test_what_has_no_answer_or_verdict_is_unscored(world, example, part: str) ->
 
 
 def test_the_evidence_shows_answer_ranking_and_references(world, example) -> None:
-    """The evidence has the answer, the reference answers and the retrieved passages."""
     world.rankings = {"one": ["Reno"]}
     (outcome,) = world.evaluate("answer.em@5", example("one", answers=("Tulsa", "Ely")))
     evidence = outcome.evidence
@@ -127,7 +121,6 @@ def test_the_evidence_shows_answer_ranking_and_references(world, example) -> Non
 
 
 def test_the_answer_from_all_passages_still_needs_the_whole_set(world, example):
-    """The answer from all passages is correct only if it has every answer of the set."""
     world.rankings["q"] = ["Ada"]
     case = example("q", "gold", answer_set=(("Ada",), ("Bob",)))
     (outcome,) = world.evaluate("answer.correct@1", case)

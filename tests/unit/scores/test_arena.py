@@ -25,7 +25,6 @@ ABSTENTION = "I couldn't find an answer."
 
 
 def _examples(world, **fought: tuple[str, str, str | int]) -> list[Example]:
-    """Return examples, given (the system's answer, the reference, the preference as in `World.better`) by id."""
     for name, (answer, _, better) in fought.items():
         world.rankings[name] = [f"passage of {name}"]
         world.explained[f"passage of {name}"] = answer
@@ -80,7 +79,6 @@ def test_battles_are_fought_once_for_both_scores(world) -> None:
 
 
 def test_without_a_long_form_reference_an_example_is_unscored_and_costs_nothing(world, example) -> None:
-    """An example that has only short answers is unscored, and no request is sent."""
     (outcome,) = world.evaluate("arena.win@3", example("one", answers=("Reno",)))
     assert (outcome.value, outcome.unscored) == (None, "no long-form reference")
     assert not world.asked
@@ -98,7 +96,6 @@ def test_a_battle_without_a_verdict_is_unscored(world, monkeypatch) -> None:
 
 
 def test_the_evidence_shows_both_answers_and_the_place(world) -> None:
-    """The evidence has both answers, the passages, the position of the answer, and the judge's reasons."""
     (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("right", "wrong", "right")))
     evidence = outcome.evidence
     assert (evidence.answer, evidence.expected) == ("right", ("wrong",))
@@ -108,7 +105,6 @@ def test_the_evidence_shows_both_answers_and_the_place(world) -> None:
 
 
 def test_in_both_orders_each_has_its_reasons(world) -> None:
-    """With both orders, the explanation has the judge's reasons for each order and the position of the answer in it."""
     world.run = world.make_pipeline(both_orders=True)
     (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("right", "wrong", "right")))
     explanation = "(read as answer 1) Answer 1 it is. (read as answer 2) Answer 2 it is."
@@ -178,8 +174,6 @@ def test_in_both_orders_a_verdict_that_changes_is_a_tie(
 
 
 def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
-    """With both orders, a win in one order and a tie in the other is a tie."""
-
     async def prefer(_question: str, first: str, _second: str) -> Verdict:
         return Verdict(1 if first == "answer" else 0)
 
@@ -190,7 +184,6 @@ def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
 
 
 def test_what_the_score_depends_on(world, monkeypatch) -> None:
-    """The fingerprint has the generator's and the judge's prompt, `both_orders`, and the seed if one order is used."""
     monkeypatch.setattr(
         world,
         "identity",
@@ -211,10 +204,6 @@ def test_what_the_score_depends_on(world, monkeypatch) -> None:
 
 @pytest.mark.parametrize(("n", "counts"), [(55, {1}), (56, {1, 2}), (3, {0, 1}), (7700, {140})])
 def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
-    """Battles are spread over all pairs with counts that differ by at most 1.
-
-    A larger number lowers the count of no pair.
-    """
     systems = [f"s{number:02}" for number in range(11)]
     shares = battles_per_pair(systems, n, 0)
     assert (len(shares), sum(shares.values()), set(shares.values())) == (55, n, counts)
@@ -244,7 +233,6 @@ def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
 
 
 def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
-    """An abstention loses, two abstentions or two equal answers tie, and the judge is not called for these battles."""
     fought = {
         "q1": ("right", "wrong", "right", 1.0),
         "q2": ("wrong", "right", "right", 0.0),
@@ -278,10 +266,6 @@ def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
 
 
 def test_wins_by_length_and_by_domain(world) -> None:
-    """Decided verdicts are grouped by the number of words against the reference; ties and abstentions do not count.
-
-    The domains have all questions.
-    """
     long, short = "one two three four five six", "one two"
     answers = {
         "a": (long, 1, "x"),

@@ -2,10 +2,6 @@
 
 
 def test_no_passage_is_searched_for_a_long_form_reference(world, example):
-    """Containment leaves an example unscored if it has only a long-form reference.
-
-    ERAG compares with that reference.
-    """
     world.rankings["q"] = ["Ada was the first to program."]
     case = example("q", "gold", reference="Ada was the first to program.")
     (outcome,) = world.evaluate("contains.p@1", case)

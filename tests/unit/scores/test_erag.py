@@ -30,14 +30,12 @@ def test_a_measure_for_yes_and_no_refuses_grades_before_anything_is_asked(world,
 
 
 def test_an_empty_ranking_is_0_and_stays_in_the_mean(world, example):
-    """A question for which nothing was retrieved scores 0 and counts in the mean."""
     case = five_passages(world, example)
     outcomes = world.evaluate("erag.map@5", case, example("nothing", "gold", answers=("x",)))
     assert [outcome.value for outcome in outcomes] == [0.75, 0.0]
 
 
 def test_a_passage_without_an_answer_leaves_its_example_unscored(world, example):
-    """If the generator gives no answer for a passage, the example is unscored; so is an example without references."""
     case = five_passages(world, example)
     world.answers["three"] = Unscored("the generator's reply is empty")
     outcomes = world.evaluate("erag.p@5", case, example("bare", "gold"))

@@ -12,7 +12,6 @@ from pytest_rageval.scores.definition import check_failures, combine_errors
 
 
 def _outcomes(failed: int, of: int) -> list[Outcome]:
-    """Return `of` outcomes, the first `failed` of which have an error; the errors differ by question only."""
     examples = [Example(f"e{n}", f"q{n}") for n in range(of)]
     errors = [
         QueryError(f"search raised for 'q{n}': KeyError\n  search.py:5", "search raised") for n in range(of)
@@ -69,7 +68,6 @@ def test_errors_for_different_reasons_have_different_messages() -> None:
 
 
 def test_errors_with_one_reason_are_one_message() -> None:
-    """Errors with the same `reason` are combined into one message, even if their texts differ."""
     failed = {f"e{n}": BudgetError(f"the limit is reached: 0.{n} USD", reason="the limit") for n in range(5)}
     combined = combine_errors(failed)
     assert type(combined) is BudgetError

@@ -36,7 +36,6 @@ COMPARES = JUDGES | {"comparator", "judge prompt to compare"}
 
 
 def found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]:
-    """Return the fingerprint of a score in a session with these options and the default fixtures."""
     session = Session(settings)
     parts = Components(lambda _query, _k: [], DefaultGenerator(session.models), DefaultJudge(session.models))
     try:
@@ -110,7 +109,6 @@ async def _added(*_: object) -> list[Any]:
 
 
 def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict[str, Any]:
-    """Return the fingerprint of a score that another plugin added."""
     registry = Registry()
     registry.add_score("new", _added, asks=asks)
     resolved, score = resolve(ScoreRequest("new@5", **words), registry.scores)
@@ -142,7 +140,6 @@ def test_an_added_score_refuses_keywords_without_effect() -> None:
 
 
 def test_a_score_that_another_plugin_added_may_ask_all() -> None:
-    """If a plugin declares no requests, the fingerprint has every prompt, the comparator and the label."""
     fingerprint = _added_found({"label": "em"}, None)
     assert {
         "generator prompt to generate",
@@ -207,7 +204,6 @@ def test_no_secret_is_in_a_fingerprint() -> None:
 def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
     monkeypatch: pytest.MonkeyPatch, prompt: str, changed: set[str]
 ) -> None:
-    """A change of a prompt changes the fingerprints of the scores that use the prompt, and no others."""
     before = {spec: found(spec) for spec in ASKING}
     written = Prompts.fill
 
@@ -233,8 +229,6 @@ def test_another_temperature_is_another_generator() -> None:
 
 
 def test_the_users_own_functions_are_known_by_name_or_by_their_fingerprint() -> None:
-    """The user's functions are identified by name, or by their attribute `fingerprint`, which can mark an edit."""
-
     def generate(question: str, passages: list[object]) -> str:
         return f"{question} {passages}"
 

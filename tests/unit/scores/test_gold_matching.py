@@ -20,7 +20,6 @@ def _match(documents: list[Document], *gold: Gold, share: float = DEFAULT_MATCH_
 
 
 def _cut(start: int, end: int) -> Document:
-    """Return a chunk without an id."""
     return Document(f"{start} to {end}", span=Span("a.md", start, end))
 
 
@@ -49,7 +48,6 @@ def test_ids_decide_and_texts_where_one_has_no_id(document: Document, gold: Gold
 
 
 def test_labels_are_grades_in_rank_order() -> None:
-    """Labels are the grades of the documents in rank order; grade 0 and no grade are both labelled 0."""
     documents = [Document("", name) for name in "xabc"]
     gold = (Gold("a", grade=1), Gold("b", grade=0), Gold("c", grade=3))
     assert _labels(documents, *gold) == [0, 1, 0, 3]
@@ -61,7 +59,6 @@ def test_a_gold_passage_is_credited_once() -> None:
 
 
 def test_an_empty_ranking_has_no_labels() -> None:
-    """The labels of an empty ranking are an empty list."""
     assert _labels([], Gold("a")) == []
 
 
@@ -85,7 +82,6 @@ def test_ids_are_matched_alike_beside_passages_without_one() -> None:
 
 
 def test_one_default_for_the_option_and_the_measures() -> None:
-    """The default of the option equals that of the measures, which are in another layer."""
     assert Settings.match_share.default == DEFAULT_MATCH_SHARE
 
 
@@ -139,7 +135,6 @@ def test_the_documents_of_a_passage_are_those_that_are_it_or_made_it_whole_enoug
 
 
 def test_a_passage_that_comes_again_is_the_same_passage() -> None:
-    """A document with the same text and another id is assigned to the gold passage, which is credited once."""
     match = _match([Document("x", "1"), Document("y", "2"), Document("x", "3")], Gold(text="x"))
     assert (match.labels, match.positions) == ([1, 0, 0], [(0,), (), (0,)])
 
@@ -148,10 +143,6 @@ WORDS = [f"w{n:02}" for n in range(40)]
 
 
 def test_passages_found_by_overlap_are_counted_by_the_weakest_evidence_needed() -> None:
-    """Gold passages found by span or by text are counted; a match by both counts as one by text.
-
-    Matches by id and by equal text are not counted.
-    """
     text = " ".join(WORDS)
     half = Gold(source="b.md", start=0, end=120, text=text)
     documents = [
@@ -199,20 +190,17 @@ def test_a_passage_that_cannot_be_matched_is_reported(
 def test_a_nested_file_of_the_same_name_is_another(
     sources: list[str], labels: list[int], counts: dict[str, int]
 ) -> None:
-    """An equal path precedes a match of its end, which is counted; a source that matches two files matches none."""
     documents = [Document(f"{n}", span=Span(source, 0, 90)) for n, source in enumerate(sources)]
     match = _match(documents, Gold(source="index.md", start=10, end=50))
     assert (match.labels, match.counts) == (labels, counts)
 
 
 def test_an_ambiguous_file_does_not_matter_elsewhere() -> None:
-    """An ambiguous source is not counted if neither file has characters of the gold span."""
     documents = [Document(f"{n}", span=Span(f"{n}/a.md", 0, 90)) for n in range(2)]
     assert not _match(documents, Gold(source="a.md", start=100, end=150)).counts
 
 
 def test_texts_are_compared_once_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two texts are compared once for all scores and the report, even with more texts than the shingle cache holds."""
     compared = []
 
     def counted(text: str, length: int) -> frozenset[tuple[str, ...]]:
@@ -231,7 +219,6 @@ def test_texts_are_compared_once_for_all_scores(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_rank_of_each_gold_passage() -> None:
-    """Ranks start at 1; the rank is None if the passage was not found or has grade 0."""
     ranking = Ranking("q", (Document("a", "d1"), Document("b", "d2")))
     gold = [Gold("d2"), Gold("d3"), Gold("d1", grade=0)]
     assert GoldMatch(ranking, gold).ranks == [2, None, None]
@@ -262,7 +249,6 @@ def test_a_version_is_not_another_version() -> None:
 
 @pytest.mark.parametrize("item", [7, 7.0, "7", " 7 "])
 def test_an_id_of_any_type_is_looked_up_in_a_ranking(item: object) -> None:
-    """`7 in ranking` finds the document with the id "7"; what is no id is in no ranking."""
     ranking = Ranking.of("q", [Document("a"), Document("b", "7")])
     assert item in ranking
     assert not any(other in ranking for other in (None, "", 8, 7.5, True, ["7"], "None"))

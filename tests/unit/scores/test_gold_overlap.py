@@ -33,7 +33,6 @@ def _gold(start: int, end: int, **fields: Any) -> Gold:
     ],
 )
 def test_spans_share_the_characters_that_both_have(document: Document, parts: Any) -> None:
-    """The overlap is a share of the gold span, whatever the length of the document; adjacent spans share nothing."""
     assert overlap(document, _gold(100, 200)) == (parts, "span")
 
 
@@ -54,7 +53,6 @@ def test_spans_share_the_characters_that_both_have(document: Document, parts: An
     ],
 )
 def test_spans_decide_then_ids_then_texts(document: Document, gold: Gold, kind: str, *, whole: bool) -> None:
-    """Only the strongest kind of match that both sides allow is used: spans, then ids, then texts."""
     assert overlap(document, gold) == (((0.0, 1.0),) if whole else (), kind)
 
 
@@ -81,8 +79,6 @@ def test_what_has_nothing_in_common_to_go_by_cannot_be_compared(document: Docume
     ],
 )
 def test_texts_share_the_runs_of_words_that_both_have(text: str, start: str, end: str) -> None:
-    """The overlap of texts is measured in letters of common runs of words, ignoring case and punctuation."""
-
     def letters(words: str) -> int:
         return sum(map(str.isalnum, words))
 
@@ -151,6 +147,5 @@ def test_one_path_may_be_the_end_of_the_other(a: str, b: str, *, same: bool) -> 
     ],
 )
 def test_a_match_of_the_whole_path_precedes_a_match_of_its_end(source: str, files: set[str]) -> None:
-    """The end of a path is used only if no file has the whole path, and then all matching files are returned."""
     among = ["index.md", "guide/index.md", "guide\\setup.md", "faq/setup.md", "index.md"]
     assert matching_files(source, among) == files

@@ -11,7 +11,6 @@ SPECS = ("judged.correctness@2", "judged.faithfulness@2", "judged.context_qualit
 
 
 def test_what_is_rated_and_what_it_is_held_against(world, example) -> None:
-    """The judge rates the answer against the references or the passages, and the passages against the gold passages."""
     world.rankings = {"one": ["Reno", "Elko", "Ely"]}
     world.answers = {"Reno|Elko": "It is Reno."}
     world.ratings = {
@@ -34,7 +33,6 @@ def test_what_is_rated_and_what_it_is_held_against(world, example) -> None:
 def test_where_nothing_was_retrieved_the_generator_declines_and_no_judge_is_asked(
     world, example, spec: str, value: float
 ) -> None:
-    """If nothing was retrieved, an abstention is incorrect (1) but faithful (5), and the judge is not called."""
     (outcome,) = world.evaluate(spec, example("one", "gold", answers=("Reno",)))
     assert outcome.value == value
     assert outcome.evidence.explanation
@@ -53,7 +51,6 @@ def test_an_answer_from_no_passages_is_not_faithful(world, example) -> None:
 
 
 def test_of_an_answer_set_all_answers_are_the_reference(world, example) -> None:
-    """The reference for an answer set is one text that joins the first alias of each answer."""
     world.rankings = {"one": ["Reno"]}
     world.ratings = {("correctness", ("Reno",), ("Reno; Ely",)): Verdict(3.0, "Half.")}
     (outcome,) = world.evaluate(
@@ -67,14 +64,12 @@ def test_of_an_answer_set_all_answers_are_the_reference(world, example) -> None:
     [("judged.correctness@2", "no reference answers"), ("judged.context_quality@2", "no gold passages")],
 )
 def test_an_example_without_a_reference_leads_to_no_request(world, example, spec: str, reason: str) -> None:
-    """An example without the required reference is unscored, and no request is sent."""
     (outcome,) = world.evaluate(spec, example("one"))
     assert (outcome.value, outcome.unscored) == (None, reason)
     assert not world.asked
 
 
 def test_without_a_rating_an_example_is_unscored(world, example) -> None:
-    """If the judge gives no rating, the example is unscored with the judge's reason."""
     world.rankings = {"one": ["Reno"]}
     world.ratings = {("faithfulness", ("Reno",), ("Reno",)): Unscored("unreadable")}
     (outcome,) = world.evaluate("judged.faithfulness@2", example("one"))
@@ -85,5 +80,4 @@ def test_without_a_rating_an_example_is_unscored(world, example) -> None:
     ("spec", "scale"), [*((spec, (1.0, 5.0)) for spec in SPECS), ("recall@5", (0.0, 1.0))]
 )
 def test_the_scale_is_declared(spec: str, scale: tuple[float, float]) -> None:
-    """The scale of judged scores is 1 to 5; the scale of other scores is 0 to 1."""
     assert resolve(ScoreRequest(spec))[1].scale == scale

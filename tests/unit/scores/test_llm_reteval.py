@@ -80,7 +80,6 @@ def test_a_grade_of_three_is_a_yes_to_triage(world, example, comparator: str, va
 
 
 def test_graded_verdicts_are_cached(world, example) -> None:
-    """A graded verdict of the comparator is the score."""
     world.rankings = {"q": ["partly"]}
     world.verdicts = {"partly": 0.25}
     assert world.evaluate("llm_reteval@1", example("q", "Reno"))[0].value == 0.25
@@ -96,7 +95,6 @@ def test_three_samples_are_drawn_from_the_relevant_gold_passages(world) -> None:
 
 
 def test_the_judge_sees_each_semi_gold_answer_once_without_abstentions(world, example) -> None:
-    """The references are the distinct semi-gold answers that are no abstentions."""
     world.rankings = {"q": ["x"]}
     world.answers = {"gold": ("Reno", NOTHING, "Reno")}
     world.evaluate("llm_reteval@1", example("q", "gold"))
@@ -116,7 +114,6 @@ def test_the_judge_sees_each_semi_gold_answer_once_without_abstentions(world, ex
     ],
 )
 def test_what_cannot_be_compared_is_unscored(world, gold: tuple[Gold, ...], reason: str) -> None:
-    """An example is unscored if it has no gold text, no semi-gold answer, no generator reply, or no verdict."""
     world.rankings = {"q": ["x"]}
     world.answers = {"hopeless": NOTHING, "empty": Unscored("the generator's reply is empty")}
     world.verdicts = {"x": Unscored("the judge's reply is neither yes nor no: 'maybe'")}
@@ -156,7 +153,6 @@ def test_an_ideal_retriever_scores_1_though_answers_vary(world, example) -> None
 
 
 def test_the_evidence_shows_the_answers_with_gold(world, example) -> None:
-    """The evidence has the prediction and the semi-gold answers."""
     world.rankings = {"q": ["Elko"]}
     (outcome,) = world.evaluate("llm_reteval@1", example("q", "Reno"))
     evidence = outcome.evidence
@@ -164,7 +160,6 @@ def test_the_evidence_shows_the_answers_with_gold(world, example) -> None:
 
 
 def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
-    """If an example becomes unscored while a request is pending, another score can still get the request's result."""
     finished = threading.Event()
 
     def search(_question: str, _k: int) -> list[str]:
@@ -190,7 +185,6 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
 
 
 def test_the_ranking_measures_are_computed_without_further_requests(world, example):
-    """The evidence has recall, precision and F1 with the values of their own scores, without further requests."""
     world.rankings = {"q": ["x", "a"], "r": ["b"], "none": ["x"]}
     examples = [example("q", "a", "c", answers=("a",)), example("r", "b", answers=("b",)), example("none")]
     outcomes = world.evaluate("llm_reteval@2", *examples)
@@ -219,7 +213,6 @@ def _one(world: Any, example: Example) -> tuple[float | None, float | None, str 
 
 
 def test_a_the_answer_was_in_another_passage(world, example) -> None:
-    """Gold is not retrieved, but the answer "Reno" from another passage is right: case A."""
     world.rankings = {"q": ["Visit Reno"]}
     world.answers = {"Visit Reno": "Reno", GOLD: "Reno"}
     assert _one(world, example("q", GOLD, answers=("Reno",))) == (1.0, 0.0, "A", None)
@@ -251,10 +244,6 @@ def test_c_another_passage_distracts(world, example) -> None:
     ],
 )
 def test_c_of_two_gold_passages(world, example, ranking, expected) -> None:
-    """If a gold passage is missing, the cause is the retriever; if all and no other were retrieved, the generator.
-
-    From gold alone the answer is "Reno"; from the retrieved passages it is "Elko".
-    """
     world.rankings = {"q": ranking}
     world.answers = {"|".join(ranking[:2]): "Elko", f"A second thing|{GOLD}": "Reno"}
     assert _one(world, example("q", "A second thing", GOLD, answers=("Reno",))) == expected
@@ -268,14 +257,12 @@ def test_c_the_generator_cannot_answer_from_gold_either(world, example) -> None:
 
 
 def test_d_the_answers_with_gold_are_wrong(world, example) -> None:
-    """The answer "Reno" is right, but the answers from gold alone, "Ely" and "Elko", are wrong: case D."""
     world.rankings = {"q": [GOLD, "Visit Reno"]}
     world.answers = {f"{GOLD}|Visit Reno": "Reno", GOLD: ("Ely", "Elko", "Ely")}
     assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "D", "judge")
 
 
 def test_d_both_answers_are_wrong_in_the_same_way(world, example) -> None:
-    """Gold is not retrieved, and the answers with and without gold are both "Ely", which is wrong: case D."""
     world.rankings = {"q": ["Visit Ely"]}
     world.answers = {"Visit Ely": "Ely", GOLD: "Ely"}
     assert _one(world, example("q", GOLD, answers=("Reno",))) == (1.0, 0.0, "D", None)
@@ -424,7 +411,6 @@ def test_what_is_unscored_in_triage_leaves_the_score(world, example) -> None:
 
 
 def test_recall_counts_the_relevant_gold_passages(world) -> None:
-    """Recall is 0.5: one of two relevant gold passages is retrieved, and grade 0 does not count."""
     world.rankings = {"q": ["a", "bad"]}
     gold = (Gold(text="a"), Gold(text="b"), Gold(text="bad", grade=0))
     assert _one(world, Example("q", "q", gold=gold))[1] == 0.5

@@ -39,7 +39,6 @@ async def _evaluated(run: Pipeline, examples: list[Example], specs: tuple[str, .
 
 @pytest.mark.slow
 def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> None:
-    """The number of concurrent tasks is bounded, and the progress shows the total of rankings from the start."""
     tasks, totals, calls = [], [], []
 
     async def search(query: str, k: int) -> list[dict[str, Any]]:
@@ -81,10 +80,6 @@ class CountingGenerator:
 
 
 def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> None:
-    """The number of concurrent answers is bounded, and waiting examples are counted.
-
-    An interruption leaves none waiting.
-    """
     generator = CountingGenerator()
     generator.run = run = Pipeline(adapt_retriever(_found, loop), generator, None)
     examples = [Example(f"q{n}", f"item {n}", answers=(f"item {n}",)) for n in range(MANY)]
@@ -125,7 +120,6 @@ def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchro
 
 @pytest.mark.slow
 def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
-    """After an interruption, the progress has no pending rankings, and the next evaluation succeeds."""
     asked: list[str] = []
 
     def search(query: str, k: int) -> list[dict[str, Any]]:

@@ -35,7 +35,6 @@ def test_a_worked_example() -> None:
     ids=["typesetting", "another version", "its first half", "one clause", "a later cut"],
 )
 def test_cuts_and_versions_are_found(other: str) -> None:
-    """Cuts and versions of a text are near duplicates, in either direction."""
     assert near_duplicate(TEXT, other)
     assert near_duplicate(other, TEXT)
 
@@ -46,13 +45,11 @@ def test_cuts_and_versions_are_found(other: str) -> None:
     ids=["one topic", "a word", "a phrase", "a longer phrase", "nothing", "no words"],
 )
 def test_other_texts_are_not(other: str) -> None:
-    """Texts with the same terms or with a common phrase are no near duplicates."""
     assert not near_duplicate(TEXT, other)
     assert not near_duplicate(other, TEXT)
 
 
 def test_two_halves_are_no_duplicates_and_overlapping_cuts_are() -> None:
-    """The halves of a text are no duplicates; cuts that overlap by half share nearly half of their shingles."""
     half = len(WORDS) // 2
     first, middle = " ".join(WORDS[:half]), " ".join(WORDS[half // 2 : half // 2 + half])
     assert not near_duplicate(first, " ".join(WORDS[half:]))
@@ -75,7 +72,6 @@ def test_short_texts_are_duplicates_when_their_words_are_equal(a: str, b: str) -
     ],
 )
 def test_words_of_any_script_are_compared(a: str, b: str) -> None:
-    """Words are compared without case, character width and punctuation."""
     assert shingle_overlap(a, b) == 1.0
 
 
@@ -86,7 +82,6 @@ def test_characters_are_words_in_scripts_without_spaces() -> None:
 
 
 def test_the_threshold_can_be_moved() -> None:
-    """Texts are near duplicates if their overlap is at least the threshold."""
     a, b = "The cat sat on the mat.", "the cat sat on my mat"
     assert near_duplicate(a, b, threshold=0.5)
     assert not near_duplicate(a, b, threshold=0.51)

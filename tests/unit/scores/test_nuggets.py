@@ -30,10 +30,6 @@ def found(world):
 
 
 def test_the_share_that_one_of_the_passages_supports(found, example) -> None:
-    """A nugget counts if one passage supports it fully: two partial supports do not add up.
-
-    The evidence has each passage's share of the nuggets that count; the remark names vital nuggets first.
-    """
     coverage, vital, _ = (found.evaluate(spec, example("q", nuggets=NUGGETS))[0] for spec in OF_PASSAGES)
     assert (coverage.value, vital.value) == (0.5, 0.5)
     assert coverage.evidence.labels == (0.25, 0.25, 0.25)
@@ -46,7 +42,6 @@ def test_the_share_that_one_of_the_passages_supports(found, example) -> None:
 
 
 def test_alpha_ndcg_of_the_passages(found, example) -> None:
-    """The score is (1 + ½ / log2 3 + 1 / 2) / (1 + 1 / log2 3 + ½ / 2), and each passage is labelled once."""
     (outcome,) = found.evaluate("nuggets.ndcg@3", example("q", nuggets=NUGGETS))
     expected = (1 + 0.5 / log2(3) + 1 / 2) / (1 + 1 / log2(3) + 0.5 / 2)
     assert outcome.value == pytest.approx(expected)
@@ -54,10 +49,6 @@ def test_alpha_ndcg_of_the_passages(found, example) -> None:
 
 
 def test_a_gold_passage_that_was_not_retrieved_is_of_the_ideal_ranking(found, example) -> None:
-    """A gold passage that was not retrieved is labelled for the ideal ranking.
-
-    A retrieved one is not labelled again.
-    """
     found.nuggets["gold"] = (1.0, 1.0, 1.0, 1.0)
     (outcome,) = found.evaluate("nuggets.ndcg@1", example("q", "gold", "p1", nuggets=NUGGETS))
     assert outcome.value == pytest.approx(1 / 4)
@@ -85,10 +76,6 @@ def test_labels_are_asked_for_once(found, example) -> None:
 
 
 def test_the_vital_nuggets_of_the_long_answer(found, example) -> None:
-    """The score is AutoNuggetizer's vital strict.
-
-    The evidence has the three others, two of which count a part as half.
-    """
     found.explained = {"p1|p2|p3": "A long answer."}
     found.nuggets["A long answer."] = (1.0, 0.5, 0.5, 0.0)
     (outcome,) = found.evaluate("answer.nuggets@3", example("q", nuggets=NUGGETS))
@@ -100,7 +87,6 @@ def test_the_vital_nuggets_of_the_long_answer(found, example) -> None:
 
 
 def test_an_abstention_supports_nothing_and_no_judge_is_asked(found, example) -> None:
-    """An abstention scores 0, and the judge is not called."""
     (outcome,) = found.evaluate("answer.nuggets@3", example("q", nuggets=NUGGETS))
     assert (outcome.value, found.call_count("support")) == (0.0, 0)
 
@@ -114,7 +100,6 @@ def test_where_nothing_was_retrieved_no_nugget_is_supported(world, example, spec
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_without_nuggets_an_example_costs_nothing(world, example, spec: str) -> None:
-    """An example without nuggets is unscored, and no request is sent."""
     (outcome,) = world.evaluate(spec, example("q"))
     assert (outcome.value, outcome.unscored) == (None, "no nuggets")
     assert not world.asked
@@ -122,7 +107,6 @@ def test_without_nuggets_an_example_costs_nothing(world, example, spec: str) -> 
 
 @pytest.mark.parametrize("spec", ["nuggets.vital@3", "answer.nuggets@3"])
 def test_without_a_vital_nugget_the_share_of_these_is_undefined(world, example, spec: str) -> None:
-    """The share of vital nuggets is undefined, not an error, if no nugget is vital, and no request is sent."""
     (outcome,) = world.evaluate(spec, example("q", nuggets=(Nugget("one", vital=False),)))
     assert (outcome.value, outcome.undefined) == (None, "none of its nuggets is vital")
     assert not world.asked
@@ -140,7 +124,6 @@ def test_without_labels_an_example_is_unscored(found, example, spec: str) -> Non
 
 
 def test_a_remark_names_five_nuggets(world, example) -> None:
-    """The remark names five unsupported nuggets and counts the others."""
     nuggets = tuple(Nugget(f"n{n}", vital=n > 3) for n in range(7))
     (outcome,) = world.evaluate("nuggets.coverage@1", example("q", nuggets=nuggets))
     assert outcome.evidence.remark == '7 nuggets not supported: "n4", "n5", "n6", "n0", "n1", 2 more'
@@ -148,7 +131,6 @@ def test_a_remark_names_five_nuggets(world, example) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_scale_is_declared(spec: str) -> None:
-    """The scale is 0 to 1."""
     assert resolve(ScoreRequest(spec))[1].scale == (0.0, 1.0)
 
 

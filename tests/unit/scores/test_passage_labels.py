@@ -30,7 +30,6 @@ DCG = 1 / math.log2(2) + 1 / math.log2(5)
     ],
 )
 def test_a_worked_example(world, example, spec, value):
-    """The labels are 1 0 0 1 0 by eRAG, 0 1 0 0 0 by containment, and 0 1 1 0 0 by relevance."""
     (outcome,) = world.evaluate(spec, five_passages(world, example))
     assert outcome.value == pytest.approx(value)
 
@@ -45,7 +44,6 @@ def test_a_worked_example(world, example, spec, value):
     ],
 )
 def test_the_evidence_shows_the_labels(world, example, annotator, labels, alone):
-    """The evidence has the labels in rank order, eRAG's answers, and the references if the annotator uses them."""
     (outcome,) = world.evaluate(f"{annotator}.p@5", five_passages(world, example))
     evidence = outcome.evidence
     assert (evidence.labels, evidence.answers_alone) == (labels, alone)
@@ -55,10 +53,6 @@ def test_the_evidence_shows_the_labels(world, example, annotator, labels, alone)
 
 @pytest.mark.parametrize("annotator", ["erag", "contains"])
 def test_any_answer_of_a_set_makes_a_passage_useful(world, example, annotator):
-    """A passage is useful if it yields any answer of the set.
-
-    The first yields Ada, the third Bob, the second neither.
-    """
     world.rankings["q"] = ["Ada", "Eve", "Bob"]
     case = example("q", "gold", answer_set=(("Ada",), ("Bob", "Robert")))
     assert world.evaluate(f"{annotator}.p@3", case)[0].value == pytest.approx(2 / 3)

@@ -16,7 +16,6 @@ from pytest_rageval.scores.rankings import SingleFlight
 
 
 def test_the_same_piece_is_computed_once(world, example) -> None:
-    """Rankings, answers and verdicts are computed once and shared by repeated and concurrent scores."""
     world.rankings = {"q": ["Elko"]}
     item = example("q", "Reno", answers=("Reno",))
     for spec in ("llm_reteval@1", "answer.correct@1", "recall@1", "llm_reteval@1"):
@@ -27,10 +26,6 @@ def test_the_same_piece_is_computed_once(world, example) -> None:
 
 
 def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, example) -> None:
-    """Cached semi-gold answers are read in one look-up, with the sample numbers that single requests have.
-
-    The sample numbers depend on the pipeline's `draw` and `repeat`.
-    """
     asked: list[list[int]] = []
 
     def answers_nowait(
@@ -67,8 +62,6 @@ def test_keys_differ_by_everything_that_matters(world) -> None:
 
 @pytest.mark.parametrize("spec", ["answer.correct@1", "llm_reteval@1", "erag.p@2", "relevance.p@2"])
 def test_votes_are_listed_for_each_example_and_score(world, example, spec: str) -> None:
-    """The evidence has the votes on the example's own verdicts, also if another score requested the verdicts."""
-
     async def split(question: str, *_: object) -> float:
         record_tally(question, Tally(1, int(question == "one"), 3, int(question == "one")))
         return 1.0
@@ -125,7 +118,6 @@ def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop
 
 
 def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
-    """After an interrupted retrieval (a timeout, a skip in the retriever), the same question can be retrieved again."""
     interrupted: list[str] = []
 
     def search(question: str, _k: int) -> list[str]:
@@ -171,17 +163,12 @@ def _documents(*names: str) -> list[Document]:
 
 
 def test_the_k_of_a_ranking_is_the_number_that_was_asked_for() -> None:
-    """A ranking's k is the requested number of documents, whatever number was returned."""
     assert [Ranking.of("q", _documents("a", "b"), k).k for k in (1, 2, 3)] == [1, 2, 3]
 
 
 def test_the_generator_answers_the_question_that_the_retriever_names(
     world, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The generator gets the retriever's rewritten question for all kinds of answers.
-
-    The judge gets the user's question.
-    """
     world.explained["text of a"] = world.cited["text of a"] = "said"
     retrieval = Retrieval(_documents("a"), question="rewritten")
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: retrieval)
@@ -196,7 +183,6 @@ def test_the_generator_answers_the_question_that_the_retriever_names(
 
 
 def test_a_question_in_place_of_the_users_is_a_text(world, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the retriever returns a rewritten question that is not a string, the example is unscored."""
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval(_documents("a"), question=["x"]))
     world.run = world.make_pipeline()
     [outcome] = world.evaluate("recall@1", EXAMPLE)

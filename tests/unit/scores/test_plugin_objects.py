@@ -25,8 +25,6 @@ def _comparing(loop: BackgroundEventLoop, compare: Callable[..., Any]) -> float:
 
 @pytest.mark.parametrize(("verdict", "value"), [(True, 1.0), (False, 0.0), (0.25, 0.25), (1, 1.0)])
 def test_a_comparator_may_be_sync_or_async(loop: BackgroundEventLoop, verdict: float, value: float) -> None:
-    """A sync or async comparator's verdict, a number in [0, 1], is converted to a float."""
-
     async def compare(_question: str, references: Sequence[str], prediction: str) -> float:
         return verdict if prediction in references else 0.5
 
@@ -35,7 +33,6 @@ def test_a_comparator_may_be_sync_or_async(loop: BackgroundEventLoop, verdict: f
 
 
 def test_a_comparator_may_have_no_verdict(loop: BackgroundEventLoop) -> None:
-    """If a comparator returns None, the example is unscored."""
     with pytest.raises(Unscored, match="comparator 'house' gave no verdict"):
         _comparing(loop, lambda *_: None)
 
@@ -44,21 +41,18 @@ def test_a_comparator_may_have_no_verdict(loop: BackgroundEventLoop) -> None:
 def test_an_unusable_verdict_names_comparator_and_question(
     loop: BackgroundEventLoop, verdict: object
 ) -> None:
-    """The error for an unusable verdict names the comparator, the verdict and the question."""
     with pytest.raises(CallableError) as caught:
         _comparing(loop, lambda *_: verdict)
     assert str(caught.value).startswith(f"comparator 'house' returned {verdict!r} for 'one?'.")
 
 
 def test_an_exception_of_a_comparator_is_reported(loop: BackgroundEventLoop) -> None:
-    """An exception in a comparator raises CallableError with the comparator, the question and the exception."""
     with pytest.raises(CallableError, match=r"comparator 'house' raised for 'one\?': ZeroDivisionError: "):
         _comparing(loop, lambda *_: 1 / 0)
 
 
 @pytest.mark.parametrize("given", UNUSABLE)
 def test_an_unusable_value_names_the_measure(given: Any) -> None:
-    """The error for an unusable value names the measure and the value."""
     with pytest.raises(CallableError) as caught:
         PluginMeasure("house", lambda _p, _r: given)("a", ["a"])
     assert str(caught.value).startswith(f"answer measure 'house' returned {given!r}.\n")
@@ -66,8 +60,6 @@ def test_an_unusable_value_names_the_measure(given: Any) -> None:
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("x"), SystemExit("x"), GeneratorExit("x")])
 def test_an_exception_of_a_measure_is_reported(error: BaseException) -> None:
-    """An exception of any type in a measure raises CallableError with the measure's name and the exception."""
-
     def measure(_prediction: str, _references: Sequence[str]) -> float:
         raise error
 
@@ -76,8 +68,6 @@ def test_an_exception_of_a_measure_is_reported(error: BaseException) -> None:
 
 
 def test_a_measure_may_say_that_there_is_no_score() -> None:
-    """A measure can raise Unscored, which is not wrapped."""
-
     def measure(_prediction: str, _references: Sequence[str]) -> float:
         raise Unscored("too long")
 
@@ -97,7 +87,6 @@ def _giving(given: object) -> Callable[..., Any]:
 
 
 def test_a_score_gives_an_outcome_an_example(loop: BackgroundEventLoop) -> None:
-    """A score returns one outcome per example, with a value, which is converted to a float, or a reason."""
     first, second = _scoring(loop, _giving((Outcome(EXAMPLES[0], 1), Outcome(EXAMPLES[1], None, "why"))))
     assert (type(first.value), first.value) == (float, 1.0)
     assert (second.value, second.unscored) == (None, "why")
@@ -122,14 +111,12 @@ ONE, TWO = (Outcome(example, 0.5) for example in EXAMPLES)
 def test_anything_else_is_an_error_that_names_the_score(
     loop: BackgroundEventLoop, given: object, message: str
 ) -> None:
-    """Any other return value raises CallableError with the score's name and the value."""
     with pytest.raises(CallableError) as caught:
         _scoring(loop, _giving(given))
     assert str(caught.value).startswith(f"score 'house' {message}.\n")
 
 
 def test_a_score_is_async(loop: BackgroundEventLoop) -> None:
-    """A score that is not async raises CallableError."""
     with pytest.raises(CallableError, match="score 'house' is not async: it returned list"):
         _scoring(loop, lambda *_: [ONE, TWO])
 
@@ -146,8 +133,6 @@ def test_an_exception_of_a_score_is_reported(loop: BackgroundEventLoop, error: B
 
 
 def test_an_error_of_the_package_is_not_wrapped_by_a_score(loop: BackgroundEventLoop) -> None:
-    """An InputError raised in a plugin's score is not wrapped."""
-
     async def evaluate(*_: object) -> None:
         raise InputError("no model")
 
@@ -156,7 +141,6 @@ def test_an_error_of_the_package_is_not_wrapped_by_a_score(loop: BackgroundEvent
 
 
 def test_a_value_beyond_the_stated_scale_is_an_error(loop: BackgroundEventLoop) -> None:
-    """A value outside the declared scale raises CallableError."""
     score = PluginScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5)]), scale=(0, 5))
     assert [
         outcome.value for outcome in loop.run(score(None, EXAMPLES, ResolvedScore(Spec("house", k=1), 1)))

@@ -26,10 +26,6 @@ def test_a_worked_example(world, example, spec: str, scores: list[float]) -> Non
 
 
 def test_examples_without_relevant_gold_are_unscored_and_not_asked(world, example) -> None:
-    """Examples without gold passages, or with grade 0 only, are unscored and not retrieved.
-
-    Outcomes keep their order.
-    """
     world.rankings = {"one": ["a"]}
     judged = Example("judged", "judged", gold=(Gold("a", grade=0),))
     outcomes = world.evaluate("recall@5", example("none"), example("one", "a"), judged)
@@ -42,7 +38,6 @@ def test_examples_without_relevant_gold_are_unscored_and_not_asked(world, exampl
 
 
 def test_a_set_without_any_gold_is_all_unscored(world, example) -> None:
-    """In a set without gold passages every example is unscored, and no error is raised."""
     assert [o.unscored for o in world.evaluate("ndcg@5", example("a"), example("b"))] == [
         "no gold passages"
     ] * 2
@@ -58,7 +53,6 @@ def test_the_evidence_is_the_ranking(world, example) -> None:
 
 
 def test_measures_at_one_cut_off_share_the_rankings(world, example) -> None:
-    """The retriever is called once for each question and k."""
     for spec in ("recall@5", "ndcg@5", "recall@5", "recall@1"):
         world.evaluate(spec, example("one", "a"), example("two", "b"))
     assert set(world.asked.values()) == {1}
@@ -88,7 +82,6 @@ def _spans(question: str, *spans: tuple[int, int]) -> Example:
     ],
 )
 def test_gold_by_span_whatever_the_chunking(world, spec: str, scores: list[float]) -> None:
-    """Gold spans are matched whether a chunk holds several gold passages or a part of one."""
     world.rankings = {"long": [_chunk(0, 500), _chunk(900, 950)], "short": [_chunk(0, 40), _chunk(60, 100)]}
     examples = [_spans("long", (0, 99), (200, 300), (600, 700)), _spans("short", (0, 100))]
     outcomes = world.evaluate(spec, *examples)
@@ -108,10 +101,6 @@ def test_what_the_text_alone_says_is_counted(world, example) -> None:
     [(Gold(source="a.md", start=0, end=9), "a span"), (Gold("a"), "an id"), (Gold(text="?"), "words")],
 )
 def test_a_ranking_that_cannot_be_compared_with_gold_is_unscored(world, gold: Gold, wanted: str) -> None:
-    """If no retrieved document can be compared with the gold passage, the example is unscored.
-
-    An empty ranking scores 0.
-    """
     world.rankings = {"q": ["one", "two"]}
     examples = [Example(question, question, gold=(gold,)) for question in ("q", "nothing")]
     outcomes = world.evaluate("recall@2", *examples)
@@ -143,10 +132,6 @@ def test_the_share_is_that_of_the_run(world) -> None:
 def test_full_recall_wants_one_passage_of_each_group(
     world, gold: list[tuple[str, str | None]], retrieved: list[str], expected: float
 ) -> None:
-    """Full recall is 1 if a passage of each group was retrieved.
-
-    A relevant passage without a group is its own group, and a passage of grade 0 belongs to no group.
-    """
     passages = [Gold(text=text, group=group) for text, group in gold]
     example = Example("q", "q", gold=(*passages, Gold(text="not relevant", grade=0, group="other")))
     world.rankings["q"] = retrieved
@@ -155,7 +140,6 @@ def test_full_recall_wants_one_passage_of_each_group(
 
 
 def test_full_recall_needs_gold_passages(world) -> None:
-    """An example without gold passages is unscored; an empty ranking scores 0."""
     [bare, empty] = world.evaluate(
         "full_recall@3", Example("q", "q"), Example("e", "e", gold=(Gold(text="a"),))
     )

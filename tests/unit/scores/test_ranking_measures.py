@@ -90,7 +90,6 @@ def test_nothing_relevant_retrieved_scores_0(name: str, labels: list[float]) -> 
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_equal_rankings_have_equal_values(name: str) -> None:
-    """The values of several rankings are in their order, also if some are equal."""
     rankings = [Labelled.of(labels, [2, 1, 1], 2) for labels in ([1, 0, 2], [0, 1, 0], [1, 0, 2])]
     values = compute_measure(name, rankings)
     assert values == [MEASURES[name](ranking) for ranking in rankings]

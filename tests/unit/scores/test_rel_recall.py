@@ -43,7 +43,6 @@ def _world(world, example):
     ],
 )
 def test_a_worked_example(world, example, spec, value):
-    """Every score of the family is computed from one output."""
     (outcome,) = world.evaluate(spec, _world(world, example))
     assert outcome.value == pytest.approx(value)
 
@@ -75,10 +74,6 @@ def test_passages_are_relevant_by_gold_by_an_answer_in_them_or_by_the_judge(worl
 
 
 def test_the_judge_is_asked_about_the_prompt_and_for_rel_about_the_pool(world, example):
-    """The judge labels the prompt's passages, and the pool only for scores over Rel.
-
-    `relevance.*` labels are reused.
-    """
     case = _world(world, example)
     world.evaluate("relevance.p@3", case)
     for name in ALL:
@@ -91,7 +86,6 @@ def test_the_judge_is_asked_about_the_prompt_and_for_rel_about_the_pool(world, e
 
 
 def test_labels_need_no_gold_passages_and_those_of_a_judge_no_answers(world, example):
-    """With the judge's labels, citation scores need only questions; `contains` labels need reference answers."""
     _world(world, example)
     world.relevance = {ADA: 1.0, EVE: 1.0}
     for name, value in (("rel.citation", 0.0), ("rel_recall.citation", 0.0), ("rel.coverage", 1 / 2)):
@@ -147,11 +141,6 @@ def test_a_plan_asks_on_where_a_verdict_is_not_there_yet(world, example):
 
 
 def test_the_answers_have_coverage_and_pooled_factors(world, example):
-    """The evidence counts wanted answers, and the pooled notes add them up over the questions.
-
-    The prompt has three of five wanted answers; the output lists two of these three and two others. The prompt of the
-    second question has none of its wanted answers.
-    """
     case, lost = _world(world, example), example("lost", ADA, answers=("Zoe",))
     world.rankings["lost"] = [ADA]
     world.cited[ADA] = "Zoe [1]"
@@ -186,7 +175,6 @@ def test_pooled_factors_need_all_of_rel(world, example):
 
 
 def test_all_scores_share_one_answer_and_coverage_needs_none(world, example):
-    """All scores share one generator call, and `rel.coverage` needs no call."""
     case = _world(world, example)
     world.evaluate("rel.coverage@3", case)
     assert not world.call_count("cite")
@@ -196,7 +184,6 @@ def test_all_scores_share_one_answer_and_coverage_needs_none(world, example):
 
 
 def test_recall_over_rel_is_coverage_times_recall_over_rel_prime(world, example):
-    """Recall over Rel is coverage (the retriever's share) times recall over Rel' (the generator's share)."""
     case = _world(world, example)
     coverage, over_rel, over_rel_prime = (
         world.evaluate(spec, case)[0].value
@@ -236,7 +223,6 @@ def test_what_was_not_in_the_prompt_is_counted(world, example):
 
 
 def test_the_evidence_shows_prompt_answer_and_wanted(world, example):
-    """The evidence has the prompt's passages, the output, and one alias of each wanted answer."""
     (outcome,) = world.evaluate("rel_recall.answer@3", _world(world, example))
     evidence = outcome.evidence
     assert [str(passage) for passage in evidence.ranking] == [ADA, FISH, CYD]
@@ -245,7 +231,6 @@ def test_the_evidence_shows_prompt_answer_and_wanted(world, example):
 
 
 def test_answers_are_aliases_of_one_wanted_answer(world, example):
-    """The entries of `answers` are aliases of one wanted answer: listing any of them gives a recall of 1."""
     world.rankings["q"] = [ADA]
     world.cited[ADA] = "Countess Lovelace [1]"
     case = example("q", ADA, answers=("Ada", "Countess Lovelace"))
@@ -261,7 +246,6 @@ def test_without_gold_passages_any_passage_shows_an_answer(world, example):
 
 
 def test_an_abstention_gives_nothing_and_cites_nothing(world, example):
-    """An abstention lists no answers, and passage numbers in an abstention are not citations."""
     case = _world(world, example)
     world.cited[f"{ADA}|{FISH}|{CYD}"] = "The passages [1][3] do not mention it."
     assert world.evaluate("rel_recall.answer@3", case)[0].value == 0.0
@@ -285,7 +269,6 @@ SPAN = "no retrieved document has a span to find the gold passage by"
     ],
 )
 def test_what_cannot_be_compared_is_unscored_and_asks_nothing(world, example, name, fields, reason):
-    """An example that lacks what the score compares is unscored with the reason, and the generator is not called."""
     _world(world, example)
     gold = fields.pop("gold", None) if (fields := dict(fields)) else None
     case = example("q", *([gold] if isinstance(gold, str) else []), **fields)
@@ -317,7 +300,6 @@ def test_where_nothing_was_shown_recall_of_it_is_undefined(world, example, part,
 
 
 def test_the_precision_of_no_citations_is_not_defined(world, example):
-    """If the output cites nothing, citation precision is undefined and citation recall is 0."""
     case = _world(world, example)
     world.cited[f"{ADA}|{FISH}|{CYD}"] = "Ada, Cyd"
     (outcome,) = world.evaluate("rel.citation_precision@3", case)
@@ -340,7 +322,6 @@ def _run(world, seed=0):
 
 
 def test_a_random_order_is_that_of_question_and_seed(world):
-    """The random order of the prompt depends only on the question and the seed, and differs from the rank order."""
     world.rankings = {question: [str(n) for n in range(20)] for question in ("q", "r")}
 
     def shown(question, order, seed=0):
@@ -356,7 +337,6 @@ def test_a_random_order_is_that_of_question_and_seed(world):
 
 
 def test_citations_are_positions_in_the_order_of_the_prompt(world, example):
-    """Citations are positions in the prompt's order, which the evidence shows; each order has its own request."""
     world.rankings["q"] = texts = [*"abcdefgh"]
     case = example("q", "a", answers=("a",))
     shown = [str(passage) for passage in world.loop.run(world.run.prompt_ranking("q", 8, "random"))]
@@ -369,7 +349,6 @@ def test_citations_are_positions_in_the_order_of_the_prompt(world, example):
 
 
 def test_a_score_whose_prompt_is_always_by_rank_refuses_the_word():
-    """A score whose prompt is always in rank order raises InputError for the keyword `order`."""
     with pytest.raises(
         InputError, match=r"'answer.correct@5' does not take order='random'. These scores do: rel_recall"
     ):
@@ -455,7 +434,6 @@ def _times(world, example, said):
 def test_an_item_is_compared_in_canonical_form_or_as_the_threshold_says(
     world, example, output, words, expected
 ):
-    """Both answer scores compare items in canonical form or by the given comparator, without calling the judge."""
     case = _times(world, example, output)
     for name in ("rel.answer", "rel_recall.answer"):
         (outcome,) = world.evaluate(f"{name}@1", case, **words)
@@ -476,10 +454,6 @@ def test_the_comparator_of_the_run_counts_where_it_asks_no_judge(world, example,
 
 
 def test_a_judge_that_the_threshold_names_is_asked_about_what_equals_no_alias(world, example):
-    """If the threshold names the judge, the judge compares only the items that equal no alias.
-
-    Two items equal no alias. For "seven days", the judge accepts the comparison with all aliases and with "a week".
-    """
     case = _times(world, example, "2 days, seven days, a year")
     world.verdicts = {"seven days": 1.0, "a week": 1.0}
     (outcome,) = world.evaluate("rel.answer@1", case, comparator="judge")
@@ -504,10 +478,6 @@ def test_an_abstention_lists_nothing_in_any_form(world, example):
 
 
 def test_a_plan_counts_as_many_items_as_answers_are_wanted(world, example):
-    """A plan counts as many items as wanted answers, and for each item the largest number of judge calls.
-
-    An item is compared with all aliases, with each answer, and in reverse with each alias.
-    """
     case = _times(world, example, "⟪reply 0123456789abcdef⟫")
     items = {f"⟪reply 0123456789abcdef⟫ {n}" for n in range(3)}
     aliases = {alias for answer in TIMES for alias in answer}
@@ -566,7 +536,6 @@ def test_retriever_and_generator_are_distinguished() -> None:
 
 
 def test_an_answer_in_another_passage_of_the_prompt_is_not_the_models_memory() -> None:
-    """An answer in a non-relevant passage of the prompt is beyond Rel', but does not count as parametric."""
     result = rel_prime(
         relevant={"r"},
         prompt=["r", "x"],
@@ -581,7 +550,6 @@ def test_an_answer_in_another_passage_of_the_prompt_is_not_the_models_memory() -
 
 
 def test_nothing_relevant_in_the_prompt_has_no_recall_over_rel_prime() -> None:
-    """If nothing relevant is in the prompt, recall over Rel' is undefined, not 0, and coverage is 0."""
     result = rel_prime(relevant={"r"}, prompt=["x"], cited=[1], wanted={1, 2}, available=set(), listed={1})
     for recall in (result.answers, result.citations):
         assert recall.over_rel_prime is None
@@ -601,7 +569,6 @@ def test_without_labels_there_are_no_shares() -> None:
 
 
 def test_without_citations_precision_is_undefined_and_recall_is_0() -> None:
-    """Without citations, citation precision is None and citation recall is 0."""
     result = rel_prime(relevant={"r"}, prompt=["r"], cited=[], wanted={1}, available={1}, listed=[])
     assert result.citation_precision is None
     assert (result.citations.over_rel, result.citations.over_rel_prime) == (0.0, 0.0)
@@ -609,7 +576,6 @@ def test_without_citations_precision_is_undefined_and_recall_is_0() -> None:
 
 @pytest.mark.parametrize("position", [0, -1, 3])
 def test_a_position_outside_the_prompt_is_hallucinated(position: int) -> None:
-    """Positions outside the prompt count as hallucinated and as wrong: 0 and -1 do not index the last passage."""
     result = rel_prime(
         relevant={"r"}, prompt=["x", "r"], cited=[position, 2, position], wanted=[], available=[], listed=[]
     )
@@ -617,7 +583,6 @@ def test_a_position_outside_the_prompt_is_hallucinated(position: int) -> None:
 
 
 def test_a_passage_at_two_positions_is_one() -> None:
-    """A passage at two positions counts as one passage, and citing both positions as one citation."""
     result = rel_prime(
         relevant={"r", "s"}, prompt=["r", "x", "r"], cited=[1, 3], wanted=[], available=[], listed=[]
     )

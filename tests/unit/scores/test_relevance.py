@@ -7,14 +7,12 @@ from pytest_rageval.core.errors import CallableError
 
 @pytest.mark.parametrize("part", ["p", "recall", "map", "mrr", "ndcg", "hit"])
 def test_a_grade_of_relevance_counts_from_half_on(world, example, part):
-    """A passage is relevant from a grade of 0.5: of the grades 0.5 and 0.4, only the first counts."""
     world.rankings["q"], world.relevance = ["a", "b"], {"a": 0.5, "b": 0.4}
     (outcome,) = world.evaluate(f"relevance.{part}@2", example("q", answers=("x",)))
     assert outcome.value == (0.5 if part == "p" else 1.0)
 
 
 def test_a_judge_that_cannot_say_what_is_relevant_is_named(loop):
-    """The error for a judge without the method `relevant` names the missing method."""
     from pytest_rageval.answers.judge.user_judge import adapt_judge
     from pytest_rageval.scores.relevance import RELEVANT
 

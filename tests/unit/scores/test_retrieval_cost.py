@@ -37,13 +37,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def use(world, retriever: object, **words: object) -> Pipeline:
-    """Give the world a pipeline with this retriever, and return the pipeline."""
     world.run = Pipeline(adapt_retriever(retriever, world.loop), world, world, **words)
     return world.run
 
 
 def seconds(world, *examples: Example) -> list[float | None]:
-    """Return the latencies of the examples."""
     return [outcome.value for outcome in world.evaluate("latency.p50", *(examples or EXAMPLES))]
 
 
@@ -140,8 +138,6 @@ def test_an_async_retriever_is_timed_one_by_one(world, clock: Clock) -> None:
 
 
 def test_a_replay_has_the_recorded_time_or_none(world) -> None:
-    """A replayed ranking has the recorded duration, and no latency if none was recorded: the look-up is not timed."""
-
     class Replay:
         replays = True
         recorded: float | None = None
@@ -215,7 +211,6 @@ def test_a_reference_is_timed_beside_it(world, clock: Clock) -> None:
 
 
 def test_a_cost_without_a_name_is_not_a_score(world, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the retriever reports no cost, the question is unscored; a reported cost of 0 is the score 0."""
     [outcome] = world.evaluate("retrieval.cost", EXAMPLES[0])
     assert outcome.unscored == "the retriever does not report its cost"
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval([], cost=0))
@@ -225,7 +220,6 @@ def test_a_cost_without_a_name_is_not_a_score(world, monkeypatch: pytest.MonkeyP
 
 
 def test_the_tokens_of_the_passages_are_those_of_the_first_k(world) -> None:
-    """`context.tokens` counts the tokens of the first k passages: 0 for no passage, more for more passages."""
     world.rankings["q1"] = ["Refunds take five working days."] * 1 + [f"Passage {n}." for n in range(9)]
     tokens = [world.evaluate(f"context.tokens@{k}", EXAMPLES[0])[0].value for k in (1, 5, 10)]
     assert tokens == sorted(set(tokens))

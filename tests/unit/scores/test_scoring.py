@@ -29,7 +29,6 @@ def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
 
 
 def test_errors_are_reported_in_the_order_of_the_examples(loop) -> None:
-    """Combined errors are in the order of the examples, not in the order in which they were raised."""
     examples = [Example(f"e{n}", "q") for n in range(4)]
 
     async def score(example: Example) -> tuple[float, Evidence]:

@@ -42,7 +42,6 @@ def test_the_recall_of_the_steps_is_of_what_they_found_together(
 def test_steps_that_cannot_be_compared_leave_the_question_unscored(
     world, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a step has no ids and the gold passages have only ids, the question is unscored with the cause "retriever"."""
     retrieval = Retrieval(_documents("a"), [Step("one", ["no id"])])
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: retrieval)
     world.run = world.make_pipeline()

@@ -10,7 +10,6 @@ from pytest_rageval.scores.near_duplicates import near_duplicate, similar_questi
 
 
 def by_every_pair(questions: list[str], threshold: float) -> list[list[int]]:
-    """Return the groups of near-duplicate questions by brute force."""
     groups = [{i} for i in range(len(questions))]
     for i, j in itertools.combinations(range(len(questions)), 2):
         if near_duplicate(questions[i], questions[j], threshold):

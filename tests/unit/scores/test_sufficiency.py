@@ -22,7 +22,6 @@ def test_the_first_k_passages_are_judged_together(world, example):
 
 
 def test_the_reasons_are_stored_with_the_verdict(world, example):
-    """The judge's reasons are the explanation of the outcome."""
     world.rankings["q"] = ["part one"]
     case = example("q")
     (judged,) = world.evaluate("sufficient@1", case)
@@ -38,7 +37,6 @@ def test_an_empty_ranking_is_insufficient_without_a_request(world, example):
 
 
 def test_without_a_verdict_the_question_is_unscored(world, example):
-    """If the judge gives no verdict, the question is unscored with the reason."""
     world.rankings["q"] = ["p"]
     world.enough["p"] = Unscored("the judge's reply is neither yes nor no: 'hm'")
     (outcome,) = world.evaluate("sufficient@1", example("q"))
@@ -63,7 +61,6 @@ def test_the_prompt_has_the_question_and_the_numbered_passages():
     ],
 )
 def test_a_verdict_after_reasons_is_read(reply, verdict):
-    """The verdict is parsed after reasons that begin with "No", and from a JSON reply."""
     assert parse_yes_no(reply) == verdict
 
 
@@ -90,7 +87,6 @@ CORRECT, WRONG, ABSTAINED = (1.0, "Tulsa"), (0.0, "Boston"), (0.0, "no answer in
 
 
 def _outcomes(example, values, answers=()):
-    """Return one outcome per value, for the questions q0, q1 …, with the generator's answers."""
     answer_column = [*answers, *[None] * (len(values) - len(answers))]
     return [
         Outcome(example(f"q{n}"), value, None if value is not None else "none", Evidence(answer=answer))
@@ -99,10 +95,6 @@ def _outcomes(example, values, answers=()):
 
 
 def test_answers_are_counted_by_their_context(example):
-    """Answers are counted by sufficient (3) and insufficient (4) context; two questions without a verdict are left out.
-
-    A graded verdict counts as sufficient from 0.5.
-    """
     answers = [CORRECT, WRONG, ABSTAINED, CORRECT, WRONG, WRONG, ABSTAINED, CORRECT, (None, None)]
     context = [1.0, 0.5, 1.0, 0.0, 0.0, 0.4, 0.0, None, 1.0]
     counts = stratify_answers(_outcomes(example, context), _outcomes(example, *zip(*answers, strict=True)))
@@ -151,7 +143,6 @@ def test_a_wrong_answer_is_lost_by_the_generator_only_with_sufficient_context(
     ],
 )
 def test_a_retriever_that_found_all_gold_passages_lost_nothing(example, retrieved, before, after):
-    """If all gold passages were retrieved but the context is insufficient, the cause is "not known"."""
     case = example("q", "p 1", "p 2")
     ranking = Ranking("q", [Document(text) for text in retrieved])
     context = Outcome(case, 0.0, None, Evidence(ranking))

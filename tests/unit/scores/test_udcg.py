@@ -32,7 +32,6 @@ def test_udcg_by_hand(world, example, k, total):
 
 
 def test_udcg_shows_what_helps_and_what_distracts(world, example):
-    """The evidence has the label and the answer of each passage, and the numbers of useful and distracting passages."""
     (outcome,) = world.evaluate("udcg@5", five_passages(world, example))
     assert outcome.evidence.labels == (0, 1, 1, 0, 0)
     assert outcome.evidence.answers_alone == ("Ada", "Bob", "Eve", "Ada", "no answer in the documents")
@@ -40,7 +39,6 @@ def test_udcg_shows_what_helps_and_what_distracts(world, example):
 
 
 def test_udcg_of_a_relevant_passage_that_does_not_help_is_neutral(world, example):
-    """A passage from which the generator abstains counts 0, relevant or not; an empty ranking scores 0."""
     world.rankings["q"] = ["mute"]
     world.answers["mute"] = "no answer in the documents"
     for relevant in (0.0, 1.0):
@@ -51,7 +49,6 @@ def test_udcg_of_a_relevant_passage_that_does_not_help_is_neutral(world, example
 
 
 def test_udcg_falls_when_a_distracting_passage_replaces_a_mute_one(world, example):
-    """UDCG falls if a distracting passage replaces a neutral one, while `relevance.p` and `erag.p` stay the same."""
     world.rankings["q"] = ["good", "mute"]
     world.answers |= {"good": "Ada", "mute": "no answer in the documents"}
     world.relevance["good"] = 1.0
@@ -65,7 +62,6 @@ def test_udcg_falls_when_a_distracting_passage_replaces_a_mute_one(world, exampl
 
 
 def test_udcg_without_an_answer_or_a_verdict_is_unscored(world, example):
-    """If the generator gives no answer for a passage, the example is unscored."""
     case = five_passages(world, example)
     world.answers["three"] = Unscored("the generator's reply is empty")
     (outcome,) = world.evaluate("udcg@5", case)
@@ -73,7 +69,6 @@ def test_udcg_without_an_answer_or_a_verdict_is_unscored(world, example):
 
 
 def test_udcg_shares_its_answers_with_erag_and_its_labels_with_relevance(world, example):
-    """After eRAG and relevance scores of the same passages, UDCG sends no request."""
     case = five_passages(world, example)
     world.evaluate("erag.p@5", case)
     world.evaluate("relevance.p@5", case)

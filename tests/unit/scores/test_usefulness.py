@@ -68,7 +68,6 @@ def test_graded_labels_have_no_recall_map_or_mrr(name: str, labels) -> None:
 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 def test_a_label_between_0_and_1_must_be_announced(name: str) -> None:
-    """Without `graded=True`, a fractional label raises InputError that names the query and the passage."""
     with pytest.raises(
         InputError, match=r"query 'q2': the label of passage 'b' is 0\.5, and .* 0 or 1\.\nSay"
     ):
@@ -78,7 +77,6 @@ def test_a_label_between_0_and_1_must_be_announced(name: str) -> None:
 @pytest.mark.parametrize("label", [nan, -0.1, 1.0000001, float("inf"), 2])
 @pytest.mark.parametrize("how", [{}, {"graded": True}])
 def test_a_label_outside_0_and_1_is_refused_by_name(label: float, how: dict) -> None:
-    """A label outside [0, 1], NaN included, raises InputError that names query and passage, graded or not."""
     with pytest.raises(
         InputError, match=r"query 'q2': the label of passage 'b' is .*; it must lie between 0 and 1"
     ):
@@ -88,7 +86,6 @@ def test_a_label_outside_0_and_1_is_refused_by_name(label: float, how: dict) -> 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 @pytest.mark.parametrize("k", [1, 5, None])
 def test_empty_and_useless_rankings_score_0_and_stay(name: str, k: int | None) -> None:
-    """Queries without passages or without a useful passage score 0 and stay in the result."""
     labels = {"nothing came back": {}, "nothing helps": {"a": 0, "b": 0}, "first": {"a": True}}
     assert usefulness(name, labels, k) == [0.0, 0.0, 0.2 if (name, k) == ("p", 5) else 1.0]
 

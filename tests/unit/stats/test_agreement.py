@@ -56,7 +56,6 @@ def test_kappa_without_two_labels_is_none(a: list[object], b: list[object]) -> N
 
 
 def test_accuracy_of_nothing_is_none() -> None:
-    """The accuracy of zero items is None."""
     assert accuracy([], []) is None
 
 
@@ -89,14 +88,12 @@ def test_grades_on_one_line_leave_no_width() -> None:
 
 
 def test_the_seed_of_pearson_decides() -> None:
-    """The same seed gives the same interval, and another seed another interval."""
     a, b = [1, 2, 3, 4, 5, 3, 2, 4], [2, 2, 3, 5, 4, 2, 1, 3]
     assert pearson(a, b, seed=1) == pearson(a, b, seed=1) != pearson(a, b, seed=2)
 
 
 @pytest.mark.parametrize("measure", [accuracy, cohen_kappa, pearson])
 def test_labels_of_different_items_are_refused(measure) -> None:
-    """Two label lists of different lengths raise ValueError with both lengths."""
     with pytest.raises(ValueError, match="not 2 and 3"):
         measure([1, 2], [1, 2, 3])
 

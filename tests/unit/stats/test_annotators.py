@@ -23,6 +23,5 @@ def test_majority(labels: list[int], expected: int) -> None:
 
 
 def test_no_labels_have_no_majority() -> None:
-    """The majority of zero labels raises ValueError instead of returning a tie."""
     with pytest.raises(ValueError, match="at least one label"):
         majority([], tie=0)

@@ -44,6 +44,5 @@ def test_without_two_values_there_is_none(measure, a: list[float], b: list[float
 
 @pytest.mark.parametrize("measure", [kendall_tau, spearman_rho])
 def test_scores_of_different_queries_are_refused(measure) -> None:
-    """Two score lists of different lengths raise ValueError with both lengths."""
     with pytest.raises(ValueError, match="not 2 and 3"):
         measure([1, 2], [1, 2, 3])

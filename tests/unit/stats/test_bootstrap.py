@@ -10,13 +10,11 @@ SKEWED = [0.0, 0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.9, 1.0]
 
 @pytest.mark.parametrize("values", [[0.3, 0.3], [0.5] * 20, [0.0, 0.0, 0.0]])
 def test_equal_values_have_no_width(values: list[float]) -> None:
-    """If all values are equal, both bounds are that value."""
     assert bca_means([values])[0] == pytest.approx((values[0], values[0]), abs=0)
 
 
 @pytest.mark.parametrize("values", [[0.2, 0.8], [0.1, 0.1, 0.1 + 2e-17 * 8], [0.0] * 99 + [0.5], SKEWED])
 def test_the_bounds_lie_around_the_mean_and_within_the_values(values: list[float]) -> None:
-    """The interval contains the mean and stays within the values, also for two values or a single outlier."""
     low, high = bca_means([values])[0]
     mean = sum(values) / len(values)
     assert min(values) <= low <= mean + 1e-15

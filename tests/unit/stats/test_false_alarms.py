@@ -88,7 +88,6 @@ def test_the_size_is_near_the_level(n: int) -> None:
 
 @pytest.mark.parametrize("n", [30, 60, 100])
 def test_the_test_finds_more_than_mid_p(n: int) -> None:
-    """Its power is at least that of the mid-p McNemar test less 0.5 points, for any drop and noise."""
     for drop in (0.05, 0.1, 0.2):
         for noise in (0.0, 0.02, 0.08):
             found = [_power(n, noise + drop, noise, test) for test in (mcnemar_p_value, mid_p)]

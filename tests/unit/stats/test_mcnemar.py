@@ -23,7 +23,6 @@ from pytest_rageval.stats.mcnemar import mcnemar_p_value, tango_interval
     ],
 )
 def test_by_hand(lost: int, gained: int, n: int, p_value: float) -> None:
-    """Hand-computed values."""
     assert mcnemar_p_value(lost, gained, n) == pytest.approx(p_value, rel=1e-14)
 
 
@@ -102,7 +101,6 @@ def test_the_interval_covers() -> None:
 
 
 def test_nothing_heavy_is_imported() -> None:
-    """The joint test, the interval and the power of 0/1 scores are computed without importing numpy or scipy."""
     script = (
         "import sys\n"
         "from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test\n"

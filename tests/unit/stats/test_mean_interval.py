@@ -21,12 +21,10 @@ GRADED = [0.0, 0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.9, 1.0]
     ],
 )
 def test_the_scores_choose_the_interval(values: list[float], expected: tuple[float, float] | None) -> None:
-    """Scores of 0 and 1 get Wilson's interval, graded scores BCa, and no scores or a single graded score None."""
     assert mean_interval(values) == expected
 
 
 def test_the_seed_reaches_the_bootstrap() -> None:
-    """The bootstrap of graded scores uses the given seed."""
     assert mean_interval(GRADED, seed=2) == bca_means([GRADED], seed=2)[0] != bca_means([GRADED], seed=0)[0]
 
 
@@ -34,7 +32,6 @@ def test_the_seed_reaches_the_bootstrap() -> None:
     ("values", "ones"), [([1.0] * 20, 0), ([5.0] * 20, 20), ([5.0, 1.0, 1.0, 5.0, 5.0], 3)]
 )
 def test_the_ends_of_another_scale_are_a_proportion_too(values: list[float], ones: int) -> None:
-    """Scores at the ends of a scale from 1 to 5 get Wilson's interval, stretched to that scale."""
     low, high = wilson_interval(ones, len(values))
     assert mean_interval(values, scale=(1.0, 5.0)) == pytest.approx((1 + 4 * low, 1 + 4 * high))
 
@@ -53,18 +50,15 @@ def test_equal_scores_are_no_certainty(value: float, scale: tuple[float, float])
 
 
 def test_equal_scores_of_an_unknown_scale_stay_unchanged() -> None:
-    """If the scale is unknown, equal scores get an interval of zero width."""
     assert mean_interval([40.0] * 9) == (40.0, 40.0)
 
 
 def test_between_its_ends_grades_are_resampled() -> None:
-    """Grades between the ends of the scale are resampled; a 1 is no success on a scale from 1 to 5."""
     grades = [1.0, 1.0, 3.0, 5.0, 4.0]
     assert mean_interval(grades, scale=(1.0, 5.0)) == bca_means([grades])[0]
 
 
 def test_on_a_scale_without_an_end_equal_scores_have_no_interval() -> None:
-    """On an unbounded scale, equal scores have no interval, and other scores, 0 and 1 included, are resampled."""
     scale = (0.0, float("inf"))
     assert mean_interval([2.0] * 9, scale=scale) is None
     assert mean_interval([0.0] * 9, scale=scale) is None

@@ -23,7 +23,6 @@ def test_losses_alone_are_a_binomial_test() -> None:
 
 
 def test_losses_and_gains_follow_the_restricted_estimate() -> None:
-    """With losses and gains, p is the trinomial tail at Tango's closed-form restricted estimate."""
     n, lost, gained, margin = 30, 2, 4, 0.1
     # b/(q + d) + c/q = 2(n - b - c)/(1 - 2q - d), solved for q, the probability of a gain
     half = (lost + gained - margin * (2 * n - lost + gained)) / (4 * n)
@@ -47,7 +46,6 @@ def test_what_dropped_that_much_is_not_excluded(drops: list[float]) -> None:
 
 
 def test_the_world_has_the_margin_as_its_mean() -> None:
-    """The null weights have the margin as mean, with unseen full losses only if no observed loss reaches the margin."""
     for seen in ([-0.5, 0.0, 0.4], [-0.5, 0.0, 0.01], [0.0]):
         values = np.array(seen)
         world = null_weights(values, np.full(len(values), 1 / len(values)), 0.05, 1.0)
@@ -80,7 +78,6 @@ def test_a_coarser_grid_is_nearly_as_good() -> None:
 
 
 def test_scores_on_another_scale() -> None:
-    """Grades from 1 to 5 give the p-value of grades from 0 to 1."""
     drops = [0.25, -0.5, 0.0, 0.25, -0.25, 0.0, 0.5, -0.75] * 5
     grades = [4 * drop for drop in drops]
     assert noninferiority_p_value(grades, 0.2, largest=4) == pytest.approx(
@@ -107,7 +104,6 @@ def test_what_cannot_be_is_refused(drops: list[float], margin: float, message: s
 
 @pytest.mark.parametrize("kind", ["verdicts", "sixths", "real"])
 def test_sums_that_are_unlikely_need_not_be_followed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaving unlikely sums out of the computation does not change the p-value, for small and for large sets."""
     rng = np.random.default_rng(5)
     cases = []
     for n in (3, 50, 400, 3000):

@@ -24,7 +24,6 @@ def _graded(seed: int, n: int, drop: float = 0.0) -> list[float]:
 
 
 def test_a_score_of_verdicts_is_tested_by_mcnemar() -> None:
-    """A 0/1 score gets McNemar's test and Tango's interval; questions without a score in both do not count."""
     result = _one([1.0] * 7 + [-1.0] + [0.0] * 20 + [NAN] * 5)
     assert result.p_value == mcnemar_p_value(7, 1, 28)
     assert (result.low, result.high) == tango_interval(7, 1, 28, alpha=0.05)
@@ -33,7 +32,6 @@ def test_a_score_of_verdicts_is_tested_by_mcnemar() -> None:
 
 
 def test_differences_of_any_one_size_are_verdicts() -> None:
-    """Differences of one size, however small, are tested like those of a 0/1 score."""
     assert _one([0.25] * 7 + [-0.25]).p_value == mcnemar_p_value(7, 1, 8)
     assert _one([0.03] * 60).p_value < 1e-15
 
@@ -86,7 +84,6 @@ def test_the_signs_of_a_cluster_are_flipped_together() -> None:
 
 
 def test_a_drop_beyond_what_is_allowed_is_another_claim() -> None:
-    """To show a drop beyond an allowed one, the allowed drop is subtracted from each difference."""
     values = [*_graded(4, 14, 0.2), 0.9, 0.5]
     shifted = np.array(values)[:, None] - 0.05
     result = _one(values, beyond=0.05)

@@ -42,7 +42,6 @@ def test_the_other_answer_tells_the_same() -> None:
 
 
 def test_no_pairs_have_no_bias() -> None:
-    """The bias of zero pairs is None."""
     assert position_bias([]) is None
 
 
@@ -55,6 +54,5 @@ def test_many_flips_are_exact(flips: int) -> None:
 
 
 def test_in_one_order_the_first_place_has_a_share_of_the_wins() -> None:
-    """The first place's share of wins has Wilson's interval, and is None without a win."""
     assert first_place_share(8, 2) == Estimate(0.8, *wilson_interval(8, 10))
     assert first_place_share(0, 0) is None

@@ -83,7 +83,6 @@ def test_the_power_of_verdicts_equals_an_enumeration() -> None:
 
 
 def test_the_size_of_losses_is_estimated_or_given() -> None:
-    """Large losses vary more, so the detectable drop grows with the size of a loss, which is estimated if not given."""
     small = [0.1, -0.1, 0.0, 0.0] * 50
     assert detectable_drop(small, alpha=0.05) < detectable_drop(small, alpha=0.05, loss=1.0)
     assert detectable_drop(small, alpha=0.05) == detectable_drop(small, alpha=0.05, loss=0.1)
@@ -102,7 +101,6 @@ def test_clusters_are_fewer_questions() -> None:
 
 
 def test_a_smaller_level_and_a_larger_claim_ask_for_more() -> None:
-    """A smaller level or a larger allowed drop raises the detectable drop and the number of examples needed."""
     drops = [1.0, -1.0, 0.0, 0.0, 0.0] * 20
     assert detectable_drop(drops, alpha=0.005) > detectable_drop(drops, alpha=0.05)
     assert detectable_drop(drops, alpha=0.05, max_drop=0.1, beyond=0.1) > detectable_drop(
@@ -138,7 +136,6 @@ def test_few_examples_detect_nothing() -> None:
 
 
 def test_without_a_baseline_the_other_system_is_independent() -> None:
-    """Without a baseline, the two systems are independent: variances of 1/4 each add up to 1/2, plus the losses."""
     scores = [1.0, 0.0] * 500
     drop = detectable_drop_unpaired(scores, alpha=0.05)
     assert drop == pytest.approx((Z05 + Z80) * math.sqrt((0.5 + drop) / 1000))
@@ -182,7 +179,6 @@ def test_the_examples_needed_fail_in_80_percent(beyond: float) -> None:
     ],
 )
 def test_the_design_effect_by_hand(sizes: list[int], correlation: float, effect: float) -> None:
-    """The design effect is 1 for clusters of size one, and the cluster size at full correlation."""
     assert design_effect(sizes, correlation) == pytest.approx(effect)
 
 
@@ -224,6 +220,5 @@ def test_where_the_intraclass_correlation_is_undefined(values: list[float], clus
 
 
 def test_values_and_clusters_are_of_the_same_questions() -> None:
-    """Values and cluster labels of different lengths raise ValueError."""
     with pytest.raises(ValueError, match="argument 2"):
         intraclass_correlation([1.0, 0.0], "a")

@@ -15,7 +15,6 @@ from pytest_rageval.stats.intervals import MEAN, Quantile, quantile_interval
 def test_a_quantile_is_the_smallest_value_that_its_share_does_not_exceed(
     level: float, n: int, value: int
 ) -> None:
-    """The quantile is found by rank, whatever the order of the values."""
     values = list(range(1, n + 1))
     random.Random(0).shuffle(values)
     assert Quantile(level).compute(values) == value
@@ -31,7 +30,6 @@ def test_the_median_has_an_interval_from_six_values_on_and_p95_from_72() -> None
 
 @pytest.mark.parametrize(("level", "n"), [(0.5, 24), (0.5, 101), (0.95, 100), (0.95, 400)])
 def test_the_interval_is_the_narrowest_that_the_binomial_allows(level: float, n: int) -> None:
-    """Each bound is the closest one that scipy's binomial distribution allows."""
     binom = pytest.importorskip("scipy.stats").binom
     low, high = quantile_interval(range(1, n + 1), level) or (0, 0)
     below = binom(n, level).cdf
@@ -73,6 +71,5 @@ def test_a_ratio_of_three_is_detected_despite_noise() -> None:
 
 
 def test_the_mean_is_a_statistic_too() -> None:
-    """The mean, the default statistic of scores, has a name, a value and intervals."""
     assert (MEAN.name, MEAN.compute([0, 1, 1, 0])) == ("mean", 0.5)
     assert MEAN.intervals([[0, 1, 1, 0]], scale=(0, 1), seed=0) == [pytest.approx((0.150, 0.850), abs=0.001)]

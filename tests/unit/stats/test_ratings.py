@@ -30,7 +30,6 @@ def test_a_chain_adds_up() -> None:
 
 
 def test_equal_scores_are_equal_ratings() -> None:
-    """Three systems that beat each other in a circle have equal ratings."""
     circle = [battle for pair in ("ab", "bc", "ca") for battle in _battles(*pair, 5, 0, 0)]
     for rating in bradley_terry(circle).values():
         assert rating.value == pytest.approx(1000, abs=1e-9)
@@ -66,7 +65,6 @@ def test_neither_order_nor_side_matters() -> None:
 
 
 def test_the_seed_of_ratings_decides() -> None:
-    """Another seed changes the interval but not the rating."""
     battles = _battles("a", "b", 5, 2, 3)
     first, second = bradley_terry(battles, seed=1)["a"], bradley_terry(battles, seed=2)["a"]
     assert first.value == second.value
@@ -85,7 +83,6 @@ def test_the_seed_of_ratings_decides() -> None:
     ],
 )
 def test_an_unbounded_distance_is_an_error(battles: list[Battle], message: str) -> None:
-    """If one group won every battle or two groups never met, UnratableError names both groups."""
     with pytest.raises(UnratableError, match=message):
         bradley_terry(battles)
 
@@ -95,7 +92,6 @@ def test_an_unbounded_distance_is_an_error(battles: list[Battle], message: str) 
     [Battle("a", "a", 1), Battle("a", "b", 1.5), Battle("a", "b", -1), Battle("a", "b", float("nan"))],
 )
 def test_no_battle_is_an_error(battle: Battle) -> None:
-    """A battle of a system with itself, or with a score outside 0 to 1, raises ValueError."""
     with pytest.raises(ValueError, match="a battle is of two systems"):
         bradley_terry([battle])
 
@@ -116,7 +112,6 @@ def test_battles_on_one_question_are_weighted_together() -> None:
 
 
 def test_the_order_of_questions_does_not_matter() -> None:
-    """The order of battles does not change the ratings; a missing question raises ValueError."""
     battles = [Battle("a", "b", score) for score in (1, 0, 0.5, 1, 1)]
     questions = ["x", "y", "x", "z", "y"]
     assert bradley_terry(battles, questions=questions) == bradley_terry(

@@ -10,7 +10,6 @@ from pytest_rageval.stats.mcnemar import Counts, surely_worse
 
 @pytest.mark.parametrize(("before", "now"), [(3, 3), (5, 5), (5, 3), (3, 6)])
 def test_the_p_value_is_that_of_all_ways_to_divide_the_repeats(before: int, now: int) -> None:
-    """The right repeats are divided among both runs in all possible ways, each as likely."""
     for right_before, right_now in product(range(before + 1), range(now + 1)):
         ways = [
             sum(place >= before for place in places)

@@ -109,10 +109,6 @@ def test_questions_without_a_score_leave_the_set() -> None:
 
 
 def test_at_the_end_the_usual_test_decides() -> None:
-    """If all questions are evaluated without a clear result, the verdict is None.
-
-    One more question raises ValueError.
-    """
     drops = [1.0, 1.0, -1.0, 1.0] * 3
     stop = _fed(drops, questions=40, changed=len(drops))
     assert stop.evaluated == len(drops)
@@ -153,7 +149,6 @@ def test_small_losses_with_unseen_gains_do_not_fail_early() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(words: dict[str, float]) -> None:
-    """Settings that contradict each other raise ValueError."""
     with pytest.raises(ValueError, match=r"cannot be evaluated|no test has"):
         _stop(**words)
 
@@ -197,7 +192,6 @@ def _runs(runs: int, drop: float, *, n: int = N, max_drop: float = 0.02, seed: i
     ("n", "drop", "asked"), [(200, 0.05, 0.8), (300, 0.05, 0.7), (200, 0.0, 0.62), (2000, 0.05, 0.25)]
 )
 def test_it_has_the_power_of_the_test_of_all_questions(n: int, drop: float, asked: float) -> None:
-    """It is red as often as the test of all questions, in the same runs but for 3%, and evaluates fewer."""
     rates = _runs(400 if n < 1000 else 100, drop, n=n)
     assert rates["red"] == pytest.approx(rates["red of full"], abs=0.02)
     assert rates["differ"] <= 0.03

@@ -9,7 +9,6 @@ from pytest_rageval.stats.sign_flips import RESAMPLING_RISK, marginal_level, sig
 
 
 def _columns(seed: int, rows: int, columns: int = 3, shift: float = 0.1) -> np.ndarray:
-    """Correlated columns with a mean of `shift`."""
     rng = np.random.default_rng(seed)
     return rng.normal(shift, 0.3, (rows, 1)) + rng.normal(0, 0.2, (rows, columns))
 
@@ -84,7 +83,6 @@ def test_the_seed_decides_the_p_value_but_not_the_verdict() -> None:
 
 
 def test_it_stops_where_the_verdict_is_clear() -> None:
-    """Drawing stops early if the verdict is clear, and continues if p is near the level."""
     base = _columns(12, 40, 1, shift=0.0)
     base = (base - base.mean()) / base.std()
     draws_by_shift = {
@@ -144,7 +142,6 @@ def test_wrong_decisions_are_as_rare_as_promised() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_columns_does_not_matter(seed: int) -> None:
-    """The same draws serve all columns, so the order of the columns does not change the p-values."""
     columns = _columns(seed, 10, 4)
     order = np.random.default_rng(seed).permutation(4)
     p_values = sign_flip_test(columns[:, order], alpha=0.05).p_values

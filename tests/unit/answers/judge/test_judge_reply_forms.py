@@ -422,7 +422,6 @@ NUGGETS: dict[str, bool] = {
 
 
 def _read(parse, reply):
-    """Return the reading of a reply, None if it is unscored."""
     try:
         return parse(reply)
     except (Unscored, ValueError):
@@ -431,7 +430,6 @@ def _read(parse, reply):
 
 @pytest.mark.parametrize("form", WORD_FORMS)
 def test_a_word_in_any_form_has_its_meaning(form):
-    """Each word for yes and for no is read in each form."""
     words = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
     assert {word: _read(parse_yes_no, form.format(word)) for word in words} == words
 

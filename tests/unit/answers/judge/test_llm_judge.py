@@ -124,7 +124,6 @@ def test_a_verdict_at_the_end_or_in_json(reply: str, verdict: float) -> None:
     ],
 )
 def test_two_verdicts_are_none(reply: str) -> None:
-    """A reply is unscored if it has two verdicts, a verdict within a sentence, or an ambiguous JSON key."""
     with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
         parse_yes_no(reply)
 
@@ -140,7 +139,6 @@ def test_two_verdicts_are_none(reply: str) -> None:
     ],
 )
 def test_two_grades_are_none(reply: str) -> None:
-    """A reply with two grades, or with a bare number at its end, is unscored."""
     with pytest.raises(Unscored, match="the judge's reply is not a grade from 1 to 5"):
         parse_grade(reply)
 
@@ -264,7 +262,6 @@ def test_any_other_reply_is_no_grade(reply: str) -> None:
     ],
 )
 def test_a_preference_is_the_number_in_the_tag(reply: str, preferred: float) -> None:
-    """A preference is the number in the tag, whatever numbers the explanation has."""
     assert parse_preference(reply) == preferred
 
 
@@ -320,7 +317,6 @@ def test_forms_that_models_use_of_their_own_accord(reply: str, verdict: float) -
     ],
 )
 def test_of_other_forms_too_only_one_clear_verdict_counts(reply: str) -> None:
-    """In these forms, a quoted or contradicted verdict is unscored."""
     with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
         parse_yes_no(reply)
 
@@ -339,7 +335,6 @@ def test_of_other_forms_too_only_one_clear_verdict_counts(reply: str) -> None:
     ],
 )
 def test_other_forms_of_a_grade(reply: str, value: float) -> None:
-    """Grades are parsed in the same forms as yes and no."""
     assert parse_grade(reply) == value
 
 
@@ -422,7 +417,6 @@ class _Gateway:
 
 
 def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> None:
-    """The judge is requested at temperature 0, and repeated references are in the prompt once."""
     gateway = _Gateway()
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.compare("How far?", ["5 km", "5 miles", "5 km"], "five km")) == 1.0
@@ -462,7 +456,6 @@ def test_parameters_of_the_user_replace_ours() -> None:
 
 
 def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
-    """A grade is requested with its own prompt at temperature 0, and the reply is parsed as a grade only."""
     gateway = _Gateway("4")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.ask(GRADE, "How far?", ["5 km", "5 km"], "five")) == 0.75
@@ -503,7 +496,6 @@ def test_reasoning_is_no_verdict(reply: str) -> None:
 
 
 def test_reasoning_without_a_verdict_is_unscored() -> None:
-    """A reply with unfinished reasoning and no answer is unscored, even if the reasoning says yes."""
     judge = LLMJudge(_Gateway("<think>yes"), RemoteServer("http://here/v1"), "j")
     with pytest.raises(Unscored, match="the judge's reply is empty: it holds reasoning and no answer"):
         asyncio.run(judge.compare("How far?", ["5 km"], "5"))
@@ -511,7 +503,6 @@ def test_reasoning_without_a_verdict_is_unscored() -> None:
 
 @pytest.mark.parametrize("method", ["compare", "grade"])
 def test_votes_are_samples_of_one_prompt(method: str) -> None:
-    """Votes are requests at temperature 0.5 that differ only in the sample number, so each has its own cache key."""
     gateway = _Gateway("yes" if method == "compare" else "5")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(3))
     task = COMPARE if method == "compare" else GRADE
@@ -537,8 +528,6 @@ def test_votes_are_samples_of_one_prompt(method: str) -> None:
 def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
     replies: tuple[str, ...], preference: tuple[int, str]
 ) -> None:
-    """The explanation of a preference is that of the first vote for it; a tie of opposite votes has none."""
-
     class Several:
         async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
             return Reply(replies[request.sample])
@@ -548,7 +537,6 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
 
 
 def test_several_judges_get_the_requests_of_a_single_one() -> None:
-    """Requests of several judges have the keys of single judges, so replies are shared; the identity names all."""
     gateway, single_keys = _Gateway("<rating>2</rating>"), []
     for model in "abc":
         single = _Gateway("<rating>2</rating>")
@@ -566,7 +554,6 @@ def test_several_judges_get_the_requests_of_a_single_one() -> None:
 
 
 def test_passages_are_voted_on_too() -> None:
-    """Relevance verdicts are voted on like any other verdict."""
     gateway = _Gateway("no")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(5))
     assert asyncio.run(judge.ask(RELEVANT, "How far?", "It is 5 km.")) == 0.0

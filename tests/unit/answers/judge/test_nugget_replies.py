@@ -74,7 +74,6 @@ def test_labels_are_read(reply: str) -> None:
     ],
 )
 def test_other_replies_have_no_labels(reply: str, reason: str) -> None:
-    """A reply without exactly one list of the right length is unscored; the reason says what it had."""
     with pytest.raises(Unscored, match=f"the judge's reply is {reason}"):
         asyncio.run(_judge(_Gateway(reply)).ask(SUPPORT, "Q?", ["a", "b"], "T"))
 
@@ -86,7 +85,6 @@ def test_reading_takes_linear_time() -> None:
 
 
 def test_all_nuggets_are_labelled_in_one_request() -> None:
-    """All nuggets are in one request, at temperature 0."""
     gateway = _Gateway('["support", "not_support"]')
     labels = asyncio.run(_judge(gateway).ask(SUPPORT, "How far?", ["5 km", "by bus"], "It is 5 km."))
     assert labels == (YES, NO)
@@ -118,7 +116,6 @@ def _own(loop: BackgroundEventLoop, returned: object) -> Sequence[float]:
     "returned", [["support", "not_support"], ("support", "not_support"), [True, False], [1, 0.0]]
 )
 def test_a_judge_of_the_users_labels(loop: BackgroundEventLoop, returned: object) -> None:
-    """A judge of the user may return labels as words, bools or numbers."""
     assert _own(loop, returned) == (YES, NO)
 
 
@@ -139,13 +136,11 @@ def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, re
 def test_without_a_label_for_each_a_question_is_unscored(
     loop: BackgroundEventLoop, returned: object, reason: str
 ) -> None:
-    """If a judge of the user returns None or too few labels, the question is unscored, with the reason."""
     with pytest.raises(Unscored, match=reason):
         _own(loop, returned)
 
 
 def test_a_judge_without_the_method_is_an_error(loop: BackgroundEventLoop) -> None:
-    """The error for a missing method names the method, the scores that need it, and its return value."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.ask(SUPPORT, "Q?", ["a"], "T"))
@@ -172,13 +167,11 @@ def test_proposed_nuggets_are_read(reply: str) -> None:
 
 @pytest.mark.parametrize("reply", ["", "[]", "a, b", '["a"]', '{"text": "a", "vital": true}'])
 def test_a_reply_without_nuggets(reply: str) -> None:
-    """A reply without a valid nugget is unscored."""
     with pytest.raises(Unscored, match="the judge's reply is not a list of nuggets"):
         parse_nuggets(reply)
 
 
 def test_nuggets_are_asked_for_once() -> None:
-    """All sources are in one prompt, so nuggets need one request."""
     gateway = _Gateway('[{"text": "5 km", "vital": true}]')
     assert asyncio.run(_judge(gateway).ask(NUGGETS, "How far?", ["It is 5 km."])) == (Nugget("5 km"),)
     (request,) = gateway.requests

@@ -73,7 +73,6 @@ def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
     ],
 )
 def test_any_other_reply_is_not_a_verdict(reply: str, why: str) -> None:
-    """Any other reply raises ValueError with the reason, which the repair request sends to the model."""
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
         parse_rating(reply)
     assert str(caught.value) == why
@@ -103,7 +102,6 @@ def _rate(gateway: _Gateway, votes: int = 1) -> Verdict:
 
 
 def test_a_rating_is_asked_for_in_its_form() -> None:
-    """A rating is requested with the prompt of its criterion, at temperature 0, and with a JSON schema."""
     gateway = _Gateway(said(4))
     assert _rate(gateway) == (4.0, "So it is.")
     (request,) = gateway.requests
@@ -130,14 +128,12 @@ def test_a_reply_that_is_none_is_repaired_once() -> None:
 
 
 def test_a_reply_without_end_is_not_repeated_whole() -> None:
-    """The repair request quotes at most MAX_QUOTED_LENGTH characters of the invalid reply."""
     gateway = _Gateway("no" * MAX_QUOTED_LENGTH, said(4))
     _rate(gateway)
     assert len(gateway.requests[1].messages[1]["content"]) == MAX_QUOTED_LENGTH
 
 
 def test_after_one_repair_there_is_no_rating() -> None:
-    """If the second reply is invalid too, the rating is unscored, and the reason quotes the second reply."""
     gateway = _Gateway("4", said(9), said(5))
     with pytest.raises(Unscored) as caught:
         _rate(gateway)
@@ -150,7 +146,6 @@ def test_after_one_repair_there_is_no_rating() -> None:
 
 
 def test_silence_is_not_repaired() -> None:
-    """An empty reply is unscored without a repair request."""
     gateway = _Gateway(" ")
     with pytest.raises(Unscored, match="the judge's reply is empty"):
         _rate(gateway)
@@ -166,7 +161,6 @@ def test_silence_is_not_repaired() -> None:
     ],
 )
 def test_the_median_of_several_votes_counts(replies: tuple[str, ...], rating: Verdict) -> None:
-    """The grade is the median of the votes, with the explanation of the nearest vote."""
     assert _rate(_Gateway(*replies), votes=3) == rating
 
 
@@ -180,10 +174,6 @@ def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
-    """The prompt of a criterion has the rated text, the text to rate it against, and five grade descriptions.
-
-    The identity of the judge has the prompt of the criterion, and differs between criteria.
-    """
     prompt = DEFAULT_PROMPTS.fill(criterion, "How {far}?", ["five {answer}"], ["5 km"])
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
@@ -221,7 +211,6 @@ def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object,
     [0, 0.5, 5.5, "5", True, (True, "why"), (4, 4), (4, "why", "more"), float("nan"), [None, "why"]],
 )
 def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    """The error for another return value of `rate` shows that value and the valid ones."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
@@ -241,14 +230,12 @@ def test_an_exception_of_rate_is_reported_with_the_question(loop: BackgroundEven
 
 
 def test_none_means_no_rating(loop: BackgroundEventLoop) -> None:
-    """If `rate` returns None, the example is unscored."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: None), loop)
     with pytest.raises(Unscored, match="the judge gave no rating"):
         loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
 
 
 def test_a_judge_without_rate_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    """The error for a missing `rate` names its arguments and its return value."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))

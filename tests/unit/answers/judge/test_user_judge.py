@@ -25,8 +25,6 @@ def _compare(loop: BackgroundEventLoop, method: Any, *references: str) -> float:
 
 @pytest.mark.parametrize(("returned", "score"), [(True, 1.0), (False, 0.0), (1, 1.0), (0, 0.0), (0.25, 0.25)])
 def test_a_verdict_is_a_bool_or_a_number(loop: BackgroundEventLoop, returned: float, score: float) -> None:
-    """A judge, sync or async, may return a bool or a number; the score is a float."""
-
     async def judge(*_: object) -> float:
         return returned
 
@@ -36,7 +34,6 @@ def test_a_verdict_is_a_bool_or_a_number(loop: BackgroundEventLoop, returned: fl
 
 
 def test_question_references_and_prediction_are_handed_over(loop: BackgroundEventLoop) -> None:
-    """`compare` is called by position in the test's thread, with the references as a list."""
     seen: list[object] = []
 
     def judge(*arguments: object) -> bool:
@@ -48,14 +45,12 @@ def test_question_references_and_prediction_are_handed_over(loop: BackgroundEven
 
 
 def test_none_means_no_verdict(loop: BackgroundEventLoop) -> None:
-    """If the judge returns None, the example is unscored, not scored 0."""
     with pytest.raises(Unscored, match="the judge gave no verdict"):
         _compare(loop, lambda *_: None)
 
 
 @pytest.mark.parametrize("returned", ["yes", 1.5, -0.1, float("nan"), [True]])
 def test_anything_else_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    """The error for another return value shows that value and the valid ones."""
     with pytest.raises(CallableError) as caught:
         _compare(loop, lambda *_: returned)
     assert f"rageval_judge.compare returned {returned!r} for 'How far?'" in str(caught.value)
@@ -69,14 +64,12 @@ def test_anything_else_is_an_error(loop: BackgroundEventLoop, returned: object) 
 def test_a_verdict_on_a_context_may_be_explained(
     loop: BackgroundEventLoop, returned: object, verdict: object
 ) -> None:
-    """`sufficient` may return a verdict with an explanation; a verdict alone has an empty explanation."""
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
     assert loop.run(judge.ask(ENOUGH, "How far?", ["5 km"])) == verdict
 
 
 @pytest.mark.parametrize("returned", ["yes", (True, 1), (2, "why"), ("why", True), (True, "why", "more")])
 def test_any_other_verdict_on_a_context_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    """The error for another return value of `sufficient` also names the pair (verdict, explanation)."""
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.ask(ENOUGH, "How far?", ["5 km"]))
@@ -85,8 +78,6 @@ def test_any_other_verdict_on_a_context_is_an_error(loop: BackgroundEventLoop, r
 
 
 def test_an_exception_of_the_judge_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
-    """If the judge raises, CallableError names the question and the exception."""
-
     def judge(*_: object) -> bool:
         raise LookupError("no model")
 
@@ -122,7 +113,6 @@ async def _function(question: str, references: list[str], prediction: str) -> bo
 
 @pytest.mark.parametrize("judge", [_function, _Object().compare, _Called()])
 def test_a_function_compares(loop: BackgroundEventLoop, judge: Any) -> None:
-    """A function, method or callable object, sync or async, is a judge; its name is its identity."""
     adapted = adapt_judge(judge, loop)
     assert loop.run(adapted.compare("How far?", ("5 km",), "five kilometres")) == 1.0
     assert adapted.identity(COMPARE)[""].startswith(f"{__name__}.")
@@ -146,8 +136,6 @@ def test_other_arguments_are_an_error_that_shows_them(loop: BackgroundEventLoop,
 
 
 def test_an_exception_of_a_function_is_reported_with_the_fixture(loop: BackgroundEventLoop) -> None:
-    """If a judge that is a function raises, the error names the fixture without a method."""
-
     def judge(_question: str, _references: list[str], _prediction: str) -> bool:
         raise LookupError("no model")
 
@@ -179,7 +167,6 @@ def test_a_judge_that_grades_is_a_comparator(loop: BackgroundEventLoop) -> None:
 def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
     loop: BackgroundEventLoop, returned: float
 ) -> None:
-    """A grade out of range is an error, not clipped; the error shows how to convert grades from 1 to 5."""
     judge = adapt_judge(SimpleNamespace(compare=print, grade=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.ask(GRADE, "How far?", ["5 km"], "five"))
@@ -191,7 +178,6 @@ def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
 
 
 def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    """The error for a missing `grade` names its arguments and its return value."""
     judge = adapt_judge(SimpleNamespace(compare=print), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(GradedComparator(judge).compare("How far?", ("5 km",), "five"))
@@ -223,19 +209,16 @@ def test_a_preference_is_a_whole_number(loop: BackgroundEventLoop, returned: int
 
 
 def test_a_preference_may_be_explained(loop: BackgroundEventLoop) -> None:
-    """`prefer` may return a pair of the preference and an explanation."""
     assert _prefer(loop, lambda *_: (2, "It is 6 km.")) == (2, "It is 6 km.")
 
 
 def test_no_preference_at_all_is_unscored(loop: BackgroundEventLoop) -> None:
-    """If `prefer` returns None, the comparison is unscored, not a tie."""
     with pytest.raises(Unscored, match="the judge gave no verdict"):
         _prefer(loop, lambda *_: None)
 
 
 @pytest.mark.parametrize("returned", [3, -1, True, False, 1.0, "1", [1]])
 def test_anything_but_1_2_or_0_is_not_a_preference(loop: BackgroundEventLoop, returned: object) -> None:
-    """Any other return value of `prefer` is an error, including True, which is ambiguous."""
     with pytest.raises(CallableError) as caught:
         _prefer(loop, lambda *_: returned)
     assert str(caught.value) == (
@@ -245,7 +228,6 @@ def test_anything_but_1_2_or_0_is_not_a_preference(loop: BackgroundEventLoop, re
 
 
 def test_a_judge_without_prefer_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    """The error for a missing `prefer` names its arguments and its return value."""
     with pytest.raises(CallableError) as caught:
         _prefer(loop, None)
     assert str(caught.value) == (

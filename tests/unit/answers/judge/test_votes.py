@@ -42,10 +42,6 @@ LOST = Unscored("the judge's reply is neither yes nor no: 'maybe'")
     ],
 )
 def test_most_of_the_votes_that_can_be_read_decide(votes, verdict: float, tally: Tally) -> None:
-    """The majority of the votes that can be parsed decides.
-
-    The tally counts split verdicts, minority votes and lost votes.
-    """
     assert _decided(votes) == (verdict, tally)
 
 
@@ -59,7 +55,6 @@ def test_most_of_the_votes_that_can_be_read_decide(votes, verdict: float, tally:
     ],
 )
 def test_the_median_of_the_grades_counts(votes, verdict: float, tally: Tally) -> None:
-    """The verdict is the median of the grades, so an outlier does not move it; of two grades it is their mean."""
     assert _decided(votes, median) == (verdict, tally)
 
 
@@ -87,7 +82,6 @@ def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: 
     ],
 )
 def test_without_a_majority_there_is_no_verdict(votes, why: str) -> None:
-    """If votes are tied, or none can be parsed, the verdict is unscored, with the reason."""
     with pytest.raises(Unscored) as caught:
         _decided(votes)
     assert str(caught.value) == why
@@ -170,7 +164,6 @@ def test_to_measure_how_votes_differ_all_are_requested() -> None:
 
 
 def test_a_single_vote_is_the_verdict_without_a_tally() -> None:
-    """A single vote is the verdict, at temperature 0, and is not counted in the tally of agreement."""
     assert _decided([1.0]) == (1.0, Tally())
     assert [Voting(n).temperature for n in (1, 3)] == [0.0, 0.5]
 
@@ -192,11 +185,6 @@ def test_several_models_vote_together(votes: int) -> None:
 
 
 def test_votes_are_counted_for_what_rests_on_them() -> None:
-    """Votes are counted for the innermost collector, once for each verdict, in any asyncio task.
-
-    An outer collector counts them only if they are recorded again.
-    """
-
     async def inner() -> str:
         async def decide(question: str) -> None:
             record_tally(question, Tally(1, 0, 3))

@@ -40,7 +40,6 @@ TEXT = "The answer  is\n\n42, of course. "
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[OpenAIServer]:
-    """Yield a running server."""
     with OpenAIServer() as server:
         yield server
 
@@ -75,7 +74,6 @@ class Served:
 
 @pytest.fixture
 def serve(tmp_path: Path, upstream: OpenAIServer) -> Iterator[Callable[..., Served]]:
-    """Yield a function that starts gateways to the server with one cache folder."""
     made: list[Served] = []
 
     def start(*, own: Any = None, **options: Any) -> Served:
@@ -107,7 +105,6 @@ def test_a_chat_completion_comes_back_whole_and_is_asked_once(serve, upstream):
 
 
 def test_tool_calls_and_images_pass_through(serve, upstream):
-    """A tool call is the same streamed or not, live or cached, and the image is sent unchanged."""
     served = serve()
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     messages = [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}]
@@ -131,7 +128,6 @@ def test_tool_calls_and_images_pass_through(serve, upstream):
 
 @pytest.mark.parametrize("first", ["streamed", "unstreamed"])
 def test_a_stream_and_a_whole_reply_are_one_request_with_one_text(serve, upstream, first):
-    """A streamed and an unstreamed request share one cached reply, in either order."""
     served = serve()
     requests = [served.streamed, lambda: served.chat().choices[0].message.content]
     if first == "unstreamed":
@@ -162,10 +158,6 @@ def test_a_live_stream_is_passed_through_as_it_comes(serve, upstream):
 
 
 def test_a_stream_that_breaks_off_is_an_error_and_is_not_kept(serve, upstream):
-    """A stream that was interrupted raises an error in the client and is not cached.
-
-    The next call sends a new request.
-    """
     served = serve(max_calls=2)
     upstream.breaks = 5
     with pytest.raises(openai.APIError, match="the stream ended early"):
@@ -208,7 +200,6 @@ def test_an_error_in_a_stream_shows_no_key(serve, upstream):
 
 
 def test_a_stream_that_ends_in_an_error_is_not_sent_twice(serve, upstream):
-    """A finish_reason of "error" after part of the reply raises an error and is not retried."""
     served = serve()
     parts = ({"delta": {"content": "The"}, "finish_reason": None}, {"delta": {}, "finish_reason": "error"})
     events = [f"data: {json.dumps({'choices': [{'index': 0, **part}]})}\n\n" for part in parts]
@@ -273,7 +264,6 @@ def test_responses_are_cached_and_streamed(serve, upstream):
 
 
 def test_embeddings_are_cached_and_counted(serve, upstream):
-    """Embeddings are cached, their input tokens are counted, and no remark says that tokens are missing."""
     served = serve(tpm=100_000)
     for _ in range(2):
         response = served.client.embeddings.create(model="e1", input=["a", "bb"], encoding_format="float")
@@ -294,7 +284,6 @@ def test_models_are_listed_by_the_server_or_from_the_cache(serve):
 
 
 def test_an_unknown_path_is_passed_on_and_reported(serve, upstream):
-    """An unknown path is forwarded with query, body and status, but with the real key, and gives a remark."""
     served = serve()
     response = served.client.post("/images/generations?a=b", cast_to=object, body={"model": "m1"})
     assert response == {"path": "/v1/images/generations", "query": "a=b", "size": 14}
@@ -407,7 +396,6 @@ async def _own_client(model: str, messages: list[Any], **parameters: Any) -> dic
 
 
 def test_a_client_of_the_users_own_is_asked(serve, upstream):
-    """The user's own client handles chat completions, also as streams; other paths raise an error."""
     served = serve(own=_own_client)
     text = "hello to you, ['temperature']"
     assert served.chat(temperature=0.5).choices[0].message.content == text
@@ -428,7 +416,6 @@ def test_a_client_of_the_users_own_is_asked(serve, upstream):
 
 
 def test_the_key_goes_to_no_other_server(serve, upstream):
-    """Attack: a path names another server. No request, and so no key, is sent to that server."""
     with OpenAIServer() as other:
         place = other.url.removeprefix("http:").removesuffix("/v1")
         served = serve()
@@ -517,7 +504,6 @@ def test_an_error_says_why_and_is_not_tried_again(serve, options, status, code, 
 
 
 def test_the_servers_own_refusal_reaches_the_client(serve, upstream):
-    """The server's error reaches the client with its code and without our key; no parameter is dropped to retry."""
     answer = {
         "message": f"too long; your key is {KEY}",
         "code": "context_length_exceeded",
@@ -555,10 +541,6 @@ def test_an_unreadable_request_is_refused(serve, upstream, body):
 
 
 def test_a_plan_counts_and_answers_with_placeholders(serve, upstream):
-    """In a plan, requests are counted and answered with placeholders.
-
-    A request that contains a placeholder counts as dependent.
-    """
     served = serve(plan=True)
     first = served.chat(max_tokens=5).choices[0].message.content
     served.chat([{"role": "user", "content": f"shorten: {first}"}], max_tokens=5)
@@ -604,10 +586,6 @@ def test_a_gateway_does_not_send_requests_to_itself(serve, tmp_path):
 
 
 def test_the_environment_leads_clients_here_and_is_restored(serve, monkeypatch):
-    """The environment variables point clients to the gateway, bypassing proxies, and are restored.
-
-    Older clients are covered by OPENAI_API_BASE.
-    """
     monkeypatch.setenv("NO_PROXY", "intranet")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -35,7 +35,6 @@ def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -
 
 
 def test_a_stream_of_responses_adds_up_to_the_response() -> None:
-    """The answer of a Responses stream is in the last event."""
     call = {
         "type": "function_call",
         "id": "fc",

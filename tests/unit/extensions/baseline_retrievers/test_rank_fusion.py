@@ -42,14 +42,12 @@ def test_a_document_that_comes_twice_in_a_ranking_counts_once() -> None:
 
 
 def test_without_ids_equal_texts_are_one_document() -> None:
-    """Without ids, documents with equal texts are the same document, as in a ranking."""
     fused = reciprocal_rank_fusion([[Document("same", score=9.0)], [Document("same", score=1.0)]])
     assert [(document.text, document.score) for document in fused] == [("same", 2 / 61)]
 
 
 @pytest.mark.parametrize("rankings", [[], [[]], [[], []]])
 def test_nothing_fused_is_nothing(rankings: list[list[Document]]) -> None:
-    """No rankings, or empty rankings, fuse to an empty list."""
     assert reciprocal_rank_fusion(rankings) == []
 
 

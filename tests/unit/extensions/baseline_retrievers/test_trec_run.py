@@ -39,7 +39,6 @@ def test_documents_are_ordered_by_score_and_then_by_id(tmp_path: Path) -> None:
 
 
 def test_a_run_as_json(tmp_path: Path) -> None:
-    """A run in the JSON of ranx, scores by document by topic, has the order of a run in lines."""
     run = _run(tmp_path, '{"301": {"a": 0.5, "c": 0.50000000001, "b": 1}, "302": {}}')
     search = TrecRun(str(run), EXAMPLES)
     assert [document.id for document in search("crime?", 9)] == ["b", "c", "a"]
@@ -49,7 +48,6 @@ def test_a_run_as_json(tmp_path: Path) -> None:
 
 
 def test_a_question_of_no_example_is_an_error(tmp_path: Path) -> None:
-    """A question that is not in the examples is an error."""
     search = TrecRun(_run(tmp_path, "301 Q0 a 1 0.5 me\n"), EXAMPLES)
     with pytest.raises(InputError, match=r"The run was not recorded for 'what else\?'"):
         search("what else?", 3)
@@ -74,13 +72,11 @@ def test_a_question_of_no_example_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_run_that_does_not_fit_is_named_with_its_line(content: str, message: str, tmp_path: Path) -> None:
-    """The error for an invalid run names the file, the line and the invalid content."""
     with pytest.raises(InputError, match=message):
         TrecRun(_run(tmp_path, content), EXAMPLES)
 
 
 def test_one_question_with_two_rankings_is_an_error(tmp_path: Path) -> None:
-    """Two examples with the same question and different rankings are an error; with equal rankings they are not."""
     twice = [Example("301", "crime?"), Example("302", "crime?")]
     with pytest.raises(InputError, match="'301' and '302' are one question with two rankings"):
         TrecRun(_run(tmp_path, "301 Q0 a 1 0.5 me\n"), twice)
@@ -89,7 +85,6 @@ def test_one_question_with_two_rankings_is_an_error(tmp_path: Path) -> None:
 
 
 def test_one_question_in_two_contexts_has_two_rankings(tmp_path: Path, loop: BackgroundEventLoop) -> None:
-    """Examples with the same question and other filters or another history have their own rankings."""
     (tmp_path / "a.run").write_text("1 Q0 d1 1 0.5 t\n2 Q0 d2 1 0.5 t\n3 Q0 d3 1 0.5 t\n")
     history = ({"role": "user", "content": "Hello"},)
     examples = [
@@ -122,7 +117,6 @@ def test_any_finite_single_is_a_score(tmp_path: Path) -> None:
 
 
 def test_documents_are_created_when_they_are_read(tmp_path: Path, loop: BackgroundEventLoop) -> None:
-    """Runs are scored by ids, so the ranking keeps the lazy documents of the run."""
     search = TrecRun(_run(tmp_path, "301 Q0 a 1 0.5 me\n302 Q0 b 1 0.5 me\n"), EXAMPLES)
     ranking = loop.run(adapt_retriever(search, loop).retrieve("crime?", 1))
     assert isinstance(ranking.documents, RunDocuments)
@@ -218,7 +212,6 @@ def test_other_numbers_are_left_to_python(cell: str) -> None:
 
 
 def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large file, compressed or not, is parsed by columns, and ids stay bytes until they are used."""
     path = tmp_path / "a.run.gz"
     path.write_bytes(gzip.compress("\n".join(_lines(random.Random(1), 9)).encode()))
     monkeypatch.setattr(trec_run, "MIN_NUMPY_BYTES", 0)

@@ -28,13 +28,11 @@ KEY = "sk-a-key-that-nobody-may-see"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retry without a delay."""
     monkeypatch.setattr(batch_api, "FIRST_DELAY_S", 0.001)
 
 
 @pytest.fixture
 def server() -> Iterator[BatchServer]:
-    """Yield a batch server whose model repeats the prompt."""
     with BatchServer(lambda prompt: f"re: {prompt}") as running:
         yield running
 
@@ -113,7 +111,6 @@ def _texts(outcomes: Sequence[Any]) -> list[str]:
 
 
 def test_replies_of_a_batch_are_found_by_any_later_run(runs: Runs, server: BatchServer) -> None:
-    """A later run finds the batch's replies and request summaries in the cache, and sends no live request."""
     one, two = _request("one"), _request("two")
     assert _texts(runs.ask(one, two)) == ["ReplyPending"] * 2
     submission = runs.submit(one, two)
@@ -132,7 +129,6 @@ def test_replies_of_a_batch_are_found_by_any_later_run(runs: Runs, server: Batch
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("extra", [{}, {"extra_body": {"top_k": 3}, "temperature": 0.1}, {"stop": ["x"]}])
 def test_a_line_is_what_would_be_sent_live(tmp_path: Path, api: Any, extra: dict[str, Any]) -> None:
-    """A line of a batch has the same body, path and key as the live request."""
     request = _request("Why – 😀?", parameters={"max_tokens": 5, **extra}, api=api)
     with BatchServer() as server:
         runs = Runs(tmp_path, server)
@@ -173,7 +169,6 @@ def test_a_batch_whose_creation_was_not_confirmed_is_found(runs: Runs, server: B
 def test_a_process_that_dies_makes_no_second_batch(
     runs: Runs, server: BatchServer, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a process dies after the search, the upload or the creation of a batch, only one batch is created."""
     once, done = batch_api.BatchAPI._call_once, []
 
     async def dies(*args: Any) -> Any:
@@ -251,10 +246,6 @@ def test_a_batch_has_no_more_than_the_server_takes(
 def test_a_request_that_failed_is_asked_live_or_left_unscored(
     runs: Runs, server: BatchServer, errors: Any
 ) -> None:
-    """A request that failed in a batch is sent live or left unscored, as `batch_errors` says.
-
-    It is not submitted in a further batch.
-    """
     one, two = _request("one"), _request("two")
     server.refuse = lambda body: (
         (500, {"message": "broken"}) if body["messages"][0]["content"] == "two" else None
@@ -278,8 +269,6 @@ def test_a_request_that_failed_is_asked_live_or_left_unscored(
 def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
     runs: Runs, server: BatchServer, errors: Any
 ) -> None:
-    """A request that no stage submitted is sent live with a remark, or left unscored, as `batch_errors` says."""
-
     async def work(gateway: Gateway) -> Any:
         asking = asyncio.gather(gateway.get_reply(runs.remote, _request("new")), return_exceptions=True)
         return (await asking)[0], dict(gateway.usage.remarks)
@@ -297,7 +286,6 @@ def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
 def test_a_failure_is_forgotten_after_a_day(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that failed more than `FAILURES_COUNT_S` ago, which is a day, is submitted in a batch again."""
     server.refuse = lambda _: (500, {"message": "broken"})
     runs.submit(_request("one"))
     runs.collect()
@@ -324,10 +312,6 @@ def test_an_expired_request_is_sent_in_a_second_batch_and_no_third(runs: Runs, s
 def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(
     runs: Runs, server: BatchServer, end: str
 ) -> None:
-    """After a batch failed or was cancelled, its requests can be submitted in a new batch.
-
-    The failed batch has the server's reason.
-    """
     server.ends[1] = end
     runs.submit(_request("one"))
     [batch] = runs.collect()
@@ -341,11 +325,6 @@ def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(
 def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_batch(
     runs: Runs, server: BatchServer
 ) -> None:
-    """A parameter that the model refused in a batch is omitted from the next batch for all requests to that model.
-
-    As in a live run, the reply names the omitted parameter.
-    """
-
     def refuse(body: dict[str, Any]) -> Any:
         words = {"message": "Unsupported value: 'temperature'", "param": "temperature"}
         return (400, words) if "temperature" in body else None
@@ -437,7 +416,6 @@ def test_cached_replies_count_once_if_a_process_dies_while_collecting(
 def test_a_batch_that_could_pass_the_budget_is_not_submitted(
     runs: Runs, server: BatchServer, limits: Limits, expected_message: str, tmp_path: Path
 ) -> None:
-    """If requests could exceed a limit, BudgetError is raised and nothing is submitted."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
     with pytest.raises(BudgetError, match=expected_message):
@@ -446,7 +424,6 @@ def test_a_batch_that_could_pass_the_budget_is_not_submitted(
 
 
 def test_a_batch_is_counted_at_its_own_price(runs: Runs, tmp_path: Path) -> None:
-    """The calls and the batch price of replies count in the run's budget, which limits the next stage of the run."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
     options: dict[str, Any] = {"prices": prices, "limits": Limits(max_calls=3, max_cost=1.0)}
@@ -476,7 +453,6 @@ def test_a_reply_without_token_counts_costs_the_most_possible(
 
 @pytest.mark.parametrize("path", ["POST /files", "POST /batches", "GET /batches"])
 def test_a_server_without_batches_is_an_error(runs: Runs, server: BatchServer, path: str) -> None:
-    """A server without a batch API raises ServerError with a remedy; the requests can be submitted later."""
     server.without = {path}
     with pytest.raises(ServerError, match=r"has no batches.*\nRun without --rageval-batch"):
         runs.submit(_request("one"))
@@ -517,7 +493,6 @@ def test_a_pipe_in_place_of_a_batch_record_does_not_block(runs: Runs, tmp_path: 
 
 
 def test_the_key_is_in_no_file_and_no_reason(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
-    """If the server's error message repeats the API key, the key is in no stored reason and in no file."""
     server.refuse = lambda _: (401, {"message": f"Incorrect API key provided: {KEY}"})
     runs.submit(_request("one"))
     [batch] = runs.collect()
@@ -528,8 +503,6 @@ def test_the_key_is_in_no_file_and_no_reason(runs: Runs, server: BatchServer, tm
 
 
 def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None:
-    """If two processes submit the same request at the same time, one creates a batch, and the other waits for it."""
-
     async def both() -> list[Submission]:
         source = partial(BatchSource, collects=True)
         gateways = [
@@ -622,7 +595,6 @@ def test_answers_that_stay_spoiled_are_one_error(runs: Runs, server: BatchServer
     "errors", [{"data": None}, {"data": [None, {"message": None, "code": "c"}, 7]}, [], "text", {"data": {}}]
 )
 def test_the_errors_of_a_batch_may_have_any_form(runs: Runs, server: BatchServer, errors: Any) -> None:
-    """A server may send null or other values in the list of errors."""
     runs.submit(_request("one"))
     server.spoiled = {"retrieve": [(200, {**BATCH, "status": "failed", "errors": errors})]}
     [batch] = runs.collect()

@@ -32,7 +32,6 @@ YES, NO = 1.0, 0.0
 def calibration(
     scale: Scale, human: Sequence[Any], judge: Sequence[float | None], **words: Any
 ) -> Calibration:
-    """Return the calibration of items with these human labels and these verdicts of the judge."""
     examples = [Example(f"q{n}", f"question {n}") for n in range(len(human))]
     labels = [tuple(label) if isinstance(label, list) else (label,) for label in human]
     items = list(zip(examples, labels, strict=True))
@@ -80,7 +79,6 @@ def test_pairs() -> None:
 
 
 def test_people_without_a_majority_are_left_out_and_counted() -> None:
-    """A yes/no item whose annotators are evenly split is left out and counted as undecided."""
     result = calibration("yes/no", [[YES, NO], [YES, YES], [NO, NO]], [YES, YES, NO])
     assert (len(result.labelled_verdicts), result.undecided, result.unscored) == (2, 1, 0)
 
@@ -96,10 +94,6 @@ def test_items_that_cannot_be_used_are_shown() -> None:
 
 
 def test_the_human_ceiling() -> None:
-    """The ceiling is the kappa between the annotators with the most items.
-
-    The judge's mean kappa with these annotators is computed on the same items.
-    """
     first, second = [1, 1, 0, 0, 1], [1, 0, 0, 0, 1]
     third: list[float | None] = [None, 1, None, None, None]
     judge = [1, 1, 0, 1, 1]
@@ -121,7 +115,6 @@ def test_one_annotator_has_no_ceiling(human: list[Any]) -> None:
 
 
 def scored(*values: float | None, answers: Sequence[str] = (), **words: Any) -> Score:
-    """Return a score of questions that are not labelled, unless one of the answers is a labelled answer."""
     outcomes = [
         Outcome(
             Example(f"e{n}", f"question {n}"),
@@ -147,7 +140,6 @@ def test_a_mean_is_corrected_by_the_labels() -> None:
 
 
 def test_an_answer_that_is_labelled_counts_once() -> None:
-    """A scored answer that is labelled counts as labelled and not as unlabelled."""
     result = calibration("yes/no", [YES, NO] * 5, [YES, NO] * 5)
     score = scored(1, 0, 1, answers=["answer to q0", "answer to q0"])
     assert result.corrected(score) == (prediction_powered_mean([1, 0] * 5, [1, 0] * 5, [0, 1]), 10, None, "")
@@ -191,7 +183,6 @@ def labelled_passages(people: Mapping[str, Sequence[tuple[float | None, ...]]]) 
 
 
 def ranked(measure: str, value: Callable[[tuple[float, ...]], float]) -> Score:
-    """Return a score computed from the judge's labels."""
     outcomes = []
     for name, labels in JUDGED.items():
         documents = tuple(Document(f"passage {rank} of {name}") for rank in range(2))
@@ -223,7 +214,6 @@ def test_a_ranking_measure_is_corrected_by_labels_of_passages() -> None:
 
 
 def test_a_question_without_a_label_of_each_passage_is_not_a_labelled_one() -> None:
-    """A question counts as labelled only if every passage has a label on which people agree."""
     people = {
         "q0": [(1, 1, 0), (0, 0, 0)],
         "q1": [(0, 1, None), (0, 0, 0)],
@@ -239,7 +229,6 @@ def test_a_question_without_a_label_of_each_passage_is_not_a_labelled_one() -> N
 
 
 def test_no_question_with_a_label_of_each_passage() -> None:
-    """If no question is completely labelled, the corrected mean is None and incomplete questions are counted."""
     correction = labelled_passages({"q0": [(1,)]}).corrected(ranked("relevance.hit@2", max))
     assert correction == (None, 0, 1, "")
     assert corrected_entry(correction, sampled=False) == {
@@ -261,14 +250,12 @@ def test_no_question_with_a_label_of_each_passage() -> None:
     ],
 )
 def test_a_ruling(bounds: dict[str, float], status: str | None, reason: str) -> None:
-    """Agreement equal to the bound passes; without bounds the status is None."""
     result = calibration("yes/no", [YES, YES, NO, NO], [YES, YES, YES, NO])
     ruling = check_bounds(result, Bounds("labels.jsonl", **bounds))
     assert (ruling.status, ruling.reason) == (status, reason)
 
 
 def test_what_cannot_be_measured_is_an_error() -> None:
-    """A measure that is undefined for the labels has the status "error"; one that the scale lacks raises InputError."""
     all_yes = calibration("yes/no", [YES, YES], [YES, YES])
     ruling = check_bounds(all_yes, Bounds("labels.jsonl", min_kappa=0.6))
     assert ruling.status == "error"
@@ -296,7 +283,6 @@ def test_what_cannot_be_measured_is_an_error() -> None:
     ],
 )
 def test_an_unusable_marker_is_an_error(args: tuple[Any, ...], words: dict[str, Any], message: str) -> None:
-    """The error for an unusable marker names the value found and what is allowed."""
     with pytest.raises(InputError, match=message):
         Bounds.parse(args, words)
 

@@ -15,7 +15,6 @@ PAIR: dict[str, Any] = {"question": "Why?", "first": "so", "second": "thus", "hu
 
 
 def written(folder: Path, *records: object) -> Path:
-    """Write a labels file, and return its path."""
     path = folder / "labels.jsonl"
     path.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
     return path
@@ -66,7 +65,6 @@ def test_labels_of_passages(tmp_path: Path) -> None:
 
 
 def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) -> None:
-    """Answers with another question, prediction or reference are other items, not duplicates."""
     others = ({"question": "Who?"}, {"prediction": "Rome"}, {"references": ["Rome"]})
     assert len(load_labels(written(tmp_path, ANSWER, *(ANSWER | other for other in others)))) == 4
 
@@ -163,7 +161,6 @@ def test_more_than_a_tenth_is_refused(tmp_path: Path, bad: int, *, refused: bool
 
 
 def test_a_folder_is_no_labels_file(tmp_path: Path) -> None:
-    """If the labels file is a folder, the error names its path."""
     with pytest.raises(InputError) as raised:
         load_labels(tmp_path)
     assert str(raised.value) == f"{tmp_path} cannot be read: Is a directory."

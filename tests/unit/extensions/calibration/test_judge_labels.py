@@ -28,12 +28,10 @@ class Reader:
 
 
 def pair(first: str, second: str) -> LabelledPair:
-    """Return a pair of answers that people labelled as a tie."""
     return LabelledPair(Example(f"{first}/{second}", "Why?"), first, second, (0.0,))
 
 
 def answers(*predictions: str) -> HumanLabels:
-    """Return answers that people labelled as right."""
     return HumanLabels(
         "labels.jsonl",
         "yes/no",
@@ -45,7 +43,6 @@ def answers(*predictions: str) -> HumanLabels:
 
 
 def test_answers_are_judged_as_scores_judge_them(world: World) -> None:
-    """Labelled answers are judged as in scores: an abstention is wrong without a judge call; no verdict is unscored."""
     world.verdicts["Oslo"] = Unscored("unsure")
     labels = answers("Tulsa", "Paris", "no answer in the documents", "Oslo")
     outcomes = world.loop.run(judge_items(labels, pipeline_verdict(world.run, None)))
@@ -77,7 +74,6 @@ def test_pairs_are_judged_by_preference(first: str, second: str, verdict: float)
 
 
 def test_labelled_pairs_go_to_the_judge_of_the_run(world: World) -> None:
-    """The run's judge judges labelled pairs; a pair without a verdict is unscored."""
     world.run.judge = Reader()  # type: ignore[assignment]
     labels = HumanLabels("labels.jsonl", "pairwise", pairs=(pair("longer", "short"), pair("", "short")))
     outcomes = world.loop.run(judge_items(labels, pipeline_verdict(world.run, None)))

@@ -34,14 +34,12 @@ def test_a_worked_example() -> None:
 
 @pytest.mark.parametrize("labels", [HUMAN, [1.0] * 10, [1.0]])
 def test_a_judge_without_errors_has_its_own_mean(labels: list[float]) -> None:
-    """If the judge makes no error on labelled items, the mean is that of all its verdicts, uncorrected."""
     found = prediction_powered_mean(labels, labels, REST)
     assert found is not None
     assert found.value == pytest.approx((sum(labels) + 700) / (len(labels) + 1000), abs=1e-12)
 
 
 def test_a_judge_that_contradicts_the_labels_corrects_nothing() -> None:
-    """If the verdicts contradict the labels, λ is 0 and the mean is that of the labels."""
     found = prediction_powered_mean(HUMAN, [1 - score for score in HUMAN], REST)
     assert found is not None
     assert found.value == pytest.approx(25 / 40, abs=1e-12)
@@ -103,7 +101,6 @@ def test_too_few_scores_give_none(human: list[float], rest: list[float]) -> None
 
 
 def test_scores_of_different_items_are_refused() -> None:
-    """Labels and verdicts of different lengths raise ValueError with both lengths."""
     with pytest.raises(ValueError, match="not 2 and 1"):
         prediction_powered_mean([0, 1], [1], REST)
 
@@ -111,7 +108,6 @@ def test_scores_of_different_items_are_refused() -> None:
 @pytest.mark.parametrize("which", range(3))
 @pytest.mark.parametrize("wrong", [1.5, -1.0, float("nan")])
 def test_scores_beyond_the_scale_are_refused(which: int, wrong: float) -> None:
-    """A label or verdict outside the scale, or NaN, raises ValueError."""
     samples = [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
     samples[which][0] = wrong
     with pytest.raises(ValueError, match=r"outside the scale 0 … 1"):

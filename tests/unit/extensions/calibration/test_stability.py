@@ -23,7 +23,6 @@ def test_changed_verdicts_are_those_had_both_times_and_not_the_same() -> None:
 
 
 def test_nothing_to_compare_has_no_rate() -> None:
-    """Without a question that has two verdicts, the rate is None, not 0."""
     assert count_changed_verdicts(outcomes(None), outcomes(1)).rate is None
 
 

@@ -42,7 +42,6 @@ def _left(directory: Path) -> set[str]:
 
 @pytest.mark.usefixtures("embeddings")
 def test_info_tells_of_embeddings_without_replies(rageval: Run) -> None:
-    """If a cache has embeddings but no replies, `info` reports the embeddings, as text and as JSON."""
     done = rageval("info")
     assert (done.status, done.err) == (0, "")
     size = FILE.stat().st_size / 1000
@@ -54,7 +53,6 @@ def test_info_tells_of_embeddings_without_replies(rageval: Run) -> None:
 
 @pytest.mark.usefixtures("cache", "embeddings")
 def test_info_tells_of_both(rageval: Run) -> None:
-    """If a cache has replies and embeddings, `info` prints the replies first and the embeddings last."""
     first, *_, last = rageval("info").out.splitlines()
     assert first.startswith("cache: 4 replies, ")
     assert last.startswith("cache: 4 embeddings, ")
@@ -65,7 +63,6 @@ def test_info_tells_of_both(rageval: Run) -> None:
 )
 @pytest.mark.usefixtures("embeddings")
 def test_prune_deletes_by_age(rageval: Run, tmp_path: Path, days: str, left: set[str]) -> None:
-    """`--older-than` deletes older embeddings; a dry run prints the same counts and deletes nothing."""
     summary = f"cache: {4 - len(left)} of 4 embeddings"
     assert rageval("prune", "--older-than", days, "--dry-run") == Done(0, f"{summary} would be deleted\n", "")
     assert len(_left(tmp_path)) == 4
@@ -83,7 +80,6 @@ def test_other_conditions_leave_them(rageval: Run, cache: CacheFolder, tmp_path:
 
 
 def test_prune_makes_the_file_smaller(rageval: Run, tmp_path: Path) -> None:
-    """Pruning embeddings makes the file smaller, as pruning replies does."""
     store = EmbeddingStore(tmp_path / "cache")
     store.put_many({f"k{n}": np.zeros(384, np.float32) for n in range(500)})
     store.close()
@@ -104,7 +100,6 @@ def test_prune_makes_the_file_smaller(rageval: Run, tmp_path: Path) -> None:
 def test_verify_finds_and_deletes_damaged_ones(
     rageval: Run, tmp_path: Path, embeddings: Callable[[str], None], damage: str
 ) -> None:
-    """`verify` reports a damaged embedding, and `verify --repair` deletes only that embedding."""
     assert rageval("verify") == Done(0, f"{FILE}: 4 good embeddings, 0 damaged entries\n", "")
     embeddings(damage)
     assert "1 damaged embedding not counted" in rageval("info").err

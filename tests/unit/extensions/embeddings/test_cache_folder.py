@@ -46,7 +46,6 @@ def _in_use(folder: Path) -> Iterator[None]:
 
 
 def test_what_we_make_is_for_the_user_alone(tmp_path: Path) -> None:
-    """A new cache folder and its files, SQLite's temporary ones included, are accessible only to the user."""
     folder = tmp_path / "new" / "cache"
     files = {"replies.sqlite", "replies.sqlite-wal", "replies.sqlite-shm", "embeddings.sqlite"}
     with _in_use(folder):
@@ -86,7 +85,6 @@ def test_in_a_folder_of_the_users_others_may_read_what_they_may(tmp_path: Path, 
 
 
 def test_a_replaced_embeddings_file_is_private_too(tmp_path: Path) -> None:
-    """A damaged embeddings file is replaced by one with the same private permissions."""
     folder = tmp_path / "cache"
     with contextlib.closing(EmbeddingStore(folder)) as store:
         store.put_many({"a": VECTOR})

@@ -43,7 +43,6 @@ def test_a_text_is_encoded_once_for_all_runs(tmp_path) -> None:
 
 
 def test_another_encoder_has_its_own(tmp_path) -> None:
-    """Two encoders in one cache folder have separate vectors for the same text."""
     first, second = CachedEncoder(Counting("one", 1), tmp_path), CachedEncoder(Counting("two", 2), tmp_path)
     assert [encoder.sentences(["a"])[0].tolist() for encoder in (first, second, first)] == [
         [1, 1],
@@ -130,10 +129,6 @@ class Apart(Counting):
 
 
 def test_questions_passages_and_sentences_are_delimited(tmp_path) -> None:
-    """The same text as sentence, question and passage has separate cache entries.
-
-    An encoder without separate methods encodes the text once.
-    """
     for encoder in (CachedEncoder(Apart(), tmp_path), CachedEncoder(Apart(), tmp_path)):
         vectors = [
             encode(["a"])[0].tolist() for encode in (encoder.sentences, encoder.queries, encoder.passages)

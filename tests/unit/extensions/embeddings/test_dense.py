@@ -31,7 +31,6 @@ class Table:
 
 
 def test_the_nearest_come_first_with_their_cosine() -> None:
-    """Documents are sorted by cosine, and keep id, text and metadata."""
     documents = DenseRetriever(CORPUS, encoder=Planar())("60", 3)
     assert [document.id for document in documents] == ["northeast", "north", "east"]
     assert [document.score for document in documents] == pytest.approx([0.965926, 0.866025, 0.5], abs=1e-6)
@@ -39,7 +38,6 @@ def test_the_nearest_come_first_with_their_cosine() -> None:
 
 
 def test_equal_scores_keep_the_order_of_the_corpus() -> None:
-    """Documents with equal scores keep the order of the corpus, for any k and any position in the matrix."""
     rng = np.random.default_rng(0)
     query, same = (vector / np.linalg.norm(vector) for vector in rng.normal(size=(2, 384)))
     vectors = {"q": query, **{f"{n}": same for n in range(50)}, "best": query}
@@ -120,8 +118,6 @@ def test_vectors_of_which_the_product_is_no_cosine_are_refused(
 
 
 def test_fewer_vectors_than_texts_are_refused() -> None:
-    """If the encoder returns fewer vectors than texts, that is an error: which one is missing is unknown."""
-
     class Forgetful(Planar):
         def sentences(self, texts: Sequence[str]) -> list[Vectors]:
             return super().sentences(texts)[1:]
@@ -132,7 +128,6 @@ def test_fewer_vectors_than_texts_are_refused() -> None:
 
 @pytest.mark.parametrize("encoder", ["all-MiniLM-L6-v2", len])
 def test_anything_but_an_encoder_is_refused(encoder: object) -> None:
-    """An object without `sentences`, such as a model name, is an error that suggests SentenceEncoder."""
     with pytest.raises(InputError, match=r"lacks the method sentences(?s:.*)SentenceEncoder\(name\)"):
         DenseRetriever(CORPUS, encoder=encoder)  # type: ignore[arg-type]
 

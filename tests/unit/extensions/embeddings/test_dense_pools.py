@@ -14,7 +14,6 @@ POOLS = {"cats?": ["a dog ran", "a cat sat", "cats and dogs"], "dogs?": ["a bird
 
 
 def test_each_query_searches_its_own_pool() -> None:
-    """A query searches its own pool only, even if passages of another pool match better."""
     search = PooledRetriever(POOLS, BM25Retriever)
     assert [document.text for document in search("cats?", 2)] == ["cats and dogs", "a dog ran"]
     assert [document.text for document in search("dogs?", 2)] == ["a bird sang"]

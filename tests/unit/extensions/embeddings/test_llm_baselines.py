@@ -55,7 +55,6 @@ def _run(retriever: Callable[[str, int], object], query: str = "10", k: int = 2)
 def test_hyde_searches_with_the_passage_alone(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """HyDE searches with the passage that the model writes, not with the question."""
     llm.model = lambda _: " perhaps 92\n"
     assert _ids(_run(HyDERetriever(search, ask()))) == ["d90", "d100"]
     assert search.asked == [("perhaps 92", 2)]
@@ -65,7 +64,6 @@ def test_hyde_searches_with_the_passage_alone(
 
 
 def test_what_hyde_writes_is_encoded_as_a_passage(llm: LLMServer, ask: Callable[..., LLM]) -> None:
-    """The text that HyDE writes is encoded as a passage if the encoder distinguishes questions and passages."""
     llm.model = lambda _: "42"
     search = DenseRetriever(CORPUS, encoder=Turned())
     assert _ids(search("42", 1)) == ["d90"]
@@ -75,7 +73,6 @@ def test_what_hyde_writes_is_encoded_as_a_passage(llm: LLMServer, ask: Callable[
 def test_feedback_joins_question_knowledge_and_first_passages(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """Feedback searches with the question, the model's text and the first passages for the question, joined."""
     llm.model = lambda _: "I know 100"
     documents = _run(FeedbackRetriever(search, ask(), passages=2), "11", 3)
     assert search.asked == [("11", 2), ("11 [SEP] I know 100 [SEP] 10 [SEP] 20", 3)]
@@ -85,10 +82,6 @@ def test_feedback_joins_question_knowledge_and_first_passages(
 def test_rewriting_searches_with_the_better_query_and_answers_it(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """Rewriting sends the question and the first passages to the model, and searches with the query in the reply.
-
-    Other text in the reply is dropped.
-    """
     llm.model = lambda _: '1. "about 92"\nIt is nearer.'
     retrieval = asyncio.run(RewriteRetriever(search, ask(), passages=2, temperature=0.3)("11", 3))
     assert search.asked == [("11", 2), ("about 92", 3)]
@@ -120,7 +113,6 @@ def test_hyde_may_be_zero_shot(llm: LLMServer, ask: Callable[..., LLM], search: 
 def test_hyde_and_feedback_share_what_the_model_wrote(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded
 ) -> None:
-    """HyDE and feedback send the same request, so the second uses the cached reply."""
     client = ask()
     _run(HyDERetriever(search, client))
     _run(FeedbackRetriever(search, client))
@@ -218,7 +210,6 @@ def test_a_question_for_which_nothing_is_written_is_unscored(  # noqa: PLR0913, 
     reply: str | Cut | Fault,
     reason: str,
 ) -> None:
-    """If the reply is empty or the request fails, the question is unscored with the reason."""
     llm.model = lambda _: reply
     with pytest.raises(Unscored, match=reason):
         _run(technique(search, ask()))
@@ -235,10 +226,6 @@ def test_no_query_in_the_lines_is_unscored(llm: LLMServer, ask: Callable[..., LL
 def test_a_plan_continues_with_documents_that_are_not_known_yet(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
 ) -> None:
-    """In a plan without cached replies, k placeholder documents are returned.
-
-    Requests that contain a placeholder count as dependent on a missing reply.
-    """
     client = ask("plan")
     documents = _run(technique(search, client), "10", 3)
     assert not llm.requests
@@ -253,7 +240,6 @@ def test_a_plan_continues_with_documents_that_are_not_known_yet(
 def test_a_plan_with_cached_replies_counts_exactly(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
 ) -> None:
-    """In a plan with cached replies, the documents are those of the run."""
     llm.model = lambda _: "93"
     assert _run(technique(search, ask("plan")), "10", 3) != _run(technique(search, ask()), "10", 3)
     assert _run(technique(search, ask("plan")), "10", 3) == _run(technique(search, ask()), "10", 3)
@@ -263,7 +249,6 @@ def test_a_plan_with_cached_replies_counts_exactly(
 def test_any_sync_search_will_do(
     llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
 ) -> None:
-    """The search may return any items that a retriever may return; with max_tokens=None, none is sent."""
     llm.model = lambda _: "20"
     retriever = technique(lambda query, k: [{"id": 1, "text": f"{query}!"}][:k], ask(), max_tokens=None)
     assert _ids(_run(retriever, "10", 1)) == ["1"]
@@ -297,7 +282,6 @@ def test_a_fusion_of_nothing_is_refused(search: Recorded, options: dict[str, int
 def test_a_search_may_be_async_and_take_k_in_its_way(
     llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
 ) -> None:
-    """The search may be async with any name of k, so a technique may also search with another technique."""
     llm.model = lambda _: "20"
 
     async def found(_query: str, *, top_k: int) -> list[Document]:
@@ -319,7 +303,6 @@ def test_what_cannot_be_searched_with_is_refused(technique: Callable[..., object
 
 
 def test_a_search_that_returns_no_list_is_an_error(llm: LLMServer, ask: Callable[..., LLM]) -> None:
-    """If the search does not return a list, the error names the type it returned."""
     llm.model = lambda _: "20"
     with pytest.raises(CallableError, match=r"The search returned NoneType\.\nReturn a list of documents"):
         _run(HyDERetriever(lambda _query, _k: None, ask()))

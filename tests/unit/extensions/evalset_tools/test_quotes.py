@@ -96,7 +96,6 @@ def test_the_full_stop_of_a_quote_is_part_of_its_place() -> None:
 
 
 def test_a_quote_cut_within_a_word_is_not_found() -> None:
-    """`contains` also matches passages cut within a word; `find` does not."""
     text = SearchableText("Dogs ride along for two crowns.")
     assert text.contains("gs ride  along f")
     assert not text.find("gs ride along f")

@@ -31,7 +31,6 @@ def with_context(
 
 
 def stepped(query: str, k: int) -> Retrieval:
-    """Return a retrieval with a step, costs and a duration."""
     documents = [Document(query, "d1", metadata={"page": 1})]
     return Retrieval(documents[:k], steps=[Step(f"{query}!", documents)], tokens=3, cost=0.5, seconds=0.25)
 

@@ -12,13 +12,11 @@ BEGAN = datetime(2026, 11, 1, 9, tzinfo=UTC)
 
 
 def score(mean: float | None, verdict: str | None = "pass", **more: Any) -> dict[str, Any]:
-    """Return the entry of a score with an interval of its mean."""
     interval = {} if mean is None else {"ci95": [mean - 0.05, mean + 0.05]}
     return {"mean": mean, **interval, "n": 91, "unscored": 4, "verdict": verdict, **more}
 
 
 def line(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
-    """Return the line of a run that began `number` hours after `BEGAN`; its commit is derived from the number too."""
     tests = {NODEID: {"outcome": "passed", "evalset": "e1", "scores": scores or {"recall@3": score(0.9)}}}
     return {
         "schema": 1,
@@ -32,5 +30,4 @@ def line(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: A
 
 
 def run(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: Any) -> Run:
-    """Return the run that is parsed from `line(number, scores, **more)`."""
     return Run.from_line(line(number, scores, **more))

@@ -48,7 +48,6 @@ def test_the_value_before_is_the_last_one_that_is_known(tmp_path: Path, capsys: 
 
 
 def test_fewer_runs_and_scores(history: str, capsys: Capture) -> None:
-    """`--score`, `--test` and `--last` select scores and runs; an unknown score has a suggestion."""
     assert main(["history", history, "--score", "recall@3", "--test", "found", "--last", "2"]) == 0
     out = capsys.readouterr().out
     assert "2 runs" in out
@@ -73,7 +72,6 @@ def test_the_page_is_written(history: str, tmp_path: Path, capsys: Capture) -> N
 
 
 def test_a_change_of_the_eval_set_is_a_note(tmp_path: Path, capsys: Capture) -> None:
-    """If the eval set changed, one note says so, whatever the number of scores."""
     changed = line(1, {"a": score(0.5), "b": score(0.5)})
     changed["tests"][NODEID]["evalset"] = "e2"
     for run in (line(0, {"a": score(0.5), "b": score(0.5)}), changed):

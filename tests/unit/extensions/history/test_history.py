@@ -34,7 +34,6 @@ def entry(spec: str, mean: float | None, **more: Any) -> dict[str, Any]:
 
 
 def document(*scores: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a report with one test."""
     test = {"nodeid": NODEID, "outcome": "passed", "evalset": {"digest": "e" * 64}, "scores": scores}
     return {
         "started": "2026-11-01T09:00:00+00:00",
@@ -48,7 +47,6 @@ def document(*scores: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_a_line_has_the_run_and_its_scores_in_one_order() -> None:
-    """A line has the run and its scores in a fixed order; numbers have six digits, and unknown values are left out."""
     run_entry = {"commit": "c" * 40, "branch": "main", "dirty": True, "title": "Fix", "url": "https://ci/1"}
     compared = entry("recall@3", 0.12345678, baseline={"mean": 0.9}, anchor={"mean": 0.95}, verdict="pass")
     history_line = history_entry(document(entry("zoo", 1.0), compared, run=run_entry))
@@ -87,7 +85,6 @@ def test_a_line_has_the_run_and_its_scores_in_one_order() -> None:
 
 
 def test_of_several_thresholds_on_a_score_the_worst_verdict_counts() -> None:
-    """With several thresholds on a score, the worst verdict counts, and the baseline is that of whichever has one."""
     history_line = history_entry(
         document(
             entry("recall@3", 0.9, verdict="pass"),
@@ -118,7 +115,6 @@ def test_each_slice_of_a_threshold_by_tag_is_a_score_of_its_own() -> None:
 
 @pytest.mark.parametrize("scores", [[], [entry("recall@3", None, verdict="error")]])
 def test_a_run_without_a_score_has_no_line(scores: list[dict[str, Any]]) -> None:
-    """A run without a mean has no line, such as a run of other tests or without a server."""
     assert history_entry(document(*scores)) == {}
 
 
@@ -152,7 +148,6 @@ def test_every_text_survives_on_one_line(tmp_path: Path) -> None:
 
 
 def test_line_ends_of_windows_and_blank_lines_are_read(tmp_path: Path) -> None:
-    """CRLF line ends, blank lines and a byte order mark, as Git and editors write them, are accepted."""
     path = tmp_path / "history.jsonl"
     texts = [json.dumps(line(0)), "", json.dumps(line(1)), ""]
     path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(texts).encode())
@@ -185,7 +180,6 @@ GOOD = json.dumps(line(0))
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, damaged: str, message: str) -> None:
-    """The error names the damaged line's number and the problem, and a run can still be appended."""
     path = tmp_path / "history.jsonl"
     path.write_bytes(f"{GOOD}\n\n{damaged}\n{GOOD}\n".encode(errors="surrogateescape"))
     with pytest.raises(InputError) as caught:
@@ -198,21 +192,18 @@ def test_a_damaged_line_is_named(tmp_path: Path, damaged: str, message: str) -> 
 
 
 def test_a_file_that_is_missing_or_a_folder_is_an_error(tmp_path: Path) -> None:
-    """A missing file or a folder raises InputError, which names the option that writes a history."""
     for path in (tmp_path, tmp_path / "none.jsonl"):
         with pytest.raises(InputError, match=r"cannot be read.*\n.*--rageval history="):
             read_history(path)
 
 
 def test_an_expected_failure_does_not_count() -> None:
-    """A failed score of a test marked `xfail` has the verdict "expected"."""
     expected = {"t": {"outcome": "xfailed", "scores": {"recall@3": score(0.5, "fail"), "mrr": score(1.0)}}}
     verdicts = [point.verdict for point in run(0, tests=expected).points.values()]
     assert verdicts == ["expected", "pass"]
 
 
 def test_names_are_whole_or_parts_and_a_whole_one_comes_first() -> None:
-    """Runs are filtered by a whole name or a part; a whole name, such as `recall@3`, does not match its slices."""
     names = ("recall@3", "recall@3 [topic=a]", "mrr")
     runs = [run(0, {name: score(0.5) for name in names}), run(1, {"mrr": score(0.5)})]
 
@@ -233,7 +224,6 @@ def test_names_are_whole_or_parts_and_a_whole_one_comes_first() -> None:
 
 
 def test_a_series_has_the_runs_that_have_the_score() -> None:
-    """A series has the runs with the score, in the order of the runs."""
     runs = [run(0), run(1, {"mrr": score(0.1)}), run(2, {"recall@3": score(0.7)})]
     all_series = series(runs)
     assert list(all_series) == [ScoreKey(NODEID, "mrr"), ScoreKey(NODEID, "recall@3")]

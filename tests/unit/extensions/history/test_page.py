@@ -57,7 +57,6 @@ class Page(HTMLParser):
 
 
 def page(*lines: dict[str, Any]) -> Page:
-    """Return the page of runs with these scores, numbered from 0."""
     return Page(trend_page([run(number, scores) for number, scores in enumerate(lines)]))
 
 
@@ -108,7 +107,6 @@ def test_values_go_up_and_runs_to_the_right() -> None:
 
 
 def test_a_line_ends_where_the_eval_set_changes_or_a_score_is_missing() -> None:
-    """The line is interrupted if a score is missing, or if the eval set changes, as means are of other questions."""
     changed = [run(n, {"s": score(0.5)}) for n in range(6)]
     lines = [line(n, {"s": score(None, "error") if n == 4 else score(0.5)}) for n in range(6)]
     for run_line in lines[2:]:
@@ -121,7 +119,6 @@ def test_a_line_ends_where_the_eval_set_changes_or_a_score_is_missing() -> None:
 
 
 def test_the_baseline_and_the_anchor_are_level_lines() -> None:
-    """Baseline and anchor are horizontal lines at the means that each run was compared with."""
     runs = [run(n, {"s": score(0.5, baseline=0.4 if n < 2 else 0.6, anchor=0.7)}) for n in range(4)]
     [figure] = figures(trend_page([*runs, run(4, {"s": score(0.5)})]))
     [baseline] = re.findall(r'<path class="baseline" d="([^"]*)"', figure)

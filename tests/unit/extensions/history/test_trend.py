@@ -13,7 +13,6 @@ from tests.unit.reports.rendered import rendered
 
 
 def point(mean: float | None, interval: tuple[float, float] | None = None) -> Point:
-    """Return a point without a verdict."""
     return Point(mean, interval, 10, 0, None, None, None, None, None)
 
 
@@ -132,7 +131,6 @@ def test_small_and_large_numbers_have_no_exponent(mean: float) -> None:
 
 
 def test_failed_scores_come_first_and_others_are_counted() -> None:
-    """Failed scores are charted first and others are counted; tests are named if several have the same score."""
     tests = {f"a.py::t{n}": {"outcome": "passed", "scores": {"s": score(0.5)}} for n in range(7)}
     tests["a.py::t6"]["scores"] = {"s": score(0.5, "fail")}
     tests["a.py::t0"]["scores"] = {"s": score(0.5, None)}
@@ -148,7 +146,6 @@ def test_a_verdict_that_is_not_known_is_like_none() -> None:
 
 
 def test_a_change_of_the_eval_set_is_reported() -> None:
-    """If the eval set changes, the line goes on, and the legend names the run of the change."""
     changed = line(2)
     changed["tests"][NODEID]["evalset"] = "e2"
     assert Chart(line(1), changed).legend.endswith("the eval set changed in <code>2000000</code>")
@@ -156,7 +153,6 @@ def test_a_change_of_the_eval_set_is_reported() -> None:
 
 
 def test_the_last_runs_alone_are_charted() -> None:
-    """Only the last `MAX_CHART_RUNS` runs are charted."""
     chart = Chart(*map(line, range(MAX_CHART_RUNS + 5)))
     assert len(chart.names) == MAX_CHART_RUNS
     assert chart.names[-1] == f"{MAX_CHART_RUNS + 4:040x}"[::-1][:7]
@@ -167,7 +163,6 @@ def test_the_last_runs_alone_are_charted() -> None:
     [[], [line(1)], [line(1), line(2, {"other": score(0.5)})], [line(1), line(2, {"recall@3": score(None)})]],
 )
 def test_without_two_values_of_a_score_there_is_no_chart(lines: list[dict[str, Any]]) -> None:
-    """There is no chart without two values of a score, as in a first run."""
     assert chart_lines({"history": lines}) == []
     assert chart_lines({}) == []
 
@@ -186,7 +181,6 @@ def test_no_name_ends_its_text_or_is_markup() -> None:
 
 
 def test_the_comment_has_the_chart_folded() -> None:
-    """The Markdown report has the chart as a folded Mermaid block, with the legend in code below it."""
     settings = {"generator": "m1", "judge": "m2", "comparator": "judge"}
     llm = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": {}}
     tests = {"t": {"outcome": "passed", "scores": {DEVIL: score(0.5)}}}

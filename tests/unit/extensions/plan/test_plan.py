@@ -37,7 +37,6 @@ def test_a_plan_gives_stubs(tmp_path: Path) -> None:
 
 
 def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
-    """A plan counts each draw of scored answers and of answers from gold passages as one call."""
     example = Example("q", "item-1?", answers=("c1",), gold=(Gold(id="d", text="gold"),))
     evalset = EvalSet("evals", (example,))
     session = Session(

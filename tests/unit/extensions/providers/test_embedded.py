@@ -94,7 +94,6 @@ def test_prompts_without_common_examples_stay_in_one_context() -> None:
 
 
 def test_after_a_failure_a_context_is_evaluated_again() -> None:
-    """After a failed request, the cached tokens of a context are unknown, and the prompt is evaluated again."""
     failing = ScriptedServer(Answer(500, {}), "fine")
     with failing:
 
@@ -115,7 +114,6 @@ def test_after_a_failure_a_context_is_evaluated_again() -> None:
 
 
 def test_answers_are_compared_in_canonical_form() -> None:
-    """With the embedded model, the judge is the canonical comparison, of which the version of the rules is recorded."""
     session = Session(Settings(model="embedded", api_key=Secret("sk-secret")))
     parts = Components(lambda _query, _k: [], DefaultGenerator(session.models), DefaultJudge(session.models))
     try:

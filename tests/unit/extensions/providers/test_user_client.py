@@ -27,7 +27,6 @@ PARAMETERS = {"temperature": 0.5, "max_tokens": 16}
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retry without a delay."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
 
 
@@ -38,11 +37,6 @@ def request(server: UserServer, text: str = "Why?", **parameters: Any) -> Reques
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Callable[..., Any]:
-    """Return a function that sends each text to a client through a gateway.
-
-    That function returns the replies or exceptions, and the gateway.
-    """
-
     def asked(
         function: Any, *texts: str, policy: RequestPolicy = POLICY, **access: Any
     ) -> tuple[list[Any], Gateway]:
@@ -122,7 +116,6 @@ def test_a_reply_is_read_whatever_its_shape(ask: Any, shape: Any) -> None:
     ],
 )
 def test_fields_of_a_message_are_read_as_from_a_server(ask: Any, message: Any) -> None:
-    """Tool calls, and reasoning in the text or in its own field, are read as from a server."""
     (reply,), _ = ask(Stub(plain(completion(message=message))).ask)
     assert reply.has_reasoning == ("tool_calls" not in message)
     assert (reply.answer == "fine") == reply.has_reasoning
@@ -243,7 +236,6 @@ def test_what_may_pass_is_tried_again(ask: Any, raised: Exception) -> None:
     ids=repr,
 )
 def test_a_refused_parameter_is_left_out(ask: Any, raised: Exception) -> None:
-    """If the client's exception refuses a parameter, it is omitted, and the reply names it."""
     stub = Stub(raised, completion())
     (reply,), _ = ask(stub.ask)
     assert reply.without == "temperature"
@@ -279,7 +271,6 @@ def test_a_refused_parameter_is_left_out(ask: Any, raised: Exception) -> None:
     ids=repr,
 )
 def test_other_exceptions_are_read_too(ask: Any, raised: BaseException, kind: Any, text: str) -> None:
-    """Another exception is handled by its status, or the example is unscored with its type and message."""
     stub = Stub(raised)
     (outcome,), _ = ask(stub.ask)
     assert isinstance(outcome, kind)
@@ -305,7 +296,6 @@ def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
 
 
 def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
-    """Closing the gateway, as after Ctrl-C, cancels calls in flight."""
     started, cancelled = asyncio.Event(), []
 
     async def client(model: str, **_: Any) -> None:
@@ -339,7 +329,6 @@ def test_a_result_that_is_not_a_completion_is_an_error(ask: Any, returned: Any) 
 
 
 def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key from the environment, or of the library's client, is not shown in an error or a repr."""
     monkeypatch.setenv("MISTRAL_API_KEY", "of-the-environment")
     (outcome,), _ = ask(Stub(ValueError("Bearer of-the-environment")).ask)
     assert str(outcome).startswith("rageval_client raised ValueError: Bearer *** (")
@@ -376,8 +365,6 @@ async def module_level(model: str, messages: list[Any], **parameters: Any) -> An
 
 
 def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of a client is its shortest importable name, without arguments of a partial, or its `fingerprint`."""
-
     def named(function: Any) -> str:
         return UserServer(ClientPart(function)).base_url
 

@@ -11,7 +11,6 @@ from pytest_rageval.lib.digests import BLOCK_BYTES
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A model file larger than one sampled block."""
     file = tmp_path / "tiny.gguf"
     file.write_bytes(bytes(range(256)) * (3 * BLOCK_BYTES // 256))
     return file
@@ -25,7 +24,6 @@ def test_without_a_file_it_is_the_packaged_model(gguf: str | None) -> None:
 
 
 def test_the_users_file_is_taken(model: Path) -> None:
-    """The user's file is used; the model's name is the file name without the suffix."""
     weights = resolve_weights(str(model))
     assert weights == Weights(model)
     assert (weights.name, weights.path()) == ("tiny", model)
@@ -38,7 +36,6 @@ def test_the_home_directory_may_be_abbreviated(model: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", ["missing.gguf", "."])
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
-    """A missing file, or a folder, raises InputError with the variable RAGEVAL_GGUF and a remedy."""
     path_text = str(tmp_path / name)
     with pytest.raises(InputError) as caught:
         resolve_weights(path_text)
@@ -65,7 +62,6 @@ def test_the_fingerprint_changes_with_the_content(model: Path, where: int) -> No
 
 @pytest.mark.parametrize(("one", "other"), [(b"", b"\0"), (b"GGUF", b"GGUE"), (b"\0", b"\0\0")])
 def test_small_files_have_fingerprints(tmp_path: Path, one: bytes, other: bytes) -> None:
-    """Files smaller than a block, even an empty one, have different fingerprints if their contents differ."""
     (tmp_path / "one").write_bytes(one)
     (tmp_path / "other").write_bytes(other)
     assert Weights(tmp_path / "one").fingerprint != Weights(tmp_path / "other").fingerprint

@@ -13,7 +13,6 @@ from pytest_rageval.stats.paired_tests import PairedDrops, joint_drop_test
 
 
 def entry(spec: str, values: Mapping[str, float | None], **more: Any) -> dict[str, Any]:
-    """Return a score as it is in a report."""
     scored = [value for value in values.values() if value is not None]
     return {
         "spec": spec,
@@ -25,7 +24,6 @@ def entry(spec: str, values: Mapping[str, float | None], **more: Any) -> dict[st
 
 
 def report(path: Path, *scores: dict[str, Any], **more: Any) -> str:
-    """Write a report with one test, and return its path."""
     test = {
         "nodeid": "test_r.py::test_found",
         "outcome": "passed",
@@ -48,10 +46,6 @@ SCORE = (
 def test_a_drop_has_its_interval_its_p_value_and_its_questions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A drop is printed with its interval, p-value and lost questions.
-
-    The p-value is twice that of the one-sided test, and the interval agrees with it.
-    """
     before = report(tmp_path / "a.json", entry("recall@3", BEFORE))
     after = report(tmp_path / "b.json", entry("recall@3", AFTER))
     assert main(["diff", before, after]) == 0
@@ -90,10 +84,6 @@ def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(
 def test_only_questions_with_two_scores_are_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only questions that are scored in both reports are compared; the rest are listed.
-
-    Scores that only one report has are listed, too, as are differences in models and eval sets.
-    """
     before = report(
         tmp_path / "a.json",
         entry("recall@3", {"q1": 1.0, "q2": 0.5, "q3": None, "old": 1.0}),
@@ -122,10 +112,6 @@ def test_only_questions_with_two_scores_are_compared(
 def test_scores_without_a_common_question_have_no_difference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If two scores have no question in common, the difference is "-".
-
-    If two reports have no score in common, the output says so.
-    """
     first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
     second = report(tmp_path / "b.json", entry("recall@3", {"q2": 0.0}))
     third = report(tmp_path / "c.json", entry("mrr@3", {"q2": 0.0}))
@@ -138,7 +124,6 @@ def test_scores_without_a_common_question_have_no_difference(
 def test_a_score_that_failed_in_a_report_is_not_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If a score failed in one report, terminal and page show the reason, and the page counts the score as unclear."""
     first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
     broken = {**entry("recall@3", {}), "verdict": "error", "reason": "it raised\nTimeoutError"}
     second, page = report(tmp_path / "b.json", broken), tmp_path / "d.html"
@@ -152,7 +137,6 @@ def test_a_score_that_failed_in_a_report_is_not_the_same(
 def test_grades_and_embeddings_are_compared_on_their_scale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Grades are compared on the scale from 1 to 5; cosines that differ only by rounding count as equal."""
     grades = ({"q1": 5.0, "q2": 1.0}, {"q1": 1.0, "q2": 1.0})
     cosines = ({"q1": 0.5, "q2": 0.25}, {"q1": 0.5 + 3e-7, "q2": 0.25})
     paths = [
@@ -197,7 +181,6 @@ def test_grades_and_embeddings_are_compared_on_their_scale(
 def test_a_file_that_is_no_report_is_named_with_the_reason(
     text: str | None, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If a file is not a report, the error names it, the reason and the command that writes a report."""
     good = report(tmp_path / "a.json", entry("recall@3", BEFORE))
     bad = tmp_path / "b.json"
     if text is not None:
@@ -213,7 +196,6 @@ def test_a_file_that_is_no_report_is_named_with_the_reason(
 def test_a_baseline_is_not_to_be_overwritten_with_a_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If a baseline is given, the suggested command writes the report to another file."""
     baseline = tmp_path / "rageval_baseline.json"
     baseline.write_text('{"schema": 1, "tests": {}}', encoding="utf-8")
     assert main(["diff", str(baseline), report(tmp_path / "a.json", entry("recall@3", BEFORE))]) == 2
@@ -226,7 +208,6 @@ def test_a_baseline_is_not_to_be_overwritten_with_a_report(
 def seen(
     spec: str, values: Mapping[str, float | None], answers: Mapping[str, str], labels: list[str], **more: Any
 ) -> dict[str, Any]:
-    """Return a test of a report, with the retrieved passages and the answers."""
     score = entry(spec, values)
     score["examples"] = [
         {
@@ -309,7 +290,6 @@ def test_changed_questions_show_what_was_retrieved_and_answered(
 def test_the_page_has_every_question_of_both_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page shows every question as the page of a run does, with the first report in place of the baseline."""
     before, after = runs(tmp_path)
     page = tmp_path / "diff.html"
     assert main(["diff", before, after, "--html", str(page)]) == 0
@@ -331,7 +311,6 @@ def test_the_page_has_every_question_of_both_reports(
 def test_reports_of_earlier_versions_have_what_explained_their_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Reports of earlier versions have texts only for questions that got worse; other questions show their id."""
     question = {
         "id": "q1",
         "question": "Why?",
@@ -381,7 +360,6 @@ def test_nothing_in_a_report_is_markup_on_the_page(tmp_path: Path) -> None:
 
 
 def test_less_of_a_cost_is_a_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """If a cost such as context.tokens falls, the change is a gain."""
     high, low = ({f"q{n}": tokens for n in range(9)} for tokens in (900.0, 300.0))
     before = report(tmp_path / "a.json", entry("context.tokens@3", high))
     after = report(tmp_path / "b.json", entry("context.tokens@3", low))
@@ -403,7 +381,6 @@ def test_a_small_cost_has_digits(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_json_has_each_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--json` lists each question with its score in both reports, or null if the report has no score."""
     before = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0, "q2": None, "old": 0.5}))
     after = report(tmp_path / "b.json", entry("recall@3", {"q1": 0.0, "q2": 1.0, "new": 1.0}))
     assert main(["diff", before, after, "--json"]) == 0
@@ -425,7 +402,6 @@ def test_json_has_each_question(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_questions_with_the_same_id_and_another_text_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Questions are matched by id; if an id has another text in the second report, a note names the id."""
     before, after = runs(tmp_path)
     document = json.loads(Path(after).read_text(encoding="utf-8"))
     document["tests"][0]["questions"][1]["question"] = "Something else?"
@@ -436,7 +412,6 @@ def test_questions_with_the_same_id_and_another_text_are_named(
 
 
 def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
-    """Write a report with one test for each pair of a retriever and a generator; return its path."""
     tests = [
         {
             "nodeid": f"test_r.py::test_found[{retriever}-{generator}-5]",
@@ -455,7 +430,6 @@ def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
 
 
 def test_two_systems_of_one_report_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--system A B` compares pairs of tests in one report that differ only in the system."""
     pairs = [(retriever, generator) for retriever in ("bm25", "dense") for generator in ("g1", "g2")]
     path = systems(tmp_path / "a.json", *pairs, lost="dense")
     assert main(["diff", path, "--system", "bm25", "dense", "--html", str(tmp_path / "d.html")]) == 0
@@ -471,7 +445,6 @@ def test_two_systems_of_one_report_are_compared(tmp_path: Path, capsys: pytest.C
 def test_a_system_of_one_report_is_compared_with_one_of_another(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--system A B` with two reports compares A of the first with B of the second, as after a renaming."""
     first = systems(tmp_path / "a.json", ("bm25", "g1"))
     second = systems(tmp_path / "b.json", ("bm25 tuned", "g1"), lost="bm25 tuned")
     assert main(["diff", first, second, "--system", "bm25", "bm25 tuned", "--json"]) == 0
@@ -517,7 +490,6 @@ def test_values_that_cannot_be_compared_or_written_are_reported(
 
 
 def test_times_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Latency scores are not compared, with a note: times differ between machines, and a percentile is not a mean."""
     paths = [
         report(
             tmp_path / f"{name}.json",

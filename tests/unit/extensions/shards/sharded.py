@@ -33,7 +33,6 @@ def evaluated_in(
     explain: bool = False,
     **words: Any,
 ) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Evaluate a test in a new session; return its problems, its failures and its results."""
     session = Session(settings, **words)
     sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
     room = partial(Room.of, 0, 0)
@@ -66,7 +65,6 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
     registry: Any = None,
     **changes: Any,
 ) -> Shard:
-    """Return the report of the run of a shard; `changes` replaces keys of its entry `shard`."""
     problems, failures, results = evaluated_in(settings, root, marks, parts, registry=registry)
     run = FinishedRun(
         settings.replace(calibration=None),
@@ -107,7 +105,6 @@ def shards_of(
 def evaluate_merged(
     shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False
 ) -> MergedTestResult:
-    """Merge the shards; return the result of the single test."""
     run = MergedRun(shards)
     (test,) = run.tests
     return run.judge(test, BaseSession(settings, run.registry), root, explain=explain)
@@ -116,7 +113,6 @@ def evaluate_merged(
 def write_baseline(
     settings: Settings, root: Path, marks: Sequence[Mark], parts: Components
 ) -> Mapping[str, Any]:
-    """Evaluate a test with an update of the baseline; return the test's entry in the baseline."""
     _, _, results = evaluated_in(settings.replace(update_baseline=True), root, marks, parts)
     Baseline({NODEID: results["baseline"]}).write(settings.baseline)
     return results["baseline"]

@@ -72,7 +72,6 @@ def test_what_cannot_be_used_ends_with_2(
 def test_a_merge_accepts_a_drop_and_records_a_gain(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The terminal and the report print the full command that updates the baseline, and that command works."""
     lost = range(7)
     assert merge(*shards(*lost), "--report", "rageval.md") == 1
     command = "rageval merge 1-2.json 2-2.json --update-baseline"
@@ -101,7 +100,6 @@ def test_a_merge_accepts_a_drop_and_records_a_gain(
 def test_a_drop_below_a_bound_needs_new_reports(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If a score is below `min`, the message says to rerun the shards: the reports contain the bounds."""
     names = shards(*range(7))
     for name in names:
         report = json.loads(Path(name).read_text(encoding="utf-8"))
@@ -126,7 +124,6 @@ def test_options_may_be_named_as_in_tests(
 def test_the_joined_run_is_a_line_of_the_history(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--history` adds the merged run to the history, and the reports chart that history."""
     history, report = Path("evals/history.jsonl"), Path("out.json")
     for lost in ((), (0, 1, 2, 3)):
         merge(*shards(*lost), "--history", str(history), "--report", str(report))
@@ -140,7 +137,6 @@ def test_the_joined_run_is_a_line_of_the_history(
 def test_a_sample_is_no_line_of_the_history(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run on a sample of the questions is not added to the history, and the output says so."""
     assert merge(*shards(sample=0.5), "--history", "history.jsonl") == 0
     assert "only some of the questions" in capsys.readouterr().out
     assert not Path("history.jsonl").exists()
@@ -159,7 +155,6 @@ def test_a_history_that_cannot_be_written_ends_with_2(
 def test_a_damaged_history_gets_the_run(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The run is added to a damaged history, but the reports have no chart."""
     Path("history.jsonl").write_text("<<<<<<< ours\n", encoding="utf-8")
     assert merge(*shards(), "--history", "history.jsonl", "--report", "out.json") == 0
     assert "history.jsonl, line 1" in capsys.readouterr().err
@@ -170,7 +165,6 @@ def test_a_damaged_history_gets_the_run(
 def test_a_baseline_that_was_named_has_to_be_there(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If the file of `--baseline` is missing, each test that compares with it has an error, as in a run."""
     assert merge(*shards(), "--baseline", "nowhere.json") == 1
     printed = capsys.readouterr().out
     assert "nowhere.json cannot be read: there is no such file" in printed
@@ -180,7 +174,6 @@ def test_a_baseline_that_was_named_has_to_be_there(
 def test_an_update_is_refused_on_a_build_server(
     shards: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On a build server, `--update-baseline` is refused, as in a run; `--update-baseline=force` is allowed."""
     monkeypatch.setenv("CI", "true")
     names = shards(0, 1, 2, 3)
     before = Path("rageval_baseline.json").read_bytes()

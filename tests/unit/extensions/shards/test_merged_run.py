@@ -109,7 +109,6 @@ def test_a_missing_shard_is_an_error(four: Callable[..., list[Shard]]) -> None:
 
 @pytest.mark.parametrize("number", [1, 4])
 def test_a_shard_that_is_there_twice_is_an_error(four: Callable[..., list[Shard]], number: int) -> None:
-    """A shard that is given twice raises InputError, even if other shards are missing."""
     shards = four()[:number]
     again = replace(shards[0], path="again.json")
     message = r"Shard 1/4 is given twice, as 1-4.json and again.json: the questions of .*test_gate.* would count twice"
@@ -211,7 +210,6 @@ def test_a_report_of_a_whole_run_is_refused() -> None:
 
 
 def test_a_report_that_was_cut_is_refused(four: Callable[..., list[Shard]]) -> None:
-    """A report with a missing or invalid part raises InputError that names the part."""
     shard = four()[0]
     for key in ("index", "package", "collected", "usage", "calibration"):
         about = {name: value for name, value in shard.entry.items() if name != key}
@@ -281,7 +279,6 @@ def test_a_test_that_a_stopped_shard_did_not_run_is_an_error(
 
 
 def test_tests_that_ran_in_no_job_are_an_error(settings: Settings, tmp_path: Path) -> None:
-    """Collected tests that ran in no shard raise InputError; with --partial they are listed as left out."""
     other = "test_it.py::test_other"
     whole = settings.replace(shard=(1, 1))
     shard = shard_of(whole, tmp_path, [EVALS, DROP], components(), collected=[NODEID, other])
@@ -292,7 +289,6 @@ def test_tests_that_ran_in_no_job_are_an_error(settings: Settings, tmp_path: Pat
 
 
 def test_a_score_in_a_test_has_all_questions(settings: Settings, tmp_path: Path) -> None:
-    """`rageval.score()` raises in a shard with part of the questions, and works in shard 1/1."""
     session = Session(settings.replace(shard=(2, 4)))
     test = evaluated(session, tmp_path)
     for call in (lambda: test.score("recall@1", {"min": 0.5}), lambda: test.score("recall@1", {})):
@@ -308,8 +304,6 @@ def test_a_score_in_a_test_has_all_questions(settings: Settings, tmp_path: Path)
 
 
 def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Settings, tmp_path: Path) -> None:
-    """Scores requested by `rageval.score()` in shard 1/1 are in the merged report."""
-
     def asked(shard: tuple[int, int] | None) -> dict[str, Any]:
         session = Session(settings.replace(shard=shard))
         test = TestRun(session, components(3), marked(tmp_path, [EVALS]))
@@ -328,8 +322,6 @@ def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Setting
 
 
 def test_a_score_that_may_depend_on_other_questions_is_refused(settings: Settings, tmp_path: Path) -> None:
-    """A plugin's score raises in a shard unless it is registered with separable=True."""
-
     @each_example
     async def found(run: Any, example: Any, terms: Any) -> Any:
         ranking = await run.ranking(example, terms.k)
@@ -374,10 +366,6 @@ def test_a_plugins_score_is_judged_without_the_plugin(settings: Settings, tmp_pa
 
 
 def test_scores_of_used_passages_are_those_of_the_whole_set(settings: Settings, tmp_path: Path) -> None:
-    """Merged `rel` scores, with pairing, labels and ignored keywords, equal those of an unsharded run.
-
-    Every retrieved passage has the text "text".
-    """
     marks = [
         Mark("rageval_evalset", (evalset_of(20, answers=("text",)),)),
         threshold("rel.citation@1", min=0.5),

@@ -27,7 +27,6 @@ def test_a_shard_is_one_of_a_number(text: str) -> None:
     ],
 )
 def test_a_shard_refuses_what_needs_all_questions(more: dict[str, Any], message: str) -> None:
-    """Options that need all questions raise InputError in a shard, with a remedy."""
     with pytest.raises(InputError, match=message):
         _resolve({"shard": "2/8", **more})
 

@@ -56,7 +56,6 @@ def _store(server: RedisServer, login: str = "") -> RedisStore:
     ],
 )
 def test_credentials_that_the_server_refuses(server: RedisServer, login: str, why: str) -> None:
-    """Refused credentials raise StoreError at once; the message says where to set them, and does not show them."""
     with pytest.raises(StoreError) as caught:
         _store(server, login)
     head, remedy = str(caught.value).splitlines()
@@ -128,7 +127,6 @@ def test_a_path_that_is_no_number_is_refused() -> None:
     "query", ["ssl_unknown=planted-value", "db=planted-value", "health_check_interval=planted-value"]
 )
 def test_what_the_client_refuses_is_one_error(query: str) -> None:
-    """Whatever the client raises for a parameter is a StoreError without the password and the value."""
     with pytest.raises(StoreError, match=r"127\.0\.0\.1:1/0 cannot be used: ") as caught:
         RedisStore(StoreURL.parse(f"rediss://:planted-pw@127.0.0.1:1/0?{query}"))
     assert "planted" not in str(caught.value)
@@ -176,7 +174,6 @@ def test_a_server_that_does_not_write_now_is_away(
 
 
 def test_a_busy_server_is_away(free: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script of another program blocks the server: the error is StoreAwayError."""
     _without_patience(monkeypatch)
     store, client = _store(free), free.client()
     client.config_set("lua-time-limit", 1)
@@ -237,7 +234,6 @@ def test_an_account_is_not_evicted(free: RedisServer, policy: str, *, expires: b
 
 @pytest.fixture
 def tls(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the address of a server with TLS, and the path of its self-signed certificate."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("no openssl here, which makes the certificate")

@@ -30,7 +30,6 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_an_eval_set_is_written_that_can_be_read(run: Run) -> None:
-    """The written eval set can be loaded; it has the retrieved passages, but neither gold nor a reference."""
     done = run(phoenix())
     assert (done.status, done.out) == (
         0,
@@ -60,10 +59,6 @@ def test_what_is_left_out_or_missing_is_counted(run: Run) -> None:
 
 
 def test_answers_may_be_references(run: Run) -> None:
-    """Answers of traces become references only with `--answers-are-references`.
-
-    The expected outputs of data sets always do.
-    """
     item = {"id": "i1", "inputs": {"question": "When?"}, "outputs": {"answer": "At ten."}}
     done = run([*phoenix(), item], "--answers-are-references")
     assert "2 references (expected by data sets: 1, given by the application: 1)\n" in done.out
@@ -73,7 +68,6 @@ def test_answers_may_be_references(run: Run) -> None:
 
 
 def test_traces_without_a_question_write_nothing(run: Run) -> None:
-    """If no trace has a question, nothing is written, and the error lists why traces were left out."""
     done = run(phoenix(failed="CHAIN"))
     assert (done.status, done.err.splitlines()[:2]) == (
         2,
@@ -103,7 +97,6 @@ def test_an_eval_set_is_no_export(run: Run) -> None:
 
 
 def test_two_questions_with_one_id_are_named(run: Run) -> None:
-    """Two questions with the same id are an error that names both lines."""
     items = [{"id": 1, "input": {"question": text}, "output": {}} for text in ("When?", "Where?")]
     done = run(items)
     assert done.status == 2
@@ -118,7 +111,6 @@ def test_texts_that_utf8_cannot_encode_are_stored(run: Run) -> None:
 
 
 def test_gold_passages_of_goldens_are_written(run: Run) -> None:
-    """The context of DeepEval's goldens is gold; only questions without gold passages are counted as such."""
     golden = {**GOLDEN, "input": "Who?", "context": None}
     done = run([GOLDEN, golden])
     assert done.status == 0

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.slow
 
 
 def written(run: Any) -> Iterator[bytes]:
-    """Yield a run and its child runs, one line each."""
     from langsmith.client import _dumps_json
 
     yield _dumps_json(run.model_dump()) + b"\n"
@@ -21,7 +20,6 @@ def written(run: Any) -> Iterator[bytes]:
 
 
 def test_the_runs_of_a_chain_are_read(tmp_path: Path) -> None:
-    """The question, the conversation, the passages with their ids, and the answer are read."""
     pytest.importorskip("langsmith")
     pytest.importorskip("langchain_core")
     from langchain_core.documents import Document

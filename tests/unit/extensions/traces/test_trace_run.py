@@ -46,7 +46,6 @@ def test_what_was_not_recorded_raises(tmp_path: Path) -> None:
 
 
 def test_traces_without_any_retrieval_are_refused(tmp_path: Path) -> None:
-    """Traces without any retrieval are an error that lists what they contain."""
     with pytest.raises(
         InputError, match=r"no retrieval was recorded, in 1 trace\.\n  1 × without a retrieval"
     ):
@@ -54,10 +53,6 @@ def test_traces_without_any_retrieval_are_refused(tmp_path: Path) -> None:
 
 
 def test_several_searches_are_the_steps_in_their_conversation(tmp_path: Path) -> None:
-    """Several searches are replayed as steps, for the question with its history.
-
-    The export and the eval set made from it give the same steps.
-    """
     spans = phoenix()
     spans[0]["attributes"]["input.value"] = json.dumps(
         [{"role": "user", "content": "Hello"}, {"role": "user", "content": QUESTION}]
@@ -84,12 +79,10 @@ def test_several_searches_are_the_steps_in_their_conversation(tmp_path: Path) ->
 
 
 def test_one_search_has_no_steps(tmp_path: Path) -> None:
-    """A single search is the retrieval and has no steps."""
     assert TraceRun(_spans(tmp_path, phoenix()))(QUESTION, 3).steps is None
 
 
 def test_several_files_are_one_run(tmp_path: Path) -> None:
-    """Several files, such as one a day, are replayed as one run."""
     (tmp_path / "monday").mkdir()
     monday = _spans(tmp_path / "monday", phoenix("t2", question="When?", passages=[("d3", "At ten.", 1.0)]))
     search = TraceRun(str(_spans(tmp_path, phoenix())), monday)

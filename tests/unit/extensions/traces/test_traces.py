@@ -15,25 +15,21 @@ from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, 
 
 
 def read(folder: Path, records: list[Any], name: str = "spans.jsonl") -> Traces:
-    """Write records to a file, and return the traces read from it."""
     (folder / name).write_text(lines(records), encoding="utf-8")
     return read_traces([folder / name])
 
 
 def only(folder: Path, records: list[Any]) -> RecordedQuestion:
-    """Return the only question in the traces of these records."""
     (question,) = read(folder, records).questions
     return question
 
 
 def ids(question: RecordedQuestion) -> list[str | None] | None:
-    """Return the ids of the retrieved passages, or None if no retrieval is recorded."""
     return None if question.retrieved is None else [document.id for document in question.retrieved]
 
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_every_export_of_a_trace_says_the_same(name: str, tmp_path: Path) -> None:
-    """Each tool's export of a trace gives the same question, passages, answer and feedback, and no reference."""
     traces = read_traces([write_export(tmp_path, name)])
     (question,) = traces.questions
     record = question.record()
@@ -51,7 +47,6 @@ def test_every_export_of_a_trace_says_the_same(name: str, tmp_path: Path) -> Non
 
 
 def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
-    """Scores and metadata of passages are read from OpenInference attributes."""
     retrieved = only(tmp_path, phoenix()).retrieved
     assert retrieved is not None
     assert [(passage.score, passage.metadata) for passage in retrieved] == [
@@ -61,7 +56,6 @@ def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
 
 
 def test_an_answer_becomes_a_reference_where_that_is_wanted(tmp_path: Path) -> None:
-    """With answer_is_reference, the answer is written both as `reference` and as `answer_given`."""
     record = only(tmp_path, phoenix()).record(answer_is_reference=True)
     assert (record["reference"], record["answer_given"]) == (ANSWER, ANSWER)
 
@@ -104,7 +98,6 @@ DATA_SETS = {
 
 @pytest.mark.parametrize("item", DATA_SETS.values(), ids=DATA_SETS)
 def test_what_a_data_set_expects_is_a_reference(item: dict[str, Any], tmp_path: Path) -> None:
-    """The expected output of a data set item is the reference, and the item has no retrieved passages."""
     assert only(tmp_path, [item]).record() == {
         "id": "i1",
         "question": QUESTION,
@@ -130,7 +123,6 @@ def test_a_data_set_may_be_a_table(table: str, tmp_path: Path) -> None:
 
 
 def test_a_trace_may_be_spread_over_files_and_records_in_any_order(tmp_path: Path) -> None:
-    """Spans are joined by the id of their trace, across files and in any order."""
     first, *others = phoenix()
     (tmp_path / "a.jsonl").write_text(lines(others), encoding="utf-8")
     (tmp_path / "b.jsonl").write_text(lines([first]), encoding="utf-8")
@@ -141,7 +133,6 @@ def test_a_trace_may_be_spread_over_files_and_records_in_any_order(tmp_path: Pat
 
 
 def test_a_span_of_a_retriever_alone_is_a_question_without_an_answer(tmp_path: Path) -> None:
-    """The output of a retriever span is not read as the answer."""
     question = only(tmp_path, phoenix()[1:2])
     assert (question.question.text, ids(question), question.answer) == (QUESTION, ["d1", "d2"], None)
 
@@ -160,7 +151,6 @@ def test_a_trace_that_failed_is_left_out_and_counted(failed: str, tmp_path: Path
 
 
 def test_a_trace_without_a_retrieval_stays_a_question(tmp_path: Path) -> None:
-    """A trace without a retrieval, such as a cached answer, is kept as a question and counted."""
     chain, _, model = phoenix()
     traces = read(tmp_path, [chain, model])
     assert "retrieved" not in traces.questions[0].record()
@@ -187,7 +177,6 @@ def test_nothing_found_is_not_the_same_as_not_recorded(output: Any, expected: An
 
 
 def test_passages_without_ids_are_counted(tmp_path: Path) -> None:
-    """Passages without ids are kept with their texts, by which they are compared, and counted."""
     traces = read(tmp_path, phoenix(passages=[(None, "The bath.", 0.5)]))
     assert traces.questions[0].record()["retrieved"] == [{"text": "The bath.", "score": 0.5}]
     assert traces.notes == {"retrieved passages without an id: known by their text": 1}
@@ -195,7 +184,6 @@ def test_passages_without_ids_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [("The bath.", "d7"), ("Another passage.", None)])
 def test_ids_that_only_the_output_has_are_read(text: str, expected: str | None, tmp_path: Path) -> None:
-    """Ids of passages that are only in the span's output, as with LangChain, are read if the text matches."""
     spans = phoenix(passages=[(None, "The bath.", 0.5)])
     document = {"id": "d7", "metadata": {}, "page_content": text, "type": "Document"}
     spans[1]["attributes"]["output.value"] = json.dumps({"documents": [document]})
@@ -258,7 +246,6 @@ def test_a_conversation_is_read_in_every_form(messages: Any) -> None:
     ],
 )
 def test_a_question_is_found_under_the_usual_keys(given: Any, expected: str | None) -> None:
-    """The question is read from a usual key, or from the only text; of several texts, none is chosen."""
     assert extract_question(given).text == expected
 
 
@@ -279,7 +266,6 @@ def test_an_answer_is_found_under_the_usual_keys(given: Any, expected: str | Non
 
 
 def hop(number: int, passage: str, parent: str = "t1-0", **changed: Any) -> dict[str, Any]:
-    """Return a span of a further search in the trace `t1`."""
     _, span, _ = phoenix(passages=[(passage, "text", 0.5)], question=f"search {number}")
     times = {"start_time": f"2026-03-01T10:00:{number}0Z", "end_time": f"2026-03-01T10:00:{number}5Z"}
     return {
@@ -292,7 +278,6 @@ def hop(number: int, passage: str, parent: str = "t1-0", **changed: Any) -> dict
 
 
 def test_of_several_searches_the_last_is_what_was_retrieved(tmp_path: Path) -> None:
-    """The last search is `retrieved`, and all searches are `steps` by start time, in any order of the file."""
     traces = read(tmp_path, [hop(3, "c"), *phoenix(), hop(2, "b")])
     (question,) = traces.questions
     record = question.record()
@@ -308,7 +293,6 @@ def test_of_several_searches_the_last_is_what_was_retrieved(tmp_path: Path) -> N
 
 
 def test_a_retriever_made_of_others_is_one_search(tmp_path: Path) -> None:
-    """A retriever that calls other retrievers is one search, with the result of the outer retriever."""
     inner = [hop(2, "b", parent="t1-1"), hop(3, "c", parent="t1-1")]
     question = only(tmp_path, [*phoenix(), *inner])
     assert (ids(question), len(question.steps)) == (["d1", "d2"], 1)
@@ -327,14 +311,12 @@ def test_reranked_passages_are_what_was_retrieved(tmp_path: Path) -> None:
 
 
 def test_a_search_that_failed_beside_another_is_left_out_and_counted(tmp_path: Path) -> None:
-    """A failed search is left out and counted if another search succeeded."""
     traces = read(tmp_path, [*phoenix(), hop(2, "b", status_code="ERROR")])
     assert ids(traces.questions[0]) == ["d1", "d2"]
     assert traces.notes == {"a search failed, another did not: the failed one is left out": 1}
 
 
 def test_of_one_question_the_last_trace_with_a_retrieval_is_kept(tmp_path: Path) -> None:
-    """Of traces with the same question, the latest one with a retrieval is kept, by time and not by file order."""
     late = phoenix("late", passages=[("new", "text", 0.5)], time="2026-03-03T10:00:0")
     cached = phoenix("cached", time="2026-03-04T10:00:0")[:1]
     traces = read(tmp_path, [*late, *cached, *phoenix()])
@@ -359,7 +341,6 @@ def test_a_question_after_another_conversation_is_another_question(tmp_path: Pat
 
 
 def test_a_trace_without_a_question_is_left_out_and_counted(tmp_path: Path) -> None:
-    """A trace without a question, such as a background job, is left out and counted."""
     spans = phoenix()[:1]
     spans[0]["attributes"].pop("input.value")
     traces = read(tmp_path, spans)
@@ -390,7 +371,6 @@ def test_what_has_no_id_is_named_after_its_question(tmp_path: Path) -> None:
 
 
 def test_feedback_of_several_people_is_a_list(tmp_path: Path) -> None:
-    """Feedback of several people is a list; feedback on a trace that is in no file is counted."""
     annotations = [
         {"span_id": span, "name": "user", "annotator_kind": "HUMAN", "result": {"label": label}}
         for span, label in (("t1-0", "good"), ("t1-1", "bad"), ("t1-2", "good"), ("other", "good"))
@@ -401,7 +381,6 @@ def test_feedback_of_several_people_is_a_list(tmp_path: Path) -> None:
 
 
 def test_annotations_within_a_span_are_feedback(tmp_path: Path) -> None:
-    """Annotations in the flattened attributes of OpenInference are tags; a comment without a value is not."""
     spans = phoenix()
     spans[0]["attributes"] |= {
         "annotations.0.annotation.name": "helpful",
@@ -458,7 +437,6 @@ def test_texts_that_nest_too_deep_are_no_question(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
-    """A missing file or a folder is an error with its name."""
     with pytest.raises(InputError, match="there is no such file"):
         read_traces([tmp_path / "nowhere.json"])
     with pytest.raises(InputError, match="is a folder, expected a file of traces"):
@@ -479,7 +457,6 @@ def way_out(start: str) -> str:
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_an_export_given_as_an_eval_set_is_an_error_with_a_remedy(name: str, tmp_path: Path) -> None:
-    """If an export is loaded as an eval set, the error names the command that converts it."""
     with pytest.raises(InputError, match=way_out("")):
         load(write_export(tmp_path, name))
 
@@ -488,7 +465,6 @@ def test_an_export_given_as_an_eval_set_is_an_error_with_a_remedy(name: str, tmp
 def test_a_data_set_given_as_an_eval_set_is_an_error_with_a_remedy(
     item: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A data set item loaded as an eval set gives this error, from a file and from Python."""
     (tmp_path / "items.jsonl").write_text(lines([item]), encoding="utf-8")
     with pytest.raises(InputError, match=way_out(r'items\.jsonl line 1: "question" is missing')):
         load(tmp_path / "items.jsonl")
@@ -505,7 +481,6 @@ def test_a_table_given_as_an_eval_set_is_an_error_with_a_remedy(columns: str, tm
 
 
 def test_a_field_map_reads_a_data_set_as_before(tmp_path: Path) -> None:
-    """With a field map, a data set can be loaded as an eval set without conversion."""
     (tmp_path / "items.jsonl").write_text(lines([DATA_SETS["phoenix"]]), encoding="utf-8")
     (example,) = load(
         tmp_path / "items.jsonl", fields={"question": "input.question", "answers": "output.answer"}
@@ -515,7 +490,6 @@ def test_a_field_map_reads_a_data_set_as_before(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["goldens.json", "goldens.csv"])
 def test_goldens_of_deepeval_keep_what_they_have(name: str, tmp_path: Path) -> None:
-    """The context is gold; the source file and the metadata are kept, and so is what was retrieved and answered."""
     (files,) = [files for files in FILES if files.path == name]
     (question,) = read_traces([files.write(tmp_path)]).questions
     record = question.record()

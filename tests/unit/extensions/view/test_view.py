@@ -36,7 +36,6 @@ def address(folder: Path) -> Iterator[str]:
 def _ask(
     address: str, path: str, data: object = None, headers: Mapping[str, str] = {}
 ) -> tuple[int, Any, Mapping[str, str]]:
-    """Return the status, the content and the headers of a response."""
     body = None if data is None else json.dumps(data).encode()
     request = urllib.request.Request(address + path, data=body, headers=dict(headers))  # noqa: S310
     try:
@@ -85,7 +84,6 @@ def test_the_runs_of_the_history_are_in_the_state(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_verdict_is_written_where_the_calibration_reads_it(address: str, folder: Path) -> None:
-    """The last verdict on an answer counts; an unclear one is no item."""
     found = json.loads(_ask(address, "state")[1])["answers"]
     keys = {each["answer"]: each["key"] for each in found}
     assert set(keys) == {"five days", "thirteen weeks"}
@@ -170,7 +168,6 @@ def test_a_run_that_goes_on_is_shown_until_its_report_is_written(address: str, f
 
 @pytest.mark.slow
 def test_a_run_tells_the_page_of_its_report(pytester: pytest.Pytester) -> None:
-    """The tests of a run are added to the file beside its report only if the file exists."""
     pytester.makeconftest(
         """
         import pytest
@@ -233,7 +230,6 @@ def test_an_answer_without_a_reference_cannot_be_labelled() -> None:
 
 
 def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
-    """A file that is no file of labelled answers is refused, with its place."""
     path = tmp_path / "evals.jsonl"
     path.write_text('{"question": "Why?"}\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"evals.jsonl line 1 is no labelled answer.*\n.*--labels FILE"):

@@ -77,10 +77,6 @@ def test_while_the_store_answers_there_is_no_folder(make: Make, tmp_path: Path) 
 
 
 def test_replies_cached_meanwhile_are_written_to_the_store(make: Make) -> None:
-    """Replies that were cached during an outage are written to the shared store after it, with their run.
-
-    One remark reports the outage.
-    """
     store, server = make()
     store.claim(["a", "b"])
     server.away = True
@@ -102,7 +98,6 @@ def test_replies_cached_meanwhile_are_written_to_the_store(make: Make) -> None:
 
 
 def test_replies_of_an_earlier_run_are_written_to_the_store(make: Make) -> None:
-    """Replies of a run that ended during an outage are written to the shared store by a later run."""
     store, server = make()
     server.away = True
     store.keep([Entry("a", Reply("x"), {"model": "m"}), Entry("silent", Reply(""))], run="1")
@@ -126,7 +121,6 @@ def test_the_last_replies_are_brought_at_the_end(make: Make) -> None:
 
 
 def test_spending_is_counted_later_and_limits_are_not_exceeded(make: Make) -> None:
-    """Spending during an outage is counted after it; with a limit, nothing can be spent during the outage."""
     store, server = make()
     assert store.spend("r", Spending(open_calls=1), max_calls=2) is None
     server.away = True

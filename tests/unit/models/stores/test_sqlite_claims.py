@@ -106,7 +106,6 @@ def test_an_owner_may_claim_again(owner: Owner) -> None:
 
 
 def test_what_is_released_can_be_claimed(owner: Owner) -> None:
-    """After a release, another process can claim the key; the other claims stay."""
     one, other = owner(), owner()
     _claim(one, "a", "b")
     one.release(["a", "unknown"])
@@ -153,7 +152,6 @@ def test_a_claim_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_renewing_continues_after_an_error(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an error, such as too many open files, claims are renewed again."""
     failures = []
 
     def scarce(folder: Path) -> Database:
@@ -173,7 +171,6 @@ def test_renewing_continues_after_an_error(owner: Owner, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("dead")
 def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
-    """All claims of a dead owner expire after `CLAIM_TTL_S`, not earlier; then one other process gets each."""
     killed, one, other = owner(), owner(), owner()
     assert _claim(killed, "a", "b") == {"a", "b"}
     one.held(["a"])
@@ -207,7 +204,6 @@ def test_a_claim_lasts_equally_long_whatever_was_written(owner: Owner, clock: Cl
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("kind", ["NULL", "x'ff'", "CAST(x'ff' AS TEXT)", "'[]'", "7"])
 def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, kind: str) -> None:
-    """A claim whose owner or heartbeat is an invalid value expires like any other claim."""
     one = owner()
     value = "''" if kind == "NULL" else kind
     one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
@@ -246,7 +242,6 @@ def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, c
 
 @pytest.mark.usefixtures("dead")
 def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
-    """An owner that was suspended sees which of its claims were taken over; its later claims are its own."""
     stopped, one = owner(), owner()
     _claim(stopped, "a", "b")
     one.held(["a"])

@@ -117,7 +117,6 @@ def test_others_see_a_transaction_when_it_has_ended(databases: Open) -> None:
 
 
 def test_statements_that_are_wrong_are_store_errors(database: Database) -> None:
-    """A wrong statement raises StoreError from every method, not an error of SQLite."""
     for run in (database.execute, database.rows, lambda sql: database.execute_many(sql, [()])):
         with pytest.raises(StoreError, match="OperationalError"):
             run("SELECT nothing FROM nowhere")
@@ -135,7 +134,6 @@ def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
-    """A folder below a file raises StoreError with the path of the file; the message does not suggest an export."""
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
     with pytest.raises(StoreError, match=f"cannot be used: {file} is a file, not a folder") as caught:
@@ -172,7 +170,6 @@ def test_an_empty_file_is_a_new_database(databases: Open, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9])
 def test_a_truncated_file_is_an_error(databases: Open, tmp_path: Path, left: float) -> None:
-    """A truncated file raises StoreError when it is opened or read; it is never read as fewer replies."""
     keys = [f"{number:064x}" for number in range(500)]
     database = databases()
     _kept(database, *keys)
@@ -188,7 +185,6 @@ def test_a_truncated_file_is_an_error(databases: Open, tmp_path: Path, left: flo
     "sql", ["CREATE TABLE mine (x)", "PRAGMA user_version = 7", "PRAGMA application_id = 7"]
 )
 def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path, sql: str) -> None:
-    """A database of another program raises StoreError, and no byte of it is changed."""
     _changed(tmp_path, sql)
     before = (tmp_path / FILE).read_bytes()
     with pytest.raises(StoreError, match=f"its file {FILE} was not written by pytest-rageval"):
@@ -198,7 +194,6 @@ def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path, s
 
 
 def test_a_database_of_a_later_version_is_refused(databases: Open, tmp_path: Path) -> None:
-    """A database with a later schema raises StoreError with both schema numbers."""
     databases().close()
     _changed(tmp_path / "cache", "PRAGMA user_version = 2")
     with pytest.raises(StoreError, match=r"has schema 2, .* knows schema 1\.\n.*; or update"):
@@ -239,10 +234,6 @@ def _file_replaced(folder: Path) -> None:
 def test_a_deleted_file_is_created_again_with_all_its_entries(
     databases: Open, tmp_path: Path, harm: Callable[[Path], None], use: str
 ) -> None:
-    """If the file is removed or replaced, the next use creates it again once, with all of its entries.
-
-    Damaged entries stay in the file unchanged.
-    """
     folder = tmp_path / "cache"
     restored: list[None] = []
     database = Database(folder, restored=lambda: restored.append(None))
@@ -290,7 +281,6 @@ def test_a_late_renewal_does_not_restore_a_released_lease(
 def test_processes_that_write_while_the_file_is_removed_lose_nothing(
     start: Start, databases: Open, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
-    """If the file is removed four times while three processes write, no reply is lost."""
     code = f"""{PUT}
 import time
 database = Database(Path(sys.argv[1]))
@@ -348,7 +338,6 @@ database.close()
 def test_a_killed_process_loses_nothing_that_it_had_committed(
     start: Start, databases: Open, tmp_path: Path, after: int
 ) -> None:
-    """After a process is killed while it writes, all committed transactions are found, and no partial one."""
     code = f"""{PUT}
 database = Database(Path(sys.argv[1]))
 for number in range(1_000_000):
@@ -432,7 +421,6 @@ database.close()
 
 @pytest.mark.skipif(not _readonly_mounts(), reason="no folder can be mounted read-only here")
 def test_a_read_only_folder_is_read(start: Start, databases: Open, tmp_path: Path) -> None:
-    """A folder that is mounted read-only, as in a container, can be read; storing a reply raises StoreError."""
     database = databases()
     _kept(database, "a")
     database.close()

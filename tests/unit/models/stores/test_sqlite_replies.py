@@ -24,7 +24,6 @@ Open = Callable[..., Database]
 
 @pytest.fixture
 def store(database: Database) -> ReplyTable:
-    """Return a store in a new folder."""
     return ReplyTable(database)
 
 
@@ -146,7 +145,6 @@ def test_a_large_reply_stays_in_the_database(store: ReplyTable, tmp_path: Path) 
 
 @pytest.mark.parametrize("column", ["text", "model", "tool_calls", "tokens_in"])
 def test_a_planted_pickle_is_refused_and_not_run(store: ReplyTable, tmp_path: Path, column: str) -> None:
-    """A pickle in a restored cache folder counts as a damaged entry, and none of its code runs."""
     _put(store, Entry("k", REPLY))
     mark = tmp_path / "it ran"
     bomb = pickle.dumps(_Bomb(mark))
@@ -230,7 +228,6 @@ def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(
 
 
 def test_a_byte_that_turned_on_the_disk_is_noticed(databases: Open, tmp_path: Path) -> None:
-    """A changed byte in the file, which SQLite does not notice, makes the entry count as damaged."""
     database = databases()
     _put(ReplyTable(database), Entry("k", Reply("the answer is forty-two")))
     database.close()

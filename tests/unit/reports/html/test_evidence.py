@@ -32,7 +32,6 @@ def _ranking(*documents: Document, **fields: Any) -> Ranking:
 
 
 def _score(*rankings: Ranking | None, spec: str = "recall@2", **evidence: Any) -> Score:
-    """Return a score with one example per ranking."""
     return Score(
         spec,
         [
@@ -48,7 +47,6 @@ def _questions(*scores: Score) -> list[Any]:
 
 
 def test_a_question_has_its_answers_and_all_that_was_retrieved() -> None:
-    """A question has the longest ranking of all scores, and its gold passages without those of grade 0."""
     long = _ranking(ALPHA, BETA, GAMMA, missing=2, seconds=0.25)
     [question] = _questions(_score(_ranking(ALPHA, BETA)), _score(long, spec="recall@5"))
     assert question == {
@@ -74,7 +72,6 @@ def test_a_question_has_its_answers_and_all_that_was_retrieved() -> None:
 
 
 def test_nothing_retrieved_is_not_the_same_as_no_ranking() -> None:
-    """An empty ranking is an empty list; if the retriever failed, the key is missing."""
     empty, failed = _questions(_score(_ranking(), None))
     assert empty["retrieved"] == []
     assert empty["gold_ranks"] == {"gamma": None, "delta": None}
@@ -115,7 +112,6 @@ def _examples(score: Score, *others: Score, before: Score | None = None) -> list
 
 
 def test_an_example_has_what_is_behind_its_score() -> None:
-    """An example has the answer, the expected answers, the labels, and the answers from each passage."""
     score = _score(
         _ranking(ALPHA, BETA),
         answer="b",
@@ -147,7 +143,6 @@ def test_an_example_has_what_is_behind_its_score() -> None:
 def test_a_score_that_saw_other_passages_names_them(
     shown: tuple[Document, ...], names: list[str] | None
 ) -> None:
-    """An example names its passages if they are not the first of the longest ranking."""
     longest = _score(_ranking(ALPHA, BETA, GAMMA), spec="recall@3")
     [example] = _examples(_score(_ranking(*shown)), longest)
     assert example["k"] == len(shown)
@@ -180,7 +175,6 @@ def _scored(value: float | None, ranking: Ranking, answer: str | None) -> Outcom
     ids=["worse", "all differs", "rounding", "unscored now", "unscored before", "long answer", "long before"],
 )
 def test_an_example_has_what_the_baseline_says(then: Outcome, now: Outcome, expected: dict[str, Any]) -> None:
-    """An example has the baseline's score, and the baseline's documents and answer if they have changed."""
     other = Outcome(replace(EXAMPLE, id="q2"), 1.0)
     score, before = (Score("s@1", [changed, other], max_unscored=1.0) for changed in (now, then))
     example, _ = _examples(score, before=before)

@@ -165,7 +165,6 @@ def test_each_question_has_one_row_with_all_its_scores() -> None:
 
 
 def test_a_topic_has_its_means_and_its_number_of_lost_questions() -> None:
-    """The line of a topic has its number of questions, how many were lost, and its mean of each score."""
     page = Page(html_report(whole_document()))
     assert page.texts("div", "of") == [
         "returns 2 questions, 1 lost mean 0.000 mean 1.000",
@@ -247,7 +246,6 @@ def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> No
 
 
 def test_links_to_questions_are_the_same_in_every_run() -> None:
-    """The anchor of a question depends only on the eval set and the question."""
     document = whole_document()
     ids = _anchors(document)
     changed = whole_document(started="2027-01-01T00:00:00+00:00")
@@ -264,7 +262,6 @@ def _anchors(document: dict[str, Any]) -> list[str | None]:
 
 
 def test_a_test_has_each_score_with_its_interval_and_its_change() -> None:
-    """Each score has its interval and change as numbers and as charts, and the charts have text alternatives."""
     page = Page(html_report(whole_document()))
     row = "answer.correct@2 ✕ fail 0.500 answer.correct@2 0.500, 0.100 to 0.900 0.100 to 0.900 "
     assert (
@@ -313,7 +310,6 @@ def test_slices_are_a_table_of_tag_values_and_scores() -> None:
 
 
 def test_systems_ratings_and_disagreements_with_people_are_tables() -> None:
-    """Systems, ratings and disagreements are tables whose cells have words for the Markdown report's signs."""
     page = Page(html_report(whole_document()))
     rows = page.texts("tr")
     assert "bm25 0.900 best, n = 3" in rows
@@ -350,7 +346,6 @@ def test_without_script_everything_is_there_but_the_filters() -> None:
 
 
 def test_text_that_does_not_fit_is_left_out_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worst questions are shown in full; beyond the size limit, passages are left out, then questions."""
     document = whole_document()
     whole = len(html_report(document))
     for entry in document["tests"][0]["questions"]:

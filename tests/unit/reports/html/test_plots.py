@@ -11,7 +11,6 @@ LABELS = "abcde"
 
 
 def _plots(*questions: dict[str, Any], worse: list[str] | None = None) -> dict[str, Plot]:
-    """Return the plots by shape; a question has its gold labels, its ranking now, and that in the baseline."""
     examples, entries = [], []
     for number, question in enumerate(questions):
         now, then, gold = question["now"], question.get("then"), question["gold"]

@@ -23,7 +23,6 @@ def _test(nodeid: str, *scores: dict[str, Any], documents: str = "abc") -> dict[
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("is_one_test", [True, False])
 def test_of_two_thresholds_on_a_score_either_may_compare(first: int, *, is_one_test: bool) -> None:
-    """If two thresholds have the same score, in one test or two, a row shows the comparison of either."""
     example = {"id": "q1", "score": 0.0, "unscored": None}
     bounded = _entry([example])
     compared = _entry(

@@ -18,7 +18,6 @@ def _hash(text: str) -> str:
 
 
 def test_the_policy_allows_the_style_of_the_page_and_nothing_else() -> None:
-    """The policy allows the page's style by its hash, and no script if the page has none."""
     written = page.render("base.html")
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', written)
     (style,) = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
@@ -31,7 +30,6 @@ def test_the_policy_allows_the_style_of_the_page_and_nothing_else() -> None:
 
 
 def test_a_name_that_no_value_has_is_an_error() -> None:
-    """An undefined name in a template raises an error and is not rendered as an empty text."""
     with pytest.raises(UndefinedError, match="nowhere"):
         page.environment().from_string("{{ nowhere }}").render()
 
