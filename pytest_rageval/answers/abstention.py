@@ -159,8 +159,13 @@ def abstains(answer: str) -> bool:
         return False
     if ABSTENTION in lowered:
         return True
-    if _is_title(text):
-        return False
+    long_words = re.findall(r"[^\W\d_]{4,}", text)
+    if (
+        text.startswith(("I ", "We "))
+        and len(long_words) > 1
+        and all(word[0].isupper() for word in long_words)
+    ):
+        return False  # a title
     lowered = _CONTRACTED_IS.sub(" is", lowered)
     apology = _APOLOGY.match(lowered)
     statement = lowered[apology.end() if apology else 0 :]
@@ -172,13 +177,3 @@ def abstains(answer: str) -> bool:
         # "In the passages the colour is not given" becomes "the colour is not given in the passages".
         sentence = f"{sentence[source.end() :]} {source[1]}"
     return _ANY_PATTERN.match(sentence) is not None
-
-
-def _is_title(text: str) -> bool:
-    """Return True if a text in the first person has several words of four or more letters, all capitalised."""
-    long_words = re.findall(r"[^\W\d_]{4,}", text)
-    return (
-        text.startswith(("I ", "We "))
-        and len(long_words) > 1
-        and all(word[0].isupper() for word in long_words)
-    )

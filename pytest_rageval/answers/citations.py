@@ -25,9 +25,7 @@ _RANGE: Final = lazy_pattern(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?
 class Citations:
     """The citations of an answer, each number once, in the order of first mention.
 
-    Attributes:
-        positions: the cited positions of passages in the prompt, from 1.
-        hallucinated: the cited numbers that are not the position of a passage.
+    `positions` are those of passages in the prompt, from 1; `hallucinated` are all other numbers.
     """
 
     positions: tuple[int, ...]
@@ -44,13 +42,11 @@ MAX_JOINED_PARTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ListedAnswers:
-    """The different items that an output lists, in their order and as it first writes them.
+    """The different items that an output lists, in their order and as it first writes them."""
 
-    Attributes:
-        candidates: by item: the indices, from 0, of the wanted answers that the item equals.
-    """
-
-    candidates: Mapping[str, Sequence[int]]
+    candidates: Mapping[
+        str, Sequence[int]
+    ]  # by item: the indices, from 0, of the wanted answers that it equals
 
     @property
     def matched(self) -> frozenset[int]:
@@ -92,17 +88,8 @@ def without_citations(answer: str) -> str:
     """
     if "[" not in answer and "\u3010" not in answer:
         return answer.strip()
-    *before, last = between_citations(answer)
+    *before, last = _CITATION.split(answer)
     return "".join([*map(_strip_trailing_spaces, before), last]).strip()
-
-
-def between_citations(answer: str) -> list[str]:
-    """Return the parts of an answer before, between and after its citations.
-
-    >>> between_citations("Marazan [1][3] In the Wet [2].")
-    ['Marazan ', '', ' In the Wet ', '.']
-    """
-    return _CITATION.split(answer)
 
 
 def match_listed_answers(output: str, wanted: Sequence[Sequence[str]]) -> ListedAnswers:
@@ -128,7 +115,7 @@ def match_listed_answers(output: str, wanted: Sequence[Sequence[str]]) -> Listed
         for alias in {normalize(alias) for alias in aliases} - {""}:
             answers_by_alias[alias].append(index)
     first_spelling: dict[str, str] = {}
-    for part in between_citations(output):
+    for part in _CITATION.split(output):
         for item in _split_items(part, answers_by_alias):
             first_spelling.setdefault(normalize(item), item)
     return ListedAnswers(

@@ -17,24 +17,21 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.answers.judge.protocol import Comparator, Judge
+from pytest_rageval.answers.judge import Comparator, Judge
 from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.lazy import Lazy, lazy_pattern
 
 if TYPE_CHECKING:
-    from pytest_rageval.answers.judge.protocol import JudgeTask
+    from pytest_rageval.answers.judge import JudgeTask
 
 
 async def lowest(values: Iterable[Awaitable[float]]) -> float:
     """Return the lowest of some numbers in [0, 1] (logical and); 1.0 if there are none.
 
-    The values are awaited one after the other. The first 0 is returned at once.
-
-    Raises:
-        Planned: a value raised it, and none is 0.
-        Unscored: a value raised it, none raised Planned, and none is 0; the first one.
+    The values are awaited one after the other. The first 0 is returned at once. If none is 0, the first Unscored that a
+    value raised is raised, or Planned, which takes precedence: in a run that value may exist and decide.
     """
     return await _reduce(values, min, 1.0, decisive=0.0)
 
@@ -59,7 +56,6 @@ async def _reduce(
         try:
             result = choose(result, await value)
         except Unscored as error:
-            # Planned takes precedence: in a run that value may exist and decide.
             if missing is None or (isinstance(error, Planned) and not isinstance(missing, Planned)):
                 missing = error
         if choose(result, decisive) == result:
@@ -224,11 +220,7 @@ class CanonicalComparator:
     """Compares by rules, without a model, after normalizing numbers, units, dates and names."""
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return 1.0 if the prediction matches a reference, otherwise 0.0.
-
-        Raises:
-            Unscored: no reference matches, and one is too long for the rules.
-        """
+        """Return 1.0 if the prediction matches a reference, otherwise 0.0. Unscored: one is too long for the rules."""
         from pytest_rageval.answers.canonical import is_long, matches_any  # noqa: PLC0415 - compiles many rules
 
         if matches_any(prediction, references, question=question):
@@ -308,9 +300,7 @@ class Expression:
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return the value of the expression, in [0, 1]; call a comparator only if the measures do not decide.
 
-        Raises:
-            Unscored: the value depends on an operand without a verdict.
-            Planned: the value depends on an operand whose value is unknown in a plan.
+        Unscored (in a plan, Planned): the value depends on an operand without a value.
         """
         if self.then_judge:
             # Of an answer that the first part has no value for, the judge decides; a plan counts its requests.
@@ -361,11 +351,7 @@ def parse_expression(
     comparators: Mapping[str, Comparator],
     keyword: str = "comparator",
 ) -> Expression:
-    """Parse an expression such as `"judge or em"`; messages call it by the name of the argument, `keyword`.
-
-    Raises:
-        InputError: the expression is malformed, a name is unknown, or a threshold is not in (0, 1].
-    """
+    """Parse an expression such as `"judge or em"`; messages call it by the name of the argument, `keyword`."""
 
     def wrong(why: str) -> InputError:
         examples = 'Examples: "judge", "canonical", "f1>=0.5", "judge or em".'

@@ -133,7 +133,6 @@ def normalize(answer: str) -> str:
 
 
 def _strip_other_punctuation(text: str) -> str:
-    """Remove punctuation outside ASCII from a folded text."""
     stripped = _DASH_NOT_BETWEEN_SPACES.sub("", " ".join(text.translate(_OTHER_PUNCTUATION).split()))
     # Without an opening quotation mark, every closing one is an apostrophe.
     return _APOSTROPHE.sub("", stripped) if _OPENING in stripped else stripped.replace(_CLOSING, "")
@@ -189,7 +188,7 @@ def _count_tokens(prediction: str, reference: str) -> tuple[int, int, int]:
 
 
 def _padded_tokens(answer: str) -> str:
-    """Return the tokens of an answer with a space around each, so that a search finds whole words only."""
+    """Return the tokens with a space around each, so that a search finds whole words only."""
     return f" {' '.join(separate_unspaced(normalize(answer)).split())} "
 
 

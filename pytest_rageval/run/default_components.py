@@ -11,8 +11,8 @@ from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.settings import EMBEDDED, ROLES, ServerSettings, Settings
 
 if TYPE_CHECKING:
+    from pytest_rageval.answers.judge import JudgeTask, Text
     from pytest_rageval.answers.judge.llm_judge import LLMJudge
-    from pytest_rageval.answers.judge.protocol import JudgeTask, Text
     from pytest_rageval.core.settings import Role
     from pytest_rageval.models.budget import Limits
     from pytest_rageval.models.client import RequestPolicy, Server

@@ -23,7 +23,7 @@ from pytest_rageval.run.registry import Registry
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 
 if TYPE_CHECKING:
-    from pytest_rageval.answers.judge.protocol import Judge
+    from pytest_rageval.answers.judge import Judge
     from pytest_rageval.models.generator import Generator
     from pytest_rageval.run.default_components import DefaultGenerator
 

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pytest_rageval.answers.judge.protocol import JudgeTask
+    from pytest_rageval.answers.judge import JudgeTask
     from pytest_rageval.scores.definition import ScoreDef
 
 MODULES: Final[Mapping[str, Collection[str]]] = {

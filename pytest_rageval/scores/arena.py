@@ -17,7 +17,7 @@ from operator import index
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import JudgeTask, Verdict
+from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import parse_explained_preference
 from pytest_rageval.answers.judge.tasks import invalid_result, require_result, split_explanation
 from pytest_rageval.core.data import Example, ExampleSubset

@@ -13,7 +13,7 @@ from pytest_rageval.answers.comparators import (
     judge_tasks,
     measure_fingerprint,
 )
-from pytest_rageval.answers.judge.protocol import collect_tallies
+from pytest_rageval.answers.judge import collect_tallies
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import (
     CallableError,
@@ -30,7 +30,7 @@ from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluati
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
 if TYPE_CHECKING:
-    from pytest_rageval.answers.judge.protocol import JudgeTask
+    from pytest_rageval.answers.judge import JudgeTask
 
 GOLD: Final = "gold passages"
 GOLD_TEXTS: Final = "gold passages with text"

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import MAX_GRADE, MIN_GRADE, JudgeTask, Verdict
+from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.judge.tasks import explained, invalid_result, require_result, split_explanation
 from pytest_rageval.core.data import Example

@@ -21,7 +21,7 @@ from statistics import median_low
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import PARTIAL_SUPPORT, JudgeTask
+from pytest_rageval.answers.judge import PARTIAL_SUPPORT, JudgeTask
 from pytest_rageval.answers.judge.replies import SUPPORT_LABELS, parse_support
 from pytest_rageval.answers.judge.tasks import invalid_result, require_result
 from pytest_rageval.core.data import Example, Ranking, excerpt

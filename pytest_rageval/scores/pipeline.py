@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
+from pytest_rageval.answers import judge as judges
 from pytest_rageval.answers.comparators import (
     MEASURES,
     AnswerMeasure,
@@ -18,7 +19,6 @@ from pytest_rageval.answers.comparators import (
     lowest,
     parse_expression,
 )
-from pytest_rageval.answers.judge import protocol as judges
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.core.gathering import gather_all
@@ -31,7 +31,7 @@ from pytest_rageval.scores.measures import Labelled
 from pytest_rageval.scores.rankings import Query, Rankings, SingleFlight
 
 if TYPE_CHECKING:
-    from pytest_rageval.answers.judge.protocol import JudgeTask, Text
+    from pytest_rageval.answers.judge import JudgeTask, Text
     from pytest_rageval.models.generator import Generator
     from pytest_rageval.retrievers import Retriever
 

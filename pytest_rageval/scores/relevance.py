@@ -8,7 +8,7 @@ mean](../how-to/judge-calibration.md#label-passages) for the judge's errors, wit
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_rageval.answers.judge.protocol import JudgeTask
+from pytest_rageval.answers.judge import JudgeTask
 from pytest_rageval.answers.judge.replies import parse_yes_no
 from pytest_rageval.answers.judge.tasks import majority, read_share
 from pytest_rageval.core.data import Document, Example

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import JudgeTask, Verdict
+from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import parse_explained_yes_no
 from pytest_rageval.answers.judge.tasks import (
     explained,

@@ -154,7 +154,6 @@ ALIASES = [["Paris"], ["Washington, D.C."], ["Tom and Jerry", "T and J"]]
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "citations.parse_citations": lambda text: citations.parse_citations(text, 5),
     "citations.without_citations": citations.without_citations,
-    "citations.between_citations": citations.between_citations,
     "citations.match_listed_answers": lambda text: match_listed_answers(text, [*ALIASES, [text]]).matched,
     "abstention.abstains": abstention.abstains,
     "overlap.normalize": overlap.normalize,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
-from pytest_rageval.answers.judge.protocol import Verdict
 from pytest_rageval.cli import main
 from pytest_rageval.extensions.calibration.command import injections
 from pytest_rageval.scores.arena import PREFER

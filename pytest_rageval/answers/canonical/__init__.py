@@ -6,8 +6,7 @@ Numbers, units, dates and names of both are brought to one form. The entry point
 - `numbers`, `quantities`, `dates`: parse figures.
 - `parsing`: parses a text into words, figures and punctuation, and analyses the question.
 - `phrases`: finds phrases of a reference in a prediction.
-- `assertion`: recognises negation and hedges.
-- `sentences`: compares with a reference that is a sentence.
+- `sentences`: compares with a reference that is a sentence; recognises negation and hedges.
 - `comparison`: decides whether a prediction matches.
 """
 

@@ -11,7 +11,6 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from pytest_rageval.answers.canonical.assertion import is_hedged, is_negated, negates
 from pytest_rageval.answers.canonical.dates import Date, date_matches, dates_compatible
 from pytest_rageval.answers.canonical.parsing import (
     Figure,
@@ -26,7 +25,7 @@ from pytest_rageval.answers.canonical.parsing import (
     same_figure,
 )
 from pytest_rageval.answers.canonical.phrases import Phrase, Span, initialisms, phrase_spans
-from pytest_rageval.answers.canonical.sentences import alters, states_part
+from pytest_rageval.answers.canonical.sentences import alters, is_hedged, is_negated, negates, states_part
 from pytest_rageval.answers.canonical.words import (
     ARTICLES,
     DISTINGUISHING,
@@ -67,19 +66,12 @@ _MAX_WORDS_BEFORE_POLARITY = 2
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """The figures and phrases that a prediction must state to match a reference.
+    """The figures and phrases that a prediction must state to match a reference."""
 
-    Attributes:
-        figures: the figures, each with True if the reference negates it.
-        phrases: the phrases.
-        counted: the figures that a noun follows directly, each with the stem of the noun.
-        itemised: True if the phrases are the items of a list.
-    """
-
-    figures: tuple[tuple[Figure, bool], ...]
+    figures: tuple[tuple[Figure, bool], ...]  # each with True if the reference negates it
     phrases: tuple[Phrase, ...]
-    counted: tuple[tuple[Figure, str], ...]
-    itemised: bool = False
+    counted: tuple[tuple[Figure, str], ...]  # those that a noun follows directly, each with the noun's stem
+    itemised: bool = False  # True if the phrases are the items of a list
 
     def __bool__(self) -> bool:
         """Return True if a figure or a phrase is required."""
@@ -217,33 +209,23 @@ def _names_enclosing_place(tokens: Sequence[Token], reference: str, question: Pa
     function words and words of the question are allowed.
     """
     match = _PLACE_IN_PLACE.fullmatch(reference)
-    words = (
-        tuple(token for token in parse(match[1]) if isinstance(token, Word) and token.is_content_word)
-        if match
-        else ()
-    )
-    if not words or all(word.stem in question.stems for word in words):
+    parsed = parse(match[1]) if match else ()
+    words = tuple(token for token in parsed if isinstance(token, Word) and token.is_content_word)
+    if question.stems.issuperset(word.stem for word in words):
         return False
-    spans = phrase_spans(tokens, Phrase(words), question)
-    return any(
-        all(
-            (word := content_word_at(tokens, index)) is None or word.stem in question.stems
-            for index in range(start)
-        )
-        and not is_negated(tokens, start, end)
-        for start, end in spans
-    )
+    for start, end in phrase_spans(tokens, Phrase(words), question):
+        before = filter(None, (content_word_at(tokens, index) for index in range(start)))
+        if question.stems.issuperset(word.stem for word in before) and not is_negated(tokens, start, end):
+            return True
+    return False
 
 
 def _truncate(text: str) -> str:
     """Return the first `MAX_CHARACTERS` characters of a text, cut at the end of a word."""
     if len(text) <= MAX_CHARACTERS:
         return text
-    return (
-        text[: MAX_CHARACTERS + 1].rsplit(maxsplit=1)[0][:MAX_CHARACTERS]
-        if text[:MAX_CHARACTERS].split()
-        else ""
-    )
+    beginning = text[: MAX_CHARACTERS + 1].rsplit(maxsplit=1)
+    return beginning[0][:MAX_CHARACTERS] if text[:MAX_CHARACTERS].strip() else ""
 
 
 def _matches_variant(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
@@ -299,22 +281,17 @@ def _build_requirements(
     tokens: tuple[Token, ...], question: ParsedQuestion, given: frozenset[str], *, every: bool = False
 ) -> Requirements:
     indexed_figures = [(index, token) for index, token in enumerate(tokens) if isinstance(token, Figure)]
-    figures = [
+    figures = (
         (figure, is_negated(tokens, index, index + 1))
         for index, figure in indexed_figures
         if not given or figure not in question.figures
-    ]
-    counted = [
-        (figure, noun.stem)
-        for index, figure in indexed_figures
-        if (noun := content_word_at(tokens, index + 1))
-    ]
-    phrases = [_build_phrase(tokens, run, given) for run in _group_words(tokens, every=every)]
+    )
+    followed = ((figure, content_word_at(tokens, index + 1)) for index, figure in indexed_figures)
+    counted = ((figure, noun.stem) for figure, noun in followed if noun)
+    phrases = (_build_phrase(tokens, run, given) for run in _group_words(tokens, every=every))
     separators = {"and", "or"} if question.wants_place else {"and", "or", ",", ";"}
     itemised = any(form_at(tokens, index) in separators for index in range(len(tokens)))
-    return Requirements(
-        tuple(figures), tuple(phrase for phrase in phrases if phrase), tuple(counted), itemised
-    )
+    return Requirements(tuple(figures), tuple(filter(None, phrases)), tuple(counted), itemised)
 
 
 def _build_phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) -> Phrase | None:
@@ -392,9 +369,8 @@ def _matches_most_words(
     covered = 0
     for phrase in requirements.phrases:
         # In a list, a part of one item next to a word of another item is not that part.
-        allowed = (
-            frozenset(word.stem for word in phrase.words) if requirements.itemised else phrase.reference_stems
-        )
+        own = frozenset(word.stem for word in phrase.words)
+        allowed = own if requirements.itemised else phrase.reference_stems
         shortened = _shortened_phrases(replace(phrase, reference_stems=allowed))
         stated = next((variant for variant in (phrase, *shortened) if is_stated(variant)), None)
         if stated is None and (requirements.itemised or _has_distinguishing_word(phrase.words)):
@@ -470,17 +446,10 @@ def _reference_variants(
 
 
 def _abbreviates(short: str, text: str) -> bool:
-    """Return True if a text contains the capitals of `short` in order and starts with the first of them.
-
-    "ADP" abbreviates "adenosine diphosphate".
-    """
-    letters = iter(fold(text))
-    capitals = fold(short)
-    return (
-        _CAPITALS.fullmatch(short) is not None
-        and fold(text)[:1] == capitals[:1]
-        and all(letter in letters for letter in capitals)
-    )
+    """Return True if a text has the capitals of `short` in order: "ADP" abbreviates "adenosine diphosphate"."""
+    letters, capitals = iter(fold(text)), fold(short)
+    starts = _CAPITALS.fullmatch(short) is not None and fold(text)[:1] == capitals[:1]
+    return starts and all(letter in letters for letter in capitals)
 
 
 def _explicit_polarity(tokens: Sequence[Token]) -> bool | None:

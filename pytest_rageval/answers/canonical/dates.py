@@ -7,7 +7,7 @@ one if it is equal or more exact: "May 1974" matches "1974", but "1974" does not
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_rageval.answers.canonical.numbers import read_number
+from pytest_rageval.answers.canonical.numbers import Number, read_number
 from pytest_rageval.answers.canonical.words import (
     Lexeme,
     numbers_by_word,
@@ -44,41 +44,20 @@ _PARTS_OF_HOUR = {"half": 30, "quarter": 15}
 _NAMED_TIMES = {"noon": _NOON * _HOUR, "midday": _NOON * _HOUR, "midnight": 0}
 
 # Words other than numbers that a date, a time or a rate may start with.
-FIRST_WORDS = frozenset(
-    {
-        "once",
-        "per",
-        "each",
-        "every",
-        "ad",
-        *_ADVERBS,
-        *_PARTS_OF_HOUR,
-        *_NAMED_TIMES,
-        *_MONTHS,
-        *_SHORT_MONTHS,
-    }
-    | {*_NAMED_DECADES}
+FIRST_WORDS = word_set("once per each every ad").union(
+    _ADVERBS, _PARTS_OF_HOUR, _NAMED_TIMES, _MONTHS, _SHORT_MONTHS, _NAMED_DECADES
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A date, a decade or a century.
+    """A date, a decade or a century."""
 
-    Attributes:
-        year: the year, negative before Christ; the first one of a decade or a century; None if it is missing.
-        month: the month, or None.
-        day: the day of the month, or None.
-        span: the number of years: 1, or 10 for a decade, or 100 for a century.
-        swapped: the reading with day and month swapped of a numeric date, such as 04/05/1974, or None if the date has
-            one reading.
-    """
-
-    year: int | None = None
+    year: int | None = None  # negative before Christ; the first one of a decade or a century
     month: int | None = None
     day: int | None = None
-    span: int = 1
-    swapped: "Date | None" = None
+    span: int = 1  # the number of years: 1, 10 or 100
+    swapped: "Date | None" = None  # the other reading of a numeric date with two, such as 04/05/1974
 
     @property
     def exactness(self) -> int:
@@ -88,13 +67,9 @@ class Date:
 
 @dataclass(frozen=True, slots=True)
 class ClockTime:
-    """A time of day.
+    """A time of day."""
 
-    Attributes:
-        minutes: the minutes since midnight of each reading: "9:30" may be in the morning or in the evening.
-    """
-
-    minutes: frozenset[int]
+    minutes: frozenset[int]  # since midnight, of each reading: "9:30" may be in the morning or in the evening
 
 
 def read_dates(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Date, ...], int] | None:
@@ -225,10 +200,7 @@ def _read_day(lexemes: Sequence[Lexeme], index: int) -> tuple[int, int] | None:
 def _read_month_day(
     lexemes: Sequence[Lexeme], index: int, day_index: int | None = None
 ) -> tuple[Date, int] | None:
-    """Parse "November 9, 1989", "Nov 1989" or "November".
-
-    `day_index` is the index of the day; None for the index after the month.
-    """
+    """Parse "November 9, 1989", "Nov 1989" or "November"; `day_index` is after the month by default."""
     month = _month_number(lexemes, index)
     if month is None:
         return None
@@ -260,13 +232,10 @@ def _add_year(lexemes: Sequence[Lexeme], index: int, date: Date) -> tuple[Date, 
 def _read_year(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | None:
     """Parse a year of four digits or a spoken year; do not check whether a unit follows it."""
     number = read_number(lexemes, index)
+    if number is None or number.is_ordinal or number.value.denominator != 1:
+        return None
     # `int`: a range finds an int without iterating, but not a Fraction.
-    if (
-        number is None
-        or number.is_ordinal
-        or number.value.denominator != 1
-        or int(number.value) not in _YEARS
-    ):
+    if int(number.value) not in _YEARS:
         return None
     words = [lexeme.text for lexeme in lexemes[index : number.end]]
     if lexemes[index].kind == "number":
@@ -354,13 +323,8 @@ def read_clock_time(lexemes: Sequence[Lexeme], index: int) -> tuple[ClockTime, i
     if lexeme.kind == "clock" or (lexeme.kind == "number" and "." in lexeme.text):
         hour, minute = (int(part or 0) for part in lexeme.text.replace(".", ":").split(":"))
     else:
-        number = read_number(lexemes, index) if lexeme.kind in {"number", "word"} else None
-        if (
-            number is None
-            or number.is_ordinal
-            or number.is_fraction
-            or number.value not in range(_MIDNIGHT + 1)
-        ):
+        number = _read_cardinal(lexemes, index) if lexeme.kind in {"number", "word"} else None
+        if number is None or number.value not in range(_MIDNIGHT + 1):
             return None
         hour, minute, end = int(number.value), 0, number.end
     am_pm, after = _read_am_pm(lexemes, end)
@@ -373,6 +337,11 @@ def read_clock_time(lexemes: Sequence[Lexeme], index: int) -> tuple[ClockTime, i
     return (time, after) if time else None
 
 
+def _read_cardinal(lexemes: Sequence[Lexeme], index: int) -> Number | None:
+    number = read_number(lexemes, index)
+    return None if number is None or number.is_ordinal or number.is_fraction else number
+
+
 def _read_spoken_time(lexemes: Sequence[Lexeme], index: int) -> tuple[ClockTime, int] | None:
     """Parse "half past nine", "a quarter to ten" or "ten past nine pm"."""
     start = index + (text_at(lexemes, index) in {"a", "an"})
@@ -380,13 +349,8 @@ def _read_spoken_time(lexemes: Sequence[Lexeme], index: int) -> tuple[ClockTime,
     if word in _PARTS_OF_HOUR:
         minutes, link = _PARTS_OF_HOUR[word], start + 1
     else:
-        number = read_number(lexemes, start)
-        if (
-            number is None
-            or number.is_ordinal
-            or number.is_fraction
-            or number.value not in range(1, _HOUR // 2)
-        ):
+        number = _read_cardinal(lexemes, start)
+        if number is None or number.value not in range(1, _HOUR // 2):
             return None
         minutes, link = int(number.value), number.end + (text_at(lexemes, number.end) == "minutes")
     past = text_at(lexemes, link) == "past"

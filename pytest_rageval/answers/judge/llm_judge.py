@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pytest_rageval.answers.judge.protocol import JudgeTask, Text, Verdict, record_tally
+from pytest_rageval.answers.judge import JudgeTask, Text, Verdict, record_tally
 from pytest_rageval.answers.judge.replies import unreadable_reply
 from pytest_rageval.answers.judge.tasks import COMPARE
 from pytest_rageval.core.data import conversation_text, history_of
@@ -68,17 +68,9 @@ class Voting:
     ) -> V:
         """Request votes of all models concurrently, and return the aggregate of the readable ones.
 
-        Args:
-            subject: identifies the verdict, for the tally.
-            models: the names of the models that vote.
-            request_vote: requests and parses one vote; raises Unscored if the vote is unreadable.
-            aggregate: returns the verdict of the votes, which are in the order of models and samples; raises Unscored
-                if they decide nothing.
-            by_majority: whether most votes decide: as many as can make the majority certain are requested at once, and
-                further ones while it is not certain.
-
-        Raises:
-            Unscored: no vote is readable, or the votes decide nothing.
+        Unscored: no vote is readable (`request_vote` raises it), or the votes decide nothing (`aggregate` raises it).
+        The votes are in the order of models and samples. The subject identifies the verdict, for the tally. If most
+        votes decide, as many as can make the majority certain are requested at once, and further ones while it is not.
         """
         if self.votes == len(models) == 1:
             return await request_vote(Voter(models[0], self.first_sample))
@@ -136,17 +128,10 @@ MAX_QUOTED_LENGTH: Final = 2000
 
 @dataclass(frozen=True)
 class LLMJudge:
-    """A judge that asks a model.
+    """A judge that asks a model, and further models at the same server, which vote too.
 
-    Attributes:
-        gateway: sends the requests.
-        server: the server of the models.
-        model: the name of the model.
-        max_tokens: the maximum length of a reply, or None for the server's default.
-        voting: how many votes decide a verdict.
-        prompts: the prompts.
-        parameters: the user's parameters of requests; they replace the judge's own.
-        other_models: the names of further models at the same server, which vote too.
+    `max_tokens` is the maximum length of a reply, or None for the server's default. The user's `parameters` of requests
+    replace the judge's own.
     """
 
     gateway: Gateway
@@ -197,14 +182,13 @@ class LLMJudge:
                     name.removesuffix("*"): str(text) if isinstance(text, str) else "\n".join(text)
                     for name, text in zip(task.texts, prepared, strict=True)
                 },
-                **_conversation(question),
+                **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
             }
         )
 
         async def request_vote(voter: Voter) -> V:
-            answer, verdict = await self._request_verdict(
-                task, self._build_request(task, prompt, parts, voter)
-            )
+            request = self._build_request(task, prompt, parts, voter)
+            answer, verdict = await self._request_verdict(task, request)
             if problem := task.problem(verdict, *texts):
                 raise unreadable_reply(problem, answer)
             return verdict
@@ -284,15 +268,13 @@ class LLMJudge:
     def _build_request(
         self, task: JudgeTask[Any], prompt: str, parts: Mapping[str, str], voter: Voter
     ) -> Request:
-        response_format = task.response_format
+        form = task.response_format
         return Request(
             base_url=self.server.base_url,
             api=self.server.api,
             model=voter.model,
             messages=({"role": "user", "content": prompt},),
-            parameters=self._parameters(response_format=response_format)
-            if response_format
-            else self._default_parameters,
+            parameters=self._parameters(response_format=form) if form else self._default_parameters,
             sample=voter.sample,
             parts=parts,
         )
@@ -305,18 +287,9 @@ class LLMJudge:
         return answer
 
     async def _request_reply(self, request: Request) -> tuple[Reply, str]:
-        """Send a request; return the reply and its text without reasoning, both placeholders in a plan.
-
-        Raises:
-            Unscored: the reply has no text besides its reasoning.
-        """
+        """Send a request; return the reply and its text without reasoning, both placeholders in a plan."""
         reply = await self.gateway.get_reply_for_score(self.server, request)
         answer = reply.answer
         if not answer:
             raise Unscored(f"the judge's reply is empty{empty_reason(reply)}")
         return reply, answer
-
-
-def _conversation(question: object) -> dict[str, str]:
-    history = history_of(question)
-    return {"conversation": conversation_text(history)} if history else {}

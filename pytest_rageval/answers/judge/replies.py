@@ -10,12 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pytest_rageval.answers.judge.protocol import (
-    MAX_GRADE,
-    MIN_GRADE,
-    PARTIAL_SUPPORT,
-    Verdict,
-)
+from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, PARTIAL_SUPPORT, Verdict
 from pytest_rageval.answers.judge.reply_json import FoundObject, find_json, find_object
 from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Unscored
@@ -311,11 +306,8 @@ def parse_explained_preference(reply: str) -> Verdict:
 def parse_rating(reply: str) -> Verdict:
     """Return the rating in the JSON object of a reply (`find_object`), with `grade` and `explanation`.
 
-    The grade may be a number or a text, as in `parse_grade`. A reply with two grades has no rating.
-
-    Raises:
-        ValueError: the reply is anything else. The message is sent to the model (`repair_prompt`), so it is part of
-            request keys.
+    The grade may be a number or a text, as in `parse_grade`. ValueError for any other reply: its message is sent to the
+    model (`repair_prompt`), so it is part of request keys.
 
     >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
     Verdict(value=4.0, explanation='The year is missing.')

@@ -96,11 +96,7 @@ def find_json(text: str) -> list[FoundValue]:
 
 
 class _Reader:
-    """Reads a value that begins at a bracket.
-
-    Attributes:
-        position: the end of the last token that was read.
-    """
+    """Reads a value that begins at a bracket; `position` is the end of the last token that was read."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text = text

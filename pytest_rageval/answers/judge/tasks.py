@@ -5,17 +5,14 @@ from functools import partial
 from statistics import median
 from typing import Final
 
-from pytest_rageval.answers.judge.protocol import MAX_GRADE, MIN_GRADE, JudgeTask, Text, Verdict
+from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, JudgeTask, Text, Verdict
 from pytest_rageval.answers.judge.replies import parse_grade, parse_yes_no
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.user_code import InvalidResult, as_share
 
 
 def majority(votes: Sequence[float]) -> float:
-    """Return 1.0 if most of the votes, each 1.0 or 0.0, are 1.0, and 0.0 if most are 0.0.
-
-    Raises:
-        Unscored: as many are 1.0 as are 0.0.
+    """Return 1.0 if most of the votes, each 1.0 or 0.0, are 1.0, and 0.0 if most are 0.0; Unscored for a tie.
 
     >>> majority([1.0, 0.0, 1.0])
     1.0
@@ -60,7 +57,7 @@ def split_explanation(returned: object) -> tuple[object, object]:
 
 
 def require_result(returned: object, what: str = "verdict") -> object:
-    """Return what the user's method returned; raise Unscored if it is None."""
+    """Return what the user's method returned; Unscored for None."""
     if returned is None:
         raise Unscored(f"the judge gave no {what}")
     return returned

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from pytest_rageval.answers.judge.protocol import Judge, JudgeTask, Text
+from pytest_rageval.answers.judge import Judge, JudgeTask, Text
 from pytest_rageval.answers.judge.tasks import COMPARE
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
@@ -19,12 +19,7 @@ V = TypeVar("V")
 
 
 def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
-    """Return the user's object from the fixture `rageval_judge` as a `Judge`; a function becomes the method `compare`.
-
-    Raises:
-        CallableError: the object is not a function and has no method `compare`, or `compare` does not accept its
-            arguments.
-    """
+    """Return the object from the fixture `rageval_judge` as a `Judge`; a function becomes the method `compare`."""
     user_object = unwrap_stub(judge)
     adapted = UserJudge(judge, loop)
     if adapted.user is None:
@@ -37,13 +32,12 @@ def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
     compare: Any = getattr(user_object, "compare", user_object)
     history: dict[str, Any] = {"history": []} if has_parameter(compare, "history") else {}
     if not accepts_arguments(compare, "question", [], "prediction", **history):
+        remedy = "Give it these parameters."
+        if isinstance(user_object, type):
+            remedy = f"Return {user_object.__name__}(), not the class."
         raise CallableError(
             f"{adapted.user.name} is {format_signature(compare)}, and is called with three arguments: {COMPARE.call}.\n"
-            + (
-                f"Return {user_object.__name__}(), not the class."
-                if isinstance(user_object, type)
-                else "Give it these parameters."
-            )
+            f"{remedy}"
         )
     return adapted
 
@@ -64,10 +58,6 @@ class UserJudge:
 
     Any other result raises a QueryError with the method, the result, the question and the allowed results. So does an
     exception of the method. A missing method raises a CallableError when it is needed.
-
-    Args:
-        judge: the user's object, or a function.
-        loop: the event loop of the run.
     """
 
     def __init__(self, judge: object, loop: BackgroundEventLoop) -> None:
@@ -82,19 +72,23 @@ class UserJudge:
 
     async def ask(self, task: JudgeTask[V], question: str, *texts: Text) -> V:
         """Call the user's method of a task."""
-        method = self._method(task)
-        if method is None:
-            raise _missing(task)
+        method = self.require(task)
         lists = (text if isinstance(text, str) else list(text) for text in texts)
         verdict: V = await method.call(*task.criterion, question, *lists)
         if problem := task.problem(verdict, *texts):
             raise Unscored(f"rageval_judge.{task.method} gave {problem}")
         return verdict
 
-    def require(self, task: JudgeTask[Any]) -> None:
-        """Raise CallableError if the user's judge lacks the method of a task."""
-        if self._method(task) is None:
-            raise _missing(task)
+    def require(self, task: JudgeTask[Any]) -> UserCallable:
+        """Return the method of a task, which the user's judge must have."""
+        method = self._method(task)
+        if method is None:
+            raise CallableError(
+                f"rageval_judge lacks the method {task.call}.\n"
+                f"Add it (sync or async; {task.returns}), or leave the fixture out and name a model with "
+                "--rageval-judge-model."
+            )
+        return method
 
     def _method(self, task: JudgeTask[Any]) -> UserCallable | None:
         name = task.method
@@ -102,19 +96,17 @@ class UserJudge:
             function, label = getattr(self._judge, name, None), f"rageval_judge.{name}"
             if task is COMPARE and not callable(function) and callable(unwrap_stub(self._judge)):
                 function, label = self._judge, "rageval_judge"
-            self._methods[name] = (
-                UserCallable(label, function, self._loop, len(task.criterion), read=task.read)
-                if callable(function)
-                else None
-            )
+            self._methods[name] = None
+            if callable(function):
+                method = UserCallable(label, function, self._loop, len(task.criterion), read=task.read)
+                self._methods[name] = method
         return self._methods[name]
 
     @property
     def model_names(self) -> frozenset[str]:
         """The names of the models that the judge has called so far through this package."""
-        return frozenset[str]().union(
-            *(method.completion_counts for method in self._methods.values() if method)
-        )
+        methods = filter(None, self._methods.values())
+        return frozenset[str]().union(*(method.completion_counts for method in methods))
 
     def repetition(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
         """Return this judge."""
@@ -128,10 +120,3 @@ class UserJudge:
     def template(self, task: JudgeTask[Any]) -> str:  # noqa: ARG002 - the same for all tasks
         """Return an empty text, because prompts of the user's judge are unknown."""
         return ""
-
-
-def _missing(task: JudgeTask[Any]) -> CallableError:
-    return CallableError(
-        f"rageval_judge lacks the method {task.call}.\n"
-        f"Add it (sync or async; {task.returns}), or leave the fixture out and name a model with --rageval-judge-model."
-    )

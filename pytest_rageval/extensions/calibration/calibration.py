@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, Final, Literal, NamedTuple
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge.protocol import Judge
+from pytest_rageval.answers.judge import Judge
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, did_you_mean

@@ -18,8 +18,8 @@ from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge import Judge
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
-from pytest_rageval.answers.judge.protocol import Judge
 from pytest_rageval.cli.command_session import command_settings, session_for
 from pytest_rageval.cli.console import echo, echo_err, format_table, reason_lines, to_one_line
 from pytest_rageval.core.errors import InputError, Unscored

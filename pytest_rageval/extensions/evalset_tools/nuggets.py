@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.answers.judge.protocol import JudgeTask
+from pytest_rageval.answers.judge import JudgeTask
 from pytest_rageval.answers.judge.replies import parse_nuggets
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, reason_lines

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import JudgeTask, Verdict
+from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.core.data import Document, Example, Gold
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome

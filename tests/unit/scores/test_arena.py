@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import Verdict
+from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.outcome import Places, Score

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import Verdict
+from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import resolve

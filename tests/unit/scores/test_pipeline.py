@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import record_tally
+from pytest_rageval.answers.judge import record_tally
 from pytest_rageval.core.data import Document, Example, Gold, Ranking, Retrieval
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.gathering import CallbackFuture, gather_all

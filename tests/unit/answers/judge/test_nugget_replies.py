@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_rageval.answers.judge import collect_tallies
 from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
-from pytest_rageval.answers.judge.protocol import collect_tallies
 from pytest_rageval.answers.judge.replies import parse_nuggets, parse_support
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.core.data import Nugget

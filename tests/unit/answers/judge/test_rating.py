@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.answers.judge.llm_judge import MAX_QUOTED_LENGTH, LLMJudge, Voting
-from pytest_rageval.answers.judge.protocol import Verdict
 from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.core.errors import CallableError, Unscored

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_rageval.answers.comparators import GradedComparator
-from pytest_rageval.answers.judge.protocol import Verdict
+from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.core.errors import CallableError, InputError, Unscored

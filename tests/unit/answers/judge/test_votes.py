@@ -9,8 +9,8 @@ from statistics import median
 
 import pytest
 
+from pytest_rageval.answers.judge import collect_tallies, record_tally
 from pytest_rageval.answers.judge.llm_judge import Voter, Voting
-from pytest_rageval.answers.judge.protocol import collect_tallies, record_tally
 from pytest_rageval.answers.judge.tasks import majority
 from pytest_rageval.core.errors import Planned, ReplyPending, ServerError, Unscored
 from pytest_rageval.core.outcome import Tally

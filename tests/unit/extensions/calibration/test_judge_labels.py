@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pytest_rageval.answers.judge.protocol import Verdict
+from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.extensions.calibration.calibration import judge_items, judge_preference, pipeline_verdict
