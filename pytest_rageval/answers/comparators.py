@@ -252,15 +252,10 @@ class GradedComparator:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """An operand of an expression, such as "judge" or "f1>=0.5".
-
-    Attributes:
-        name: the name of a comparator or an answer measure.
-        threshold: the value of the operand is 1.0 from this threshold on and 0.0 below; None for the value itself.
-    """
+    """An operand of an expression, such as "judge" or "f1>=0.5": a comparator or an answer measure."""
 
     name: str
-    threshold: float | None = None
+    threshold: float | None = None  # the value is 1.0 from here on and 0.0 below; None for the value itself
 
     @property
     def graded(self) -> bool:
@@ -270,21 +265,13 @@ class Atom:
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression.
+    """A parsed expression, with all answer measures and comparators by name."""
 
-    Attributes:
-        text: the expression as written, without surrounding space.
-        alternatives: the operands of `or`, each with its operands of `and`.
-        then_judge: whether the judge decides on answers that these do not accept.
-        measures: the answer measures by name.
-        comparators: the comparators by name.
-    """
-
-    text: str
-    alternatives: tuple[tuple[Atom, ...], ...]
+    text: str  # as written, without surrounding space
+    alternatives: tuple[tuple[Atom, ...], ...]  # the operands of `or`, each with its operands of `and`
     measures: Mapping[str, AnswerMeasure]
     comparators: Mapping[str, Comparator]
-    then_judge: bool = False
+    then_judge: bool = False  # whether the judge decides on answers that the alternatives do not accept
 
     @property
     def graded(self) -> bool:

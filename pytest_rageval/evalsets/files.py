@@ -143,12 +143,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 @dataclass(slots=True)
 class OpenFile:
-    """An open file.
-
-    Attributes:
-        stream: its decompressed bytes.
-        line: the number of the last line that was read, for error messages; set by the code that reads the stream.
-    """
+    """The decompressed bytes of a file, and the number of the last line that was read, which its reader sets."""
 
     stream: IO[bytes]
     line: int = 0

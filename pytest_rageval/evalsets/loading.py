@@ -29,21 +29,13 @@ frame_records: Final = Lazy("evalsets.formats.table", "frame_records")
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How to read an eval set.
+    """How to read an eval set."""
 
-    Attributes:
-        format: the name of the format; None: it is recognized.
-        sample: the sample to draw; None: all examples.
-        options: the options of the format, by name.
-        corpus: the path of a corpus, for the texts of gold passages that have only an id; None: there is none.
-        exclude_own_id: whether the passage with the id of a question is left out of the question's ranking.
-    """
-
-    format: str | None = None
-    sample: "SampleSpec | None" = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    corpus: Path | None = None
-    exclude_own_id: bool = False
+    format: str | None = None  # None: it is recognized
+    sample: "SampleSpec | None" = None  # None: all examples
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the format
+    corpus: Path | None = None  # has the texts of gold passages that have only an id
+    exclude_own_id: bool = False  # leaves the passage with the id of a question out of the question's ranking
 
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> "LoadOptions":

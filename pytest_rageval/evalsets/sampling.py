@@ -32,13 +32,10 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 @dataclass(frozen=True, slots=True)
 class SampleSpec:
-    """The specification of a random sample.
+    """The specification of a random sample; all examples are drawn if there are fewer than `size`.
 
-    Attributes:
-        size: the number of examples to draw; all examples are drawn if there are fewer.
-        seed: the seed of the random numbers.
-        stratify: the tags whose combined values are the strata. None: all tags, if they have at most `size` different
-            combinations of values; otherwise the sample is not stratified. (): the sample is not stratified.
+    The combined values of the tags `stratify` are the strata. None: of all tags, if they have at most `size` different
+    combinations of values; otherwise the sample is not stratified. (): it is not stratified.
     """
 
     size: int

@@ -66,27 +66,18 @@ _SHORT_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Adjacent content words of a reference, without the words that the question contains.
+    """Adjacent content words of a reference, without the words that the question contains."""
 
-    Attributes:
-        words: the words to find in a prediction.
-        cut_left: True if words were removed at the beginning.
-        cut_right: True if words were removed at the end.
-        negated: True if the reference negates the phrase.
-        has_article: True if an article precedes the phrase in the reference.
-        reference_stems: the stems of all words of the reference.
-        sentence_stems: `reference_stems`, also where those are narrowed to an item of a list.
-        full_words: the words of the phrase before any were removed; empty for `words`.
-    """
-
-    words: tuple[Word, ...]
-    cut_left: bool = False
-    cut_right: bool = False
-    negated: bool = False
-    has_article: bool = False
-    reference_stems: frozenset[str] = frozenset()
-    sentence_stems: frozenset[str] = frozenset()
-    full_words: tuple[Word, ...] = ()
+    words: tuple[Word, ...]  # to find in a prediction
+    cut_left: bool = False  # whether words were removed at the beginning
+    cut_right: bool = False  # and at the end
+    negated: bool = False  # in the reference
+    has_article: bool = False  # before it in the reference
+    reference_stems: frozenset[str] = frozenset()  # of all words of the reference
+    sentence_stems: frozenset[str] = (
+        frozenset()
+    )  # the same, also where those are narrowed to an item of a list
+    full_words: tuple[Word, ...] = ()  # the words before any were removed; empty for `words`
 
 
 def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: ParsedQuestion) -> Iterator[Span]:
@@ -193,8 +184,7 @@ def _next_match(
 ) -> tuple[int, int] | None:
     """Find a word from an index on; skip fillers and at most `spare` other words, also after an "and".
 
-    Returns:
-        The index after the word, and how many other words may still be skipped; None if the word is not found.
+    Return the index after the word, and how many other words may still be skipped; None if it is not found.
     """
     for index in range(start, len(tokens)):
         token = tokens[index]

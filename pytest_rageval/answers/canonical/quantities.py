@@ -27,12 +27,7 @@ _SPACED_UNIT_LETTERS = frozenset("mglh")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One reading of the name of a unit.
-
-    Attributes:
-        dimension: the dimension that the unit measures, such as "seconds".
-        size: the size of the unit, in the base unit of its dimension.
-    """
+    """One reading of the name of a unit: what it measures, such as "seconds", and its size in the base unit of that."""
 
     dimension: str
     size: Fraction
@@ -40,12 +35,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number with its unit.
-
-    Attributes:
-        number: the number in the unit as written.
-        units: the readings of the unit; empty for a number without a unit.
-    """
+    """A number with the readings of its unit, if it has one."""
 
     number: Fraction
     units: tuple[Unit, ...] = ()
@@ -236,13 +226,8 @@ def same_quantity(
 ) -> bool:
     """Return True if a predicted quantity equals the expected one.
 
-    An expected number without a unit matches any unit, unless the question implies a dimension.
-
-    Args:
-        expected: the quantity of the reference.
-        predicted: the quantity of the prediction.
-        implied_dimensions: the dimensions that the question asks for. A number without a unit may be in one of them.
-        approximate: whether one number may be a rounding of the other.
+    An expected number without a unit matches any unit, unless the question implies a dimension: a number without a unit
+    may be in one of these. With `approximate` one number may be a rounding of the other.
 
     >>> from pytest_rageval.answers.canonical.words import split_lexemes
     >>> days, weeks = (read_quantity(split_lexemes(text), 0)[0] for text in ("14 days", "two weeks"))

@@ -263,19 +263,12 @@ def _format(name: str, recognises: Callable[[Shape], bool], *, general: bool = F
 
 @dataclass(frozen=True)
 class Keys:
-    """Recognises a format by the keys of its first record.
-
-    Attributes:
-        required: the keys that every record has, with spaces between them.
-        any: keys of which a record has at least one; empty: none is needed.
-        none: keys that tell that a record is of another format. `id` and `gold` are native.
-        tables: whether the columns of a .csv or .tsv file count as keys.
-    """
+    """Recognises a format by the keys of its first record, with spaces between them."""
 
     required: str
-    any: str = ""
-    none: str = ""
-    tables: bool = False
+    any: str = ""  # the record has at least one of these
+    none: str = ""  # with one of these, it is of another format; `id` and `gold` are native
+    tables: bool = False  # whether the columns of a .csv or .tsv file count as keys
 
     def __call__(self, shape: Shape) -> bool:
         """Return True if a file has these keys."""

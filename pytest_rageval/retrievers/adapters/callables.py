@@ -45,22 +45,20 @@ def overrides_method(retriever: object, method: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A retriever in the common form in which this package calls it.
+    """A retriever in the common form in which this package calls it, sync or async.
 
-    Attributes:
-        retrieve: called as `(query, k, **context)`, sync or async. If `own_k` is set, k may be None for that number.
-        context: the names in `CONTEXT_NAMES` that `retrieve` accepts as keywords, and whether each is required.
-        own_k: the number of documents that the retriever is configured to return; None if there is none.
-        retrieve_many: called as `(queries, k)` for questions without context, sync or async; returns one result per
-            query. None if the retriever accepts only one question per call.
-        description: the class of the retriever, and by what it was recognised; empty for a function.
+    It is called as `retrieve(query, k, **context)`. If it is configured to return a number of documents, `own_k`, k may
+    be None for that number. If it accepts several questions without context in one call, `retrieve_many(queries, k)`
+    returns one result per query.
     """
 
     retrieve: Callable[..., Any]
-    context: Mapping[str, bool] = field(default_factory=dict)
+    context: Mapping[str, bool] = field(
+        default_factory=dict
+    )  # names in `CONTEXT_NAMES`; whether each is required
     own_k: int | None = None
     retrieve_many: Callable[..., Any] | None = None
-    description: str = ""
+    description: str = ""  # its class, and by what it was recognised; empty for a function
 
     def __call__(self, query: str, k: int | None, **context: Any) -> Any:
         """Call `retrieve`."""
