@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pytest_rageval.core.errors import RagevalError, Unscored
     from pytest_rageval.core.outcome import Evidence, Outcome, Score
     from pytest_rageval.evalsets.loading import load
+    from pytest_rageval.extensions.application.application import HTTPApplication
     from pytest_rageval.extensions.application.capture import capture
-    from pytest_rageval.extensions.application.http_endpoint import HTTPApplication
     from pytest_rageval.extensions.application_calls.server import GatewayServer
     from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
         FeedbackRetriever,
@@ -90,7 +90,7 @@ _MODULE_OF = {
         ("core.outcome", "Evidence Outcome Score"),
         ("extensions.application_calls.server", "GatewayServer"),
         ("extensions.application.capture", "capture"),
-        ("extensions.application.http_endpoint", "HTTPApplication"),
+        ("extensions.application.application", "HTTPApplication"),
     )
     for name in names.split()
 }

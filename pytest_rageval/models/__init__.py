@@ -13,12 +13,11 @@ Other modules:
 
 - `messages`: requests, replies (and the answer in them, without reasoning) and request keys. `usage`: token counts and
   prices.
-- `prompts`: the templates of prompts, and the fences around quoted texts. `prompt_examples`: worked examples in
-  prompts. `prompt_rendering`: fills the templates. A prompt is part of the key of each request, so a changed template
-  requests new replies.
+- `prompts`: the templates of prompts, worked examples, and the fences around quoted texts. `prompt_rendering`: fills
+  the templates. A prompt is part of the key of each request, so a changed template requests new replies.
 - `generator`: answers from passages.
 - `server`: a server at a URL, with a command for its key. `server_errors`: what is said about one that cannot be used.
-  `connection`: the HTTP client and its credentials. `blocked_sockets`: errors of plugins that block sockets.
+  `connection`: the HTTP client and its credentials.
 - `proxied_request`: a request of the user's application, whose complete response is stored.
-- `api`: the fixture `rageval_llm`. `cached_functions`: its method `cached`, for functions of the user.
+- `api`: the fixture `rageval_llm`.
 """

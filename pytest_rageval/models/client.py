@@ -23,7 +23,6 @@ from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.secret import Credentials, public_url
 from pytest_rageval.lib.text import parse_failure
 from pytest_rageval.models import completions, responses
-from pytest_rageval.models.blocked_sockets import blocked_error
 from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.messages import MAX_REPLY_LENGTH, BilledFailure, Reply, Request, TooLarge
 from pytest_rageval.models.proxied_request import (
@@ -35,7 +34,7 @@ from pytest_rageval.models.proxied_request import (
     send_raw,
 )
 from pytest_rageval.models.rate_limits import retry_after, until_reset
-from pytest_rageval.models.server_errors import NamedServer
+from pytest_rageval.models.server_errors import NamedServer, blocked_error
 
 if TYPE_CHECKING:
     import httpx2

@@ -10,19 +10,15 @@ from pytest_rageval.core.data import conversation_text, history_of
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.lazy import lazy_pattern
-from pytest_rageval.models.prompt_examples import (
-    ANSWER_EXAMPLES,
-    CITING_EXAMPLES,
-    LONG_ANSWER_EXAMPLES,
-    SEARCH_EXAMPLES,
-    WorkedExample,
-)
 from pytest_rageval.models.prompts import (
+    ANSWER_EXAMPLES,
     ARGUMENTS,
+    CITING_EXAMPLES,
     CITING_INSTRUCTION,
     EXAMPLES_PLACEHOLDER,
     FENCE_PLACEHOLDER,
     FENCE_TEXT,
+    LONG_ANSWER_EXAMPLES,
     LONG_ANSWER_INSTRUCTION,
     PLACEHOLDER,
     PREFERENCE_WITH_EXAMPLES,
@@ -30,8 +26,10 @@ from pytest_rageval.models.prompts import (
     QUESTION_INSTRUCTION,
     RATING_INSTRUCTION,
     REWORDED_TEMPLATES,
+    SEARCH_EXAMPLES,
     TEMPLATES,
     UNFENCED_PLACEHOLDERS,
+    WorkedExample,
     bulleted_list,
     fence,
     fence_token,

@@ -30,8 +30,7 @@ from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
 from pytest_rageval.extensions.baseline_retrievers import llm_baselines as fusion
-from pytest_rageval.extensions.embeddings.encoder import shared_encoder
-from pytest_rageval.extensions.embeddings.measures import cosine
+from pytest_rageval.extensions.embeddings.encoder import cosine, shared_encoder
 from pytest_rageval.extensions.evalset_tools import generate as candidates
 from pytest_rageval.extensions.evalset_tools import quotes
 from pytest_rageval.lib import text as texts

@@ -1,8 +1,7 @@
 """An application that retrieves and answers in one call: the fixture `rageval_application`.
 
 - `application`: asks each question once, and gives retriever and generator from what the application returned.
-- `http_endpoint`: an application at a URL. `capture`: what its searches returned while it answered.
-- `frameworks`: searches of LangChain, LlamaIndex and Haystack, and spans of OpenTelemetry.
+- `capture`: what its searches returned while it answered.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import Parameter, Signature, isawaitable
 from time import perf_counter
 from types import SimpleNamespace
@@ -14,12 +15,12 @@ from pytest_rageval.core.data import Document, Ranking, Retrieval
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.user_code import CACHED, InvalidResult, is_async, qualified_name
 from pytest_rageval.extensions.application.capture import Recorder, is_capturing, recording
-from pytest_rageval.extensions.application.http_endpoint import HTTPApplication
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_mapping
 from pytest_rageval.retrievers.adapters.callables import async_if, context_of
 from pytest_rageval.retrievers.documents import is_document_list, retrieval_from
 
+TIMEOUT_S: Final = 60.0  # of a reply of an application at a URL
 ANSWER_NAMES: Final = (
     "answer", "result", "response", "output", "output_text", "reply", "text", "content", "message",
 )  # fmt: skip
@@ -35,26 +36,18 @@ REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the application returned for a question.
-
-    Attributes:
-        answer: the answer.
-        texts: the texts of the passages that it answered from, without repetition.
-    """
+    """What the application returned for a question."""
 
     answer: str
-    texts: tuple[str, ...]
+    texts: tuple[str, ...]  # of the passages that it answered from, without repetition
 
 
 class Application:
     """An application in the form of a retriever and a generator, which share what it returned.
 
-    Args:
-        ask: called with the question, and with `history`, `filters` or `metadata` if it has such parameters.
-
-    Attributes:
-        retriever: asks each question once, whatever k is, and returns the sources.
-        generator: an object with the methods of `Generator`. Its answers are known already.
+    `ask` is called with the question, and with `history`, `filters` or `metadata` if it has such parameters. The
+    retriever asks each question once, whatever k is, and returns the sources. The answers of the generator are known
+    already.
     """
 
     def __init__(self, ask: Callable[..., Any]) -> None:
@@ -93,7 +86,6 @@ class Application:
 
     @property
     def name(self) -> str:
-        """The name of the function, for messages."""
         return qualified_name(self._ask)
 
     def _retrieve(self, question: str, context: Mapping[str, Any]) -> Retrieval:
@@ -145,11 +137,7 @@ class Application:
         return Retrieval(sources, steps, seconds=seconds)
 
     def answer_from(self, question: str, passages: Sequence[Document]) -> str:
-        """Return the answer that the application gave from these passages.
-
-        Raises:
-            InputError: it answered from others: another number of them, or the score passes the gold passages.
-        """
+        """Return the answer that the application gave from these passages; InputError if it answered from others."""
         texts = tuple(document.text for document in passages)
         replies = self._replies.get(question, [])
         for reply in replies:
@@ -171,10 +159,7 @@ def read_parts(returned: object, name: str) -> tuple[str, Any]:
     """Return the answer, and the sources or None, of what an application returned.
 
     It is a text; an answer and a list of sources, in either order; or a mapping or an object with fields of the usual
-    names, such as a response of LlamaIndex or a chain of LangChain.
-
-    Raises:
-        CallableError: it has no answer.
+    names, such as a response of LlamaIndex or a chain of LangChain. CallableError if it has no answer.
     """
     answer, sources = _text_of(returned), None
     if answer is None and isinstance(returned, tuple | list) and len(returned) == len(("answer", "sources")):
@@ -207,16 +192,58 @@ def _text_of(value: Any) -> str | None:
     return content if isinstance(content, str) else None
 
 
+class HTTPApplication:
+    """An application at a URL: a question is posted as `{"question": …}`, and the reply has an answer and sources.
+
+    A status other than 2xx, and a reply that is not JSON, are an error of that question.
+
+    Args:
+        url: the URL.
+        question: the key of the question in the body.
+        body: other keys of the body.
+        headers: headers of the request, such as the one that authorises it.
+        timeout: seconds to wait for a reply.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        question: str = "question",
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT_S,
+    ) -> None:
+        self._url = url
+        self._question = question
+        self._body = dict(body or {})
+        self._headers = dict(headers or {})
+        self._timeout = timeout
+
+    @cached_property
+    def _client(self) -> Any:
+        import httpx2  # noqa: PLC0415 - few runs have an application at a URL
+
+        return httpx2.Client(timeout=self._timeout, headers=self._headers)
+
+    @property
+    def fingerprint(self) -> str:
+        """The URL, without a query, which may have a key."""
+        return self._url.partition("?")[0]
+
+    def __call__(self, question: str) -> Any:
+        """Return the reply to a question."""
+        reply = self._client.post(self._url, json={**self._body, self._question: question})
+        reply.raise_for_status()
+        return reply.json()
+
+
 _APPLICATIONS: Final[WeakValueDictionary[int | str, Application]] = WeakValueDictionary()
 """Applications by URL or by the id of the user's object, so that retriever and generator of a test share one."""
 
 
 def application_of(value: object) -> Application:
-    """Return the application of the fixture's value: a function, an object that is called, or a URL.
-
-    Raises:
-        CallableError: the value is none of these.
-    """
+    """Return the application of the fixture's value: a function, an object that is called, or a URL."""
     key = value if isinstance(value, str) else id(value)
     if isinstance(value, str):
         value = HTTPApplication(value)

@@ -1,7 +1,7 @@
 """Embeddings of texts, and what is computed from them.
 
-- `encoder` computes embeddings; `store` stores them in an SQLite file, or in the reply store that machines share.
-- `measures`: similarity of answers (BERTScore, cosine). `dense`: dense retrievers.
+- `encoder` computes embeddings, and similarities of answers from them (BERTScore, cosine). `dense`: dense retrievers.
+- `store` stores embeddings in an SQLite file, or in the reply store that machines share.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def answer_measures() -> "Mapping[str, Measure]":
     def measure(function: str, definition: str, worked: float) -> Measure:
         arguments = Lazy("extensions.embeddings.encoder", "measure_arguments")
         fingerprint = Lazy("extensions.embeddings.encoder", "measure_fingerprint")
-        compute = Lazy("extensions.embeddings.measures", function)
+        compute = Lazy("extensions.embeddings.encoder", function)
         by_encoder = (worked, "by the packaged encoder")
         return Measure(compute, definition, "dense", arguments, fingerprint, worked=by_encoder)
 

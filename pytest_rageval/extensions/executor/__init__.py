@@ -1,4 +1,4 @@
-"""Runs a retriever in other processes: `executor` in the process of the run, `worker` in the others."""
+"""Runs a retriever in other processes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final

@@ -1,32 +1,180 @@
-"""Runs a sync retriever in a `concurrent.futures.Executor`: sends chunks of questions to its processes."""
+"""Runs a sync retriever in a `concurrent.futures.Executor`.
+
+The process of the run sends chunks of questions to its processes (`_ChunkSender`). They load the retriever once, and
+answer (`answer_chunk`).
+"""
 
 import asyncio
+import inspect
 import itertools
 import pickle  # nosec B403 # between processes of this run
+import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.data import Retrieval
 from pytest_rageval.core.errors import (
     CallableError,
+    Cause,
     InputError,
     RagevalError,
     Unscored,
     exception_text,
+    raised_in_package,
 )
 from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.user_code import InvalidResult, RemoteResult, qualified_name
-from pytest_rageval.extensions.executor.worker import Call, PickledRetriever, answer_chunk, read_signature
+from pytest_rageval.core.user_code import (
+    CALL_ERRORS,
+    InvalidResult,
+    RemoteResult,
+    error_result,
+    is_async,
+    qualified_name,
+    read_to_end,
+)
 from pytest_rageval.retrievers import FIXTURE, Retriever, failure_cause
-from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
+from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample
+
+Call = tuple[str, int | None, Mapping[str, Any]]
+"""The query, k and the context of a call."""
+
+
+class PickledRetriever(NamedTuple):
+    """A pickled retriever, which is sent to the processes."""
+
+    token: str  # identifies the retriever
+    content: bytes  # the pickled retriever or its factory, and the adapters of other plugins
+    name: str  # the name of its fixture
+    cause: Cause  # of examples for which it fails
+    id_path: str  # see `document_from`
+
+
+class Signature(NamedTuple):
+    """How a retriever is called: see `Search`; `asynchronous` if it is async."""
+
+    context: Mapping[str, bool]
+    own_k: int | None
+    asynchronous: bool
+    description: str
+
+
+class ChunkResult(NamedTuple):
+    """The pickled `RemoteResult` of each call, and their mean duration in seconds; None if it is unknown."""
+
+    results: list[bytes]
+    seconds: float | None
+
+
+_loaded: Final[dict[str, Search]] = {}
+_called: Final[set[str]] = set()
+_loading: Final = threading.Lock()
+
+
+def read_signature(pickled: PickledRetriever) -> Signature | str:
+    """Load a retriever and return how it is called, or the error message if it cannot be loaded."""
+    try:
+        search = _load_search(pickled)
+    except CallableError as error:
+        return str(error)
+    return Signature(dict(search.context), search.own_k, is_async(search.retrieve), search.description)
+
+
+def answer_chunk(
+    pickled: PickledRetriever,
+    calls: Sequence[Call],
+    number: int,  # noqa: ARG001
+    *,
+    alone: bool,
+) -> ChunkResult | str:
+    """Return the results of the calls, or the error message if the retriever cannot be loaded.
+
+    The first call of a process opens connections and loads models, so it is not timed. If the chunk has this call
+    `alone`, the call may be for a latency score, and is made twice. `number` is different for each chunk, so that a
+    cluster does not take two chunks for the same task.
+    """
+    try:
+        search = _load_search(pickled)
+    except CallableError as error:
+        return str(error)
+    results: list[bytes] = []
+    durations: list[float] = []
+    for call in calls:
+        is_first = pickled.token not in _called
+        _called.add(pickled.token)
+        result = _answer_call(search, pickled, call)
+        if is_first and alone and not isinstance(result.value, Exception):
+            result = _answer_call(search, pickled, call)
+        elif is_first:
+            result = RemoteResult(result.value, None)
+        results.append(_pickle_result(result))
+        durations += [] if result.seconds is None else [result.seconds]
+    return ChunkResult(results, sum(durations) / len(durations) if durations else None)
+
+
+def _load_search(pickled: PickledRetriever) -> Search:
+    with _loading:
+        if pickled.token not in _loaded:
+            try:
+                retriever, adapters = pickle.loads(pickled.content)  # noqa: S301 # nosec B301 - from the process that runs the tests
+                _loaded[pickled.token] = search_of(retriever, [*adapters, *ADAPTERS], pickled.name)
+            except RagevalError as error:
+                raise CallableError(str(error)) from None
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                what = f"{pickled.name} could not be made in a process of rageval_executor"
+                message = f"{CallableError.from_exception(what, error)}{_import_hint(error)}"
+                raise CallableError(message) from None
+        return _loaded[pickled.token]
+
+
+def _import_hint(error: Exception) -> str:
+    if not isinstance(error, ImportError | AttributeError):
+        return ""
+    return (
+        "\nThe processes import it by its name: define it in a module of your package that they can import."
+    )
+
+
+def _answer_call(search: Search, pickled: PickledRetriever, call: Call) -> RemoteResult:
+    query, k, context = call
+    began = perf_counter()
+    seconds = None
+    value: Any
+    try:
+        returned = read_to_end(search(query, k, **context))
+        seconds = perf_counter() - began
+        if inspect.iscoroutine(returned):
+            returned.close()
+        value = retrieval_from(returned, pickled.id_path)
+    except InvalidResult as unusable:
+        value = unusable
+    except (RagevalError, Unscored) as error:
+        if isinstance(error, Unscored) and not raised_in_package(error):
+            error.cause = pickled.cause
+        value = error.with_traceback(None)
+    except CALL_ERRORS as error:
+        value = error_result(error)
+    return RemoteResult(value, seconds)
+
+
+def _pickle_result(result: RemoteResult) -> bytes:
+    try:
+        return pickle.dumps(result)
+    except Exception as error:  # noqa: BLE001 - the user's classes may raise anything
+        found = "returned what cannot be pickled"
+        message = f"returned for {{question}} what cannot be pickled: {exception_text(error)}"
+        advice = "Return texts and plain metadata: they are sent from a process of rageval_executor."
+        return pickle.dumps(RemoteResult(InvalidResult(found, f"{message}\n{advice}"), None))
+
 
 CHUNK_S: Final = 0.2
 """The target duration of a chunk: long compared with its transport, short compared with the run."""
@@ -61,7 +209,7 @@ def retriever_in_executor(  # noqa: PLR0913 - see adapt_retriever
             "Yield a ProcessPoolExecutor, or client.get_executor() of a Dask client."
         )
     plugin_adapters = [adapter for adapter in adapters if adapter not in ADAPTERS]
-    content = _pickle((retriever, plugin_adapters), name)
+    content = _pickle_retriever((retriever, plugin_adapters), name)
     pickled = PickledRetriever(uuid.uuid4().hex, content, name, failure_cause(name), id_path)
     try:
         signature = executor.submit(read_signature, pickled).result()
@@ -146,7 +294,7 @@ class _ChunkSender:
                 self._fail(chunk, error)
                 continue
             self._sent[job] = chunk
-            job.add_done_callback(_LoopCallback(asyncio.get_running_loop(), self._receive))
+            job.add_done_callback(partial(_call_soon, asyncio.get_running_loop(), self._receive))
 
     def _pending_calls(self) -> Iterator[_PendingCall]:
         while self._pending:
@@ -201,16 +349,12 @@ class _ChunkSender:
             _fail(chunk, message)
 
 
-class _LoopCallback:
-    """Passes a finished job to the event loop, unless the loop is closed."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, receive: Callable[[Future[Any]], None]) -> None:
-        self._loop = loop
-        self._receive = receive
-
-    def __call__(self, job: Future[Any]) -> None:
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._receive, job)
+def _call_soon(
+    loop: asyncio.AbstractEventLoop, receive: Callable[["Future[Any]"], None], job: "Future[Any]"
+) -> None:
+    # The loop may be closed by now.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(receive, job)
 
 
 def _fail(chunk: Sequence[_PendingCall], message: str) -> None:
@@ -228,7 +372,7 @@ def _executor_error(executor: Executor, name: str, when: str, error: BaseExcepti
     )
 
 
-def _pickle(parts: tuple[object, Sequence[Adapter]], name: str) -> bytes:
+def _pickle_retriever(parts: tuple[object, Sequence[Adapter]], name: str) -> bytes:
     try:
         pickled = pickle.dumps(parts)
     except Exception as error:  # noqa: BLE001 - the user's classes may raise anything

@@ -1,7 +1,6 @@
 """Shards: the parts of a run that is split over several machines by `--rageval-shard`.
 
-- `record`: the record of a test, which nobody has judged yet, in the shard's report; `document`: the types of the rest
-  of this report.
+- `record`: the report of a shard, with the records of its tests, which nobody has judged yet.
 - `merge`: joins the records of a test, and judges them as a run does. `command`: `rageval merge`.
 - `plugin`: what a shard does with tests that are expected to fail.
 """

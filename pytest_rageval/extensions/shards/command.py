@@ -13,8 +13,8 @@ from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.resolution import is_ci
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.extensions.shards.document import Shard, ShardSettings
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult
+from pytest_rageval.extensions.shards.record import Shard, ShardSettings
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.text import counted

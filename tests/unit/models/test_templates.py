@@ -7,12 +7,6 @@ from functools import partial
 import pytest
 
 from pytest_rageval.answers.citations import match_listed_answers, parse_citations
-from pytest_rageval.models.prompt_examples import (
-    ANSWER_EXAMPLES,
-    CITING_EXAMPLES,
-    LONG_ANSWER_EXAMPLES,
-    SEARCH_EXAMPLES,
-)
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
     Prompts,
@@ -21,7 +15,17 @@ from pytest_rageval.models.prompt_rendering import (
     few_shot_prompt,
     few_shot_question_prompt,
 )
-from pytest_rageval.models.prompts import ABSTENTION, CRITERIA, PLACEHOLDER, REWORDED_TEMPLATES, TEMPLATES
+from pytest_rageval.models.prompts import (
+    ABSTENTION,
+    ANSWER_EXAMPLES,
+    CITING_EXAMPLES,
+    CRITERIA,
+    LONG_ANSWER_EXAMPLES,
+    PLACEHOLDER,
+    REWORDED_TEMPLATES,
+    SEARCH_EXAMPLES,
+    TEMPLATES,
+)
 
 SHORT, CITING, LONG = (partial(DEFAULT_PROMPTS.fill, name) for name in ("answer", "citing", "long_answer"))
 QUESTION, PASSAGES = "Which code?", ["The code is  c7.\nIt is new.", "Nothing here."]

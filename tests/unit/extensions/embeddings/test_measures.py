@@ -10,13 +10,16 @@ import pytest
 from numpy.typing import NDArray
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.extensions.embeddings.encoder import SentenceEncoder, Tokens, Vectors, shared_encoder
-from pytest_rageval.extensions.embeddings.measures import (
+from pytest_rageval.extensions.embeddings.encoder import (
+    SentenceEncoder,
+    Tokens,
+    Vectors,
     bertscore,
     bertscore_f1,
     bertscore_precision,
     bertscore_recall,
     cosine,
+    shared_encoder,
 )
 
 needs_model = pytest.mark.skipif(
