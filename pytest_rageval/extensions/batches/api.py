@@ -10,19 +10,20 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import httpx2
 
 from pytest_rageval.core.errors import ServerError, StoreError, Unscored
 from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.files import make_private_file, refuse_special
 from pytest_rageval.models import completions, responses
 from pytest_rageval.models.client import Client, RetryableError, error_body, request_body
+from pytest_rageval.models.connection import Connection
 from pytest_rageval.models.messages import Reply, Request, RequestSummary, request_summary
 from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.models.server import RemoteServer
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 MAX_REQUESTS: Final = 50_000
 MAX_BYTES: Final = 200_000_000
@@ -43,6 +44,7 @@ OK: Final = 200
 REFUSALS: Final = {400, 422}
 
 T = TypeVar("T")
+Send = Callable[[Connection], Awaitable[T]]
 
 FailureKind = Literal["failed", "refused", "expired", "cancelled"]
 """Why a request has no reply: its own error, a parameter that the model refuses, or the end of its batch."""
@@ -138,19 +140,22 @@ class BatchAPI:
     async def create(self, name: str, content: bytes, known_ids: Collection[str]) -> ServerBatch:
         """Upload the requests and create a batch, at most once: after a failed call, search for it by name first."""
 
-        async def upload(client: "AsyncOpenAI") -> str:
+        async def upload(connection: Connection) -> str:
             file = (f"rageval-{name}.jsonl", content)
-            answer = await client.files.with_raw_response.create(file=file, purpose="batch")
+            answer = await connection.call("POST", "/files", files={"file": file}, data={"purpose": "batch"})
             file_id = parse_object(answer.content).get("id")
             if not isinstance(file_id, str) or not file_id:
                 raise _not_a_batch()
             return file_id
 
-        async def create(client: "AsyncOpenAI") -> ServerBatch:
-            path: Any = _path(self._server.api)
-            answer = await client.batches.with_raw_response.create(
-                input_file_id=file_id, endpoint=path, completion_window="24h", metadata={METADATA: name}
-            )
+        async def create(connection: Connection) -> ServerBatch:
+            batch = {
+                "input_file_id": file_id,
+                "endpoint": _path(self._server.api),
+                "completion_window": "24h",
+                "metadata": {METADATA: name},
+            }
+            answer = await connection.call("POST", "/batches", json=batch)
             return ServerBatch.read(parse_object(answer.content))
 
         file_id = await self._call(upload)
@@ -171,11 +176,10 @@ class BatchAPI:
     async def find(self, name: str, known_ids: Collection[str]) -> ServerBatch | None:
         """Return the server's recent batch with this name in its metadata, without those in `known_ids`; or None."""
 
-        async def search(client: "AsyncOpenAI") -> ServerBatch | None:
-            searched, after = 0, ""
+        async def search(connection: Connection) -> ServerBatch | None:
+            searched, page = 0, {"limit": str(PAGE)}
             while searched < MAX_SEARCHED:
-                page = {"limit": PAGE, "after": after} if after else {"limit": PAGE}
-                answer = await client.batches.with_raw_response.list(**page)
+                answer = await connection.call("GET", "/batches", params=page)
                 fields = parse_object(answer.content)
                 if not isinstance(fields.get("data"), list):
                     raise _not_a_batch()
@@ -187,7 +191,7 @@ class BatchAPI:
                         return batch
                 if not batches or not fields.get("has_more"):
                     break
-                searched, after = searched + len(batches), batches[-1].id
+                searched, page["after"] = searched + len(batches), batches[-1].id
             return None
 
         return await self._call(search)
@@ -195,8 +199,8 @@ class BatchAPI:
     async def retrieve(self, batch_id: str, file: Path) -> ServerBatch:
         """Return the current state of a batch; `file` describes it here."""
 
-        async def retrieve(client: "AsyncOpenAI") -> ServerBatch:
-            answer = await client.batches.with_raw_response.retrieve(batch_id)
+        async def retrieve(connection: Connection) -> ServerBatch:
+            answer = await connection.call("GET", f"/batches/{quote(batch_id, safe='')}")
             batch = ServerBatch.read(parse_object(answer.content))
             if batch.id != batch_id:
                 raise _not_a_batch()
@@ -206,7 +210,7 @@ class BatchAPI:
 
     async def download(self, file_id: str, target: Path) -> None:
         unknown = f"{target.with_suffix('.json')} describes a batch with the answers {file_id}, which it does not know."
-        await self._call(lambda client: _download(client, file_id, target), unknown)
+        await self._call(lambda connection: _download(connection, file_id, target), unknown)
 
     def parse_answer(self, line: Mapping[str, Any], record: BatchRequest) -> Reply | Failure:
         """Return the reply in a line of a file of answers, or why the request has none."""
@@ -239,27 +243,25 @@ class BatchAPI:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
+    async def _call(self, send: Send[T], unknown: str = "") -> T:
         """Call the server; repeat the call up to `ATTEMPTS` times while a retry may succeed."""
         for failures in range(1, ATTEMPTS + 1):
             try:
-                return await self._call_once(call, unknown)
+                return await self._call_once(send, unknown)
             except RetryableError:
                 if failures == ATTEMPTS:
                     raise
             await _pause(failures)
         raise AssertionError("unreachable")
 
-    async def _call_once(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
+    async def _call_once(self, send: Send[T], unknown: str = "") -> T:
         """Call the server once. `unknown` says what a 404 means, if it is not that the server has no batches."""
 
-        async def checked(client: "AsyncOpenAI") -> T:
-            import openai  # noqa: PLC0415 - loaded with the client
-
+        async def checked(connection: Connection) -> T:
             try:
-                return await call(client)
-            except openai.APIStatusError as error:
-                if error.status_code not in NO_BATCHES:
+                return await send(connection)
+            except httpx2.HTTPStatusError as error:
+                if error.response.status_code not in NO_BATCHES:
                     raise
                 path = error.request.url.path
             if unknown:
@@ -313,7 +315,6 @@ def raise_unclear(what: str) -> Iterator[None]:
 
 
 def read_lines(file: Path) -> Iterator[bytes]:
-    """Yield the lines of a file; none if the file is missing."""
     try:
         refuse_special(file)
         with file.open("rb") as content:
@@ -337,12 +338,17 @@ def _path(api: Api) -> str:
     return f"/v1{(responses if api == 'responses' else completions).PATH}"
 
 
-async def _download(client: "AsyncOpenAI", file_id: str, target: Path) -> None:
+async def _download(connection: Connection, file_id: str, target: Path) -> None:
     make_private_file(target)
-    async with client.files.with_streaming_response.content(file_id) as response:
+    headers = {"Accept": "application/binary"}
+    path = f"/files/{quote(file_id, safe='')}/content"
+    response = await connection.call("GET", path, headers=headers, stream=True)
+    try:
         with target.open("wb") as file:
-            async for chunk in response.iter_bytes():
+            async for chunk in response.aiter_bytes():
                 file.write(chunk)
+    finally:
+        await response.aclose()
 
 
 async def _pause(failures: int) -> None:
