@@ -12,8 +12,8 @@ import pytest
 from pytest_rageval.lib.secret import parse_cache
 from pytest_rageval.models.stores import open_store
 from pytest_rageval.models.stores.interface import Damaged, Entry, ReplyStore
-from pytest_rageval.models.stores.sqlite import SqliteStore
-from pytest_rageval.models.stores.sqlite_file import FILE, Database, inspect_entries
+from pytest_rageval.models.stores.sqlite import SqliteStore, inspect_entries
+from pytest_rageval.models.stores.sqlite_file import FILE, Database
 from pytest_rageval.run.registry import Registry
 from tests.redis_server import RedisServer, redis_client
 

@@ -10,6 +10,8 @@ The function of a command returns the exit status. It raises `RagevalError` for 
 """
 
 import argparse
+import inspect
+import json
 import math
 import os
 import sys
@@ -17,8 +19,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
+from types import ModuleType
 from typing import Any, Final
 
+from pytest_rageval import hookspecs
 from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.command import (
     JSON,
@@ -41,16 +45,10 @@ SHELLS: Final = ("bash", "zsh", "tcsh", "fish")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name.
+    """Run the command that the arguments name, by default those of the process.
 
-    Args:
-        arguments: the command and its arguments; default: the arguments of the process.
-
-    Returns:
-        The exit status: 0; 1 if the command found damage or errors; 2 for unusable input; 130 after Ctrl-C.
-
-    Raises:
-        SystemExit: with 2 for arguments that are not allowed, with 0 after `--help` and `--version`.
+    The exit status is 0; 1 if the command found damage or errors; 2 for unusable input; 130 after Ctrl-C. argparse
+    exits with 2 for arguments that are not allowed, and with 0 after `--help` and `--version`.
     """
     for stream in (sys.stdout, sys.stderr):
         # The terminal's encoding may lack characters of the output, such as a model's name.
@@ -91,7 +89,6 @@ _parse_days: Final = value_parser(
 
 
 def _parse_cache(text: str) -> Any:
-    """Parse the value of --cache: a folder, or the URL of a store without a password."""
     try:
         return parse_public_cache(text)
     except ValueError as error:
@@ -146,7 +143,7 @@ COMMANDS: Final = (
              (("-v", "--verbose"), {"action": "store_true", "help": "print what each option does"}),
              value("arguments", "ARGUMENT", "arguments of pytest: options, files, tests", str,
                    nargs=argparse.REMAINDER)), place=4),
-    Command("extensions", "pytest_rageval.cli.extensions:extensions_command",
+    Command("extensions", "pytest_rageval.cli:extensions_command",
             "list the installed extensions, with what each adds",
             "Lists the extensions of this package, and the installed pytest plugins that require it. The ini key "
             "rageval_extensions switches extensions off.",
@@ -270,11 +267,7 @@ def _parser(listed: Sequence[Command]) -> argparse.ArgumentParser:
 
 
 def _declared() -> list[Command]:
-    """Return the commands of this package, of its extensions and of other plugins, in the order of the help.
-
-    Raises:
-        InputError: a plugin has a command that is there already.
-    """
+    """Return the commands of this package, of its extensions and of other plugins, in the order of the help."""
     commands = {command.title: command for command in COMMANDS}
     for name, plugin in {**installed(), **others()}.items():
         declared: Sequence[Command] = getattr(plugin, "COMMANDS", ())
@@ -313,3 +306,29 @@ def _resolve_cache(options: argparse.Namespace) -> None:
         options.cache_dir, options.cache = place, None
     else:
         options.cache_dir, options.cache = options.cache_dir or CACHE_FOLDER, place
+
+
+def extensions_command(options: argparse.Namespace) -> int:
+    entries = [_entry(name, module) for name, module in {**installed(), **others()}.items()]
+    if options.json:
+        echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return 0
+    for entry in entries:
+        echo(f"{entry['name']}: {entry['summary']}")
+        for kind in ("commands", "options", "hooks"):
+            if entry[kind]:
+                echo(f"  {kind}: {', '.join(entry[kind])}")
+    return 0
+
+
+def _entry(name: str, module: ModuleType) -> dict[str, Any]:
+    return {
+        "name": name,
+        "module": module.__name__,
+        "summary": (inspect.getdoc(module) or "").partition("\n")[0],
+        "commands": [f"rageval {command.title}" for command in getattr(module, "COMMANDS", ())],
+        "options": [option.typed for option in getattr(module, "OPTIONS", ())],
+        "hooks": [
+            hook for hook in vars(hookspecs) if hook.startswith("pytest_rageval_") and hasattr(module, hook)
+        ],
+    }

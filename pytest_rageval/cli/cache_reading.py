@@ -1,12 +1,15 @@
-"""`rageval cache info` and `export`; and functions that open caches and cassettes, for all `rageval cache` commands."""
+"""`rageval cache info` and `export`; and how all commands of `rageval cache` open a place.
+
+A place is the folder of a cache, or the URL of a shared store.
+"""
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, Final
 
 from pytest_rageval.cli.console import (
     echo,
@@ -22,55 +25,47 @@ from pytest_rageval.core.command import CacheFile, Survey
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.lib.secret import CACHE_URL, StoreURL
-from pytest_rageval.models.cassette import read_cassette, write_cassette
+from pytest_rageval.models.cassette import (
+    read_cassette,
+    write_cassette,
+)
 from pytest_rageval.models.stores import Namespace, open_store
 from pytest_rageval.models.stores.interface import Damaged, Entry, ReplyStore, mapped_errors
-from pytest_rageval.models.stores.sqlite_file import (
-    FILE,
-    Database,
-    ForeignSchemaError,
-    file_faults,
-    inspect_entries,
-    schema_version,
-)
+from pytest_rageval.models.stores.sqlite import SqliteStore
+from pytest_rageval.models.stores.sqlite_file import FILE, ForeignSchemaError
+
+Place = Path | StoreURL
 
 # Prefixes of SQLite's error names for a damaged file; the last is for missing tables.
-CORRUPT_FILE_ERRORS = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
+CORRUPT_FILE_ERRORS: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
+
+BROKEN: Final = (
+    "The file as a whole is damaged. Save what can be read of it with `rageval cache export FILE`, delete "
+    f"{FILE}* in its folder, and restore the replies with `rageval cache import FILE`."
+)
 
 
 class BrokenCacheError(StoreError):
-    """SQLite cannot read the cache's file, or a part of it.
-
-    Attributes:
-        why: SQLite's message.
-        advice: what the user can do.
-    """
-
-    advice: ClassVar[str] = (
-        "The file as a whole is damaged. Save what can be read of it with `rageval cache export FILE`, delete "
-        f"{FILE}* in its folder, and restore the replies with `rageval cache import FILE`."
-    )
+    """SQLite cannot read the cache's file, or a part of it; `why` is its message."""
 
     def __init__(self, directory: Path, why: str) -> None:
         self.why = why
-        super().__init__(f"The reply cache in {directory} cannot be read: {why}.\n{self.advice}")
+        super().__init__(f"The reply cache in {directory} cannot be read: {why}.\n{BROKEN}")
+
+
+def place_of(options: argparse.Namespace) -> Place:
+    place: Place = options.cache or options.cache_dir
+    return place
 
 
 @contextmanager
-def open_cache(
+def open_folder(
     directory: Path, *, create: bool = False, write: bool = False, replies_only: bool = False
-) -> Iterator[Database]:
+) -> Iterator[SqliteStore]:
     """Open the reply cache of a folder.
 
-    Args:
-        directory: the folder.
-        create: True to create the cache if it is missing.
-        write: True if the caller will change the cache; a read-only cache is then an error.
-        replies_only: True to accept a file with foreign tables, and to read only the table of replies.
-
-    Raises:
-        InputError: the cache is missing or cannot be used.
-        BrokenCacheError: SQLite cannot read the file, on opening it or within the `with` block.
+    With `write`, a read-only cache is an error. With `replies_only`, the file may have foreign tables, and only the
+    table of replies is read. BrokenCacheError, also within the `with` block, if SQLite cannot read the file.
     """
     file = directory / FILE
     if not file.is_file():
@@ -83,13 +78,13 @@ def open_cache(
         # SQLite would use an empty file as a new cache.
         raise BrokenCacheError(directory, f"its file {FILE} is empty, 0 bytes")
     try:
-        with closing(Database(directory, replies_only=replies_only)) as database:
-            if write and database.read_only:
+        with closing(SqliteStore(directory, replies_only=replies_only)) as store:
+            if write and store.database.read_only:
                 raise InputError(
                     f"The reply cache in {directory} may only be read.\n"
                     "Change the permissions of the folder and the files in it."
                 )
-            yield database
+            yield store
     except ForeignSchemaError as error:
         raise BrokenCacheError(directory, _first_line(error).partition(" used: ")[2].rstrip(".")) from error
     except StoreError as error:
@@ -102,14 +97,9 @@ def open_cache(
 
 
 @contextmanager
-def open_shared_store(
+def open_shared(
     url: StoreURL, namespace: Namespace = "replies", *, create: bool = False
 ) -> Iterator[ReplyStore]:
-    """Open the shared store at a URL.
-
-    Raises:
-        InputError: the store is missing (unless `create` is True), or cannot be used.
-    """
     if url.folder is not None and not create and not url.folder.exists():
         raise InputError(
             f"There is no cache {url}.\n"
@@ -125,6 +115,24 @@ def open_shared_store(
         raise InputError(str(error)) from None
 
 
+def open_place(
+    place: Place, *, create: bool = False, write: bool = False, replies_only: bool = False
+) -> AbstractContextManager[ReplyStore]:
+    if isinstance(place, Path):
+        return open_folder(place, create=create, write=write, replies_only=replies_only)
+    return open_shared(place, create=create)
+
+
+def transaction(store: ReplyStore) -> AbstractContextManager[None]:
+    """Return a block in which no other process writes to the cache of a folder; a shared store has none."""
+    return store.database.transaction() if isinstance(store, SqliteStore) else nullcontext()
+
+
+def _first_line(error: StoreError) -> str:
+    """Return the first line of a message, without the advice after it, which is for runs of pytest."""
+    return str(error).partition("\n")[0]
+
+
 def bytes_on_disk(directory: Path) -> int:
     """Return the size of the reply cache in bytes, with the files that SQLite adds to it."""
     files = (directory / f"{FILE}{ending}" for ending in ("", "-wal", "-shm"))
@@ -132,24 +140,28 @@ def bytes_on_disk(directory: Path) -> int:
 
 
 def cache_files() -> list[CacheFile]:
-    """Return the files of extensions in a cache folder."""
+    """Return the files of extensions in a cache folder; a shared store has their entries in namespaces."""
     return [file for extension in installed().values() for file in getattr(extension, "CACHE_FILES", ())]
 
 
-def has_no_replies(directory: Path) -> bool:
-    """Return True if a folder has a file of an extension and no reply cache, as if a project uses no chat model."""
+def has_no_replies(place: Place) -> bool:
+    """Whether a folder has a file of an extension and no reply cache, as if a project uses no chat model."""
     return (
-        any((directory / file.name).is_file() for file in cache_files()) and not (directory / FILE).exists()
+        isinstance(place, Path)
+        and any((place / file.name).is_file() for file in cache_files())
+        and not (place / FILE).exists()
     )
 
 
-def survey(file: CacheFile, directory: Path) -> Survey | None:
-    """Count the entries of a file.
-
-    Return None if the folder has no such file, or, after printing the error, if it cannot be read.
-    """
+def survey(file: CacheFile, place: Place) -> Survey | None:
+    """Count the entries of an extension; None if there is none, or if its file cannot be read: the error is printed."""
+    if not isinstance(place, Path):
+        with open_shared(place, file.namespace) as store:
+            good, damaged = split_damaged(store.entries())
+        written = sorted(entry.written for entry in good)
+        return Survey(len(good), len(damaged), written, None) if good or damaged else None
     try:
-        found: Survey | None = file.functions.survey(directory)
+        found: Survey | None = file.functions.survey(place)
     except StoreError as error:
         echo_err(str(error))
         return None
@@ -157,11 +169,6 @@ def survey(file: CacheFile, directory: Path) -> Survey | None:
 
 
 def cassette_entries(path: Path) -> dict[str, Entry]:
-    """Return the entries of a cassette by key.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not a recorded reply.
-    """
     try:
         return read_cassette(path)
     except StoreError as error:
@@ -170,16 +177,15 @@ def cassette_entries(path: Path) -> dict[str, Entry]:
         ) from error
 
 
-def _first_line(error: StoreError) -> str:
-    """Return the first line of a message, without the advice after it, which is for runs of pytest."""
-    return str(error).partition("\n")[0]
-
-
 def split_damaged(entries: Iterable[Entry | Damaged]) -> tuple[list[Entry], list[Damaged]]:
-    """Split entries into good and damaged ones."""
-    all_entries = list(entries)
-    good = [entry for entry in all_entries if not isinstance(entry, Damaged)]
-    return good, [entry for entry in all_entries if isinstance(entry, Damaged)]
+    good: list[Entry] = []
+    damaged: list[Damaged] = []
+    for entry in entries:
+        if isinstance(entry, Damaged):
+            damaged.append(entry)
+        else:
+            good.append(entry)
+    return good, damaged
 
 
 @dataclass(slots=True)
@@ -200,8 +206,7 @@ def model_of(entry: Entry) -> tuple[str, str]:
     return (entry.reply.model, "") if model is None else (model, base_url or "")
 
 
-def model_uses(entries: Iterable[Entry]) -> list[ModelUse]:
-    """Return the totals of each model, sorted by model and base URL."""
+def _model_uses(entries: Iterable[Entry]) -> list[ModelUse]:
     by_name: dict[tuple[str, str], ModelUse] = {}
     for entry in entries:
         name = model_of(entry)
@@ -214,9 +219,8 @@ def model_uses(entries: Iterable[Entry]) -> list[ModelUse]:
 
 
 def models_table(entries: Iterable[Entry]) -> str:
-    """Return a table with the number of replies and tokens of each model."""
     rows = []
-    for use in model_uses(entries):
+    for use in _model_uses(entries):
         name = to_one_line(f"{use.model} at {use.base_url}" if use.base_url else use.model or "(no name)")
         rows.append([name, *(f"{n:,}" for n in (use.replies, use.tokens_in, use.tokens_out, use.cut))])
     return format_table(["model", "replies", "tokens in", "tokens out", "cut"], rows)
@@ -229,110 +233,64 @@ def model_names(entries: Iterable[Entry]) -> str:
 
 def info_command(options: argparse.Namespace) -> int:
     """Print the replies and tokens of each model, and the number of embeddings; damaged entries are not included."""
-    if options.cache is not None:
-        return _shared_store_info(options.cache, options)
-    directory = options.cache_dir
-    # Measure the size before opening the cache, since SQLite then adds files.
-    total, version = bytes_on_disk(directory), None
-    good: list[Entry] = []
-    damaged: list[Damaged] = []
-    if not has_no_replies(directory):
-        with open_cache(directory) as database:
-            version = schema_version(database)
-            good, damaged = split_damaged(inspect_entries(database))
+    place, good, damaged = place_of(options), list[Entry](), list[Damaged]()
+    details: dict[str, Any] = {"store": str(place)}
+    if isinstance(place, Path):
+        # The size is measured before the cache is opened, since SQLite then adds files.
+        details = {"directory": str(place), "schema": None, "bytes": bytes_on_disk(place)}
+    if not has_no_replies(place):
+        with open_place(place) as store:
+            if isinstance(store, SqliteStore):
+                details["schema"] = store.database.schema_version
+            good, damaged = split_damaged(store.entries())
     dates = [entry.written for entry in good]
-    surveys = {file: survey(file, directory) for file in cache_files()}
+    surveys = {file: survey(file, place) for file in cache_files()}
     if options.json:
-        document = {
-            "directory": str(directory),
-            "schema": version,
-            "bytes": total,
-            "replies": len(good),
-            "damaged": len(damaged),
-            **_oldest_and_newest(dates),
-            "models": [asdict(use) for use in model_uses(good)],
-            **{
-                file.namespace: found
-                and {
-                    "bytes": found.bytes,
-                    file.namespace: found.good,
-                    "damaged": found.damaged,
-                    **_oldest_and_newest(found.written),
-                }
-                for file, found in surveys.items()
-            },
-        }
-        echo(json.dumps(document, indent=2))
+        counts = {"replies": len(good), "damaged": len(damaged), **_oldest_and_newest(dates)}
+        models = [asdict(use) for use in _model_uses(good)]
+        others = {file.namespace: found and _other_counts(file, found) for file, found in surveys.items()}
+        echo(json.dumps({**details, **counts, "models": models, **others}, indent=2))
         return 0
-    if version is not None:
-        echo(
-            f"{directory}: {format_count(len(good), 'reply')}, {format_bytes(total)} on disk, schema {version}"
-        )
+    if not isinstance(place, Path):
+        echo(f"{place}: {format_count(len(good), 'reply')}")
+    elif details["schema"] is not None:
+        on_disk = f"{format_bytes(details['bytes'])} on disk, schema {details['schema']}"
+        echo(f"{place}: {format_count(len(good), 'reply')}, {on_disk}")
     if good:
         echo(f"{_date_range(dates)}\n\n{models_table(good)}")
-    if damaged:
-        echo_err(
-            f"{format_count(len(damaged), 'entry')} not counted: damaged. `rageval cache verify` lists them."
-        )
+    _print_damaged_and_others(place, len(damaged), surveys)
+    return 0
+
+
+def _print_damaged_and_others(place: Place, damaged: int, surveys: Mapping[CacheFile, Survey | None]) -> None:
     for file, found in surveys.items():
-        if found is not None:
-            date_range = _date_range(found.written)
-            on_disk = f"{format_bytes(found.bytes)} on disk{date_range and f'; {date_range}'}"
-            echo(f"{directory}: {format_count(found.good, file.noun)}, {on_disk}")
-            if found.damaged:
-                echo_err(
-                    f"{format_count(found.damaged, f'damaged {file.noun}')} not counted. "
-                    f"`rageval cache verify --repair` deletes damaged {file.namespace}."
-                )
-    return 0
+        if found is None:
+            continue
+        what, dates = f"{place}: {format_count(found.good, file.noun)}", _date_range(found.written)
+        if found.bytes is None:
+            damaged += found.damaged
+            if found.good:
+                echo(f"{what}; {dates}")
+            continue
+        echo(f"{what}, {format_bytes(found.bytes)} on disk{dates and f'; {dates}'}")
+        if found.damaged:
+            echo_err(
+                f"{format_count(found.damaged, f'damaged {file.noun}')} not counted. "
+                f"`rageval cache verify --repair` deletes damaged {file.namespace}."
+            )
+    if damaged:
+        echo_err(f"{format_count(damaged, 'entry')} not counted: damaged. `rageval cache verify` lists them.")
 
 
-def _shared_store_info(url: StoreURL, options: argparse.Namespace) -> int:
-    with open_shared_store(url) as store:
-        good, damaged = split_damaged(store.entries())
-    others: dict[CacheFile, tuple[list[Entry], list[Damaged]]] = {}
-    for file in cache_files():
-        with open_shared_store(url, file.namespace) as store:
-            others[file] = split_damaged(store.entries())
-    dates = [entry.written for entry in good]
-    if options.json:
-        document = {
-            "store": url.public,
-            "replies": len(good),
-            "damaged": len(damaged),
-            **_oldest_and_newest(dates),
-            "models": [asdict(use) for use in model_uses(good)],
-            **{
-                file.namespace: {
-                    file.namespace: len(entries),
-                    "damaged": len(broken),
-                    **_oldest_and_newest([entry.written for entry in entries]),
-                }
-                if entries or broken
-                else None
-                for file, (entries, broken) in others.items()
-            },
-        }
-        echo(json.dumps(document, indent=2))
-        return 0
-    echo(f"{url}: {format_count(len(good), 'reply')}")
-    if good:
-        echo(f"{_date_range(dates)}\n\n{models_table(good)}")
-    for file, (entries, _) in others.items():
-        if entries:
-            written = _date_range([entry.written for entry in entries])
-            echo(f"{url}: {format_count(len(entries), file.noun)}; {written}")
-    if number := len(damaged) + sum(len(broken) for _, broken in others.values()):
-        echo_err(f"{format_count(number, 'entry')} not counted: damaged. `rageval cache verify` lists them.")
-    return 0
+def _other_counts(file: CacheFile, found: Survey) -> dict[str, Any]:
+    size = {} if found.bytes is None else {"bytes": found.bytes}
+    counts = {file.namespace: found.good, "damaged": found.damaged}
+    return {**size, **counts, **_oldest_and_newest(found.written)}
 
 
 def _date_range(dates: Sequence[float]) -> str:
-    return (
-        f"the oldest kept {format_timestamp(min(dates))}, the newest {format_timestamp(max(dates))}"
-        if dates
-        else ""
-    )
+    ends = _oldest_and_newest(dates)
+    return f"the oldest kept {ends['oldest']}, the newest {ends['newest']}" if dates else ""
 
 
 def _oldest_and_newest(dates: Sequence[float]) -> dict[str, str | None]:
@@ -347,12 +305,10 @@ def export_command(options: argparse.Namespace) -> int:
 
     If the file of the cache is damaged as a whole, the replies that SQLite can read are written.
     """
-    file, directory = options.file, options.cache or options.cache_dir
+    file, place = options.file, place_of(options)
     if file.exists() and not options.force:
         raise InputError(f"{file} exists already, nothing was written.\nName another file, or add --force.")
-    entries, failure = (
-        _readable_entries(directory) if options.cache is None else (_shared_store_entries(directory), "")
-    )
+    entries, failure = _readable_entries(place)
     good, damaged = split_damaged(entries)
     for entry in damaged:
         echo_err(
@@ -361,7 +317,7 @@ def export_command(options: argparse.Namespace) -> int:
     good += [entry.rest for entry in damaged if entry.rest]
     if failure:
         echo_err(
-            f"{directory / FILE} is damaged: {failure}.\n"
+            f"{options.cache_dir / FILE} is damaged: {failure}.\n"
             f"{format_count(len(good), 'reply')} could be read; others may be lost. "
             "`rageval cache verify` shows what SQLite's integrity_check finds.\n"
             f"Delete {FILE}* in that folder"
@@ -373,7 +329,7 @@ def export_command(options: argparse.Namespace) -> int:
     for name in options.model or ():
         if name not in {model_of(entry)[0] for entry in good}:
             raise InputError(
-                f"{directory} has no reply of model {to_one_line(name)}, nothing was written; "
+                f"{place} has no reply of model {to_one_line(name)}, nothing was written; "
                 f"it has replies of: {model_names(good)}.\nNames are as `rageval cache info` shows them."
             )
     good = [entry for entry in good if not options.model or model_of(entry)[0] in options.model]
@@ -388,18 +344,14 @@ def export_command(options: argparse.Namespace) -> int:
     return 1 if damaged or failure else 0
 
 
-def _shared_store_entries(url: StoreURL) -> list[Entry | Damaged]:
-    with open_shared_store(url) as store:
-        return list(store.entries())
-
-
-def _readable_entries(directory: Path) -> tuple[list[Entry | Damaged], str]:
-    """Return the entries that SQLite can read, and the damage to the file as a whole, empty if there is none."""
+def _readable_entries(place: Place) -> tuple[list[Entry | Damaged], str]:
+    """Return the entries that can be read, and the damage to the file as a whole, empty if there is none."""
     entries: list[Entry | Damaged] = []
     try:
-        with open_cache(directory, replies_only=True) as database:
-            entries.extend(inspect_entries(database))
+        with open_place(place, replies_only=True) as store:
+            entries.extend(store.entries())
             # A damaged page may lose entries without an error: run SQLite's integrity check too.
-            return entries, "; ".join(map(to_one_line, file_faults(database)))
+            faults = store.database.faults() if isinstance(store, SqliteStore) else []
+            return entries, "; ".join(map(to_one_line, faults))
     except BrokenCacheError as error:
         return entries, error.why

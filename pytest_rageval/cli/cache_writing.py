@@ -5,13 +5,15 @@ import gzip
 import math
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
 from pytest_rageval.cli.cache_reading import (
+    BROKEN,
     BrokenCacheError,
+    Place,
     bytes_on_disk,
     cache_files,
     cassette_entries,
@@ -19,36 +21,41 @@ from pytest_rageval.cli.cache_reading import (
     model_names,
     model_of,
     models_table,
-    open_cache,
-    open_shared_store,
+    open_folder,
+    open_place,
+    open_shared,
+    place_of,
     split_damaged,
     survey,
+    transaction,
 )
-from pytest_rageval.cli.console import echo, echo_err, format_bytes, format_count, to_one_line
+from pytest_rageval.cli.console import (
+    echo,
+    echo_err,
+    format_bytes,
+    format_count,
+    to_one_line,
+)
 from pytest_rageval.core.command import CacheFile, Survey
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.models.cassette import LaterVersionError, cassette_lines, parse_entry, write_cassette
+from pytest_rageval.models.cassette import (
+    LaterVersionError,
+    cassette_lines,
+    parse_entry,
+    write_cassette,
+)
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores import Namespace
 from pytest_rageval.models.stores.interface import CLAIM_TTL_S, Damaged, Entry
-from pytest_rageval.models.stores.sqlite_file import (
-    FILE,
-    Database,
-    ReplyTable,
-    count_claims,
-    existing_keys,
-    file_faults,
-    inspect_entries,
-    repair,
-    schema_version,
-)
+from pytest_rageval.models.stores.sqlite import SqliteStore
+from pytest_rageval.models.stores.sqlite_file import FILE
 
-DAY_S = 86_400.0
-
+DAY_S: Final = 86_400.0
 NOT_LOOKED_AT: Final = (
     "{} not looked at; `rageval cache verify` lists such entries, and with --repair deletes them."
 )
+REPAIR: Final = "`rageval cache verify --repair` deletes the damaged entries; then they are requested again."
 
 
 def import_command(options: argparse.Namespace) -> int:
@@ -60,10 +67,14 @@ def import_command(options: argparse.Namespace) -> int:
     # If several files have a reply to the same request, the first is used, as within a file.
     for path in options.files:
         entries = {**cassette_entries(path), **entries}
-    place = options.cache or options.cache_dir
-    existing, cached, other = (_import_to_folder if options.cache is None else _import_to_shared_store)(
-        place, entries, replace=options.replace
-    )
+    place = place_of(options)
+    with open_place(place, create=True, write=True) as store, transaction(store):
+        existing = {str(entry.key) for entry in store.entries(list(entries))}
+        cached = store.get_many(list(existing))
+        other = [key for key in cached if cached[key] != entries[key].reply]
+        if options.replace:
+            store.delete_many(other)
+        store.keep(entries.values())
     summary = f"{format_count(len(entries) - len(existing), 'new reply')}, {len(cached):,} there already"
     if other:
         fate = "replaced" if options.replace else "kept as they were"
@@ -72,38 +83,6 @@ def import_command(options: argparse.Namespace) -> int:
         summary += f", {format_count(len(existing) - len(cached), 'damaged entry')} replaced"
     echo(f"{place}: {summary}")
     return 0
-
-
-def _import_to_folder(
-    directory: Path, entries: Mapping[str, Entry], *, replace: bool
-) -> tuple[set[str], dict[str, Reply], list[str]]:
-    """Add entries to the cache in a folder.
-
-    Returns:
-        The keys that had an entry before; the replies of the good ones of these entries; and the keys whose cached
-        reply differs from the imported one.
-    """
-    with open_cache(directory, create=True, write=True) as database, database.transaction():
-        existing = existing_keys(database, list(entries))
-        cached = ReplyTable(database).get_many(list(existing))
-        other = [key for key in cached if cached[key] != entries[key].reply]
-        written = (entries.keys() - cached.keys()) | set(other if replace else ())
-        ReplyTable(database).put_many(entry for key, entry in entries.items() if key in written)
-    return existing, cached, other
-
-
-def _import_to_shared_store(
-    url: StoreURL, entries: Mapping[str, Entry], *, replace: bool
-) -> tuple[set[str], dict[str, Reply], list[str]]:
-    """Add entries to a shared store; return the same as `_import_to_folder`."""
-    with open_shared_store(url, create=True) as store:
-        existing = {str(entry.key) for entry in store.entries(list(entries))}
-        cached = store.get_many(list(existing))
-        other = [key for key in cached if cached[key] != entries[key].reply]
-        if replace:
-            store.delete_many(other)
-        store.keep(entries.values())
-    return existing, cached, other
 
 
 def prune_command(options: argparse.Namespace) -> int:
@@ -123,73 +102,54 @@ def prune_command(options: argparse.Namespace) -> int:
             )
         _prune_cassette(options, options.cassette)
         return 0
-    if options.cache is not None:
-        _prune_shared_store(options, options.cache)
-        return 0
-    directory = options.cache_dir
-    if not has_no_replies(directory):
-        _prune_replies(options, directory)
-    for file in cache_files() if _by_age_alone(options) else ():
-        if (found := survey(file, directory)) is not None:
-            cutoff = _cutoff_time(options)
-            old = (
-                sum(written < cutoff for written in found.written)
-                if options.dry_run
-                else file.functions.delete_older(directory, cutoff)
-            )
-            echo(f"{directory}: {old:,} of {format_count(found.good, file.noun)} {_deletion_text(options)}")
+    place, cutoff = place_of(options), _cutoff_time(options)
+    if not has_no_replies(place):
+        _prune_replies(options, place)
+    # Other conditions cannot hold for an entry that is no reply: it has no model, and is not cut off.
+    for file in () if options.model or options.cut else cache_files():
+        found = survey(file, place)
+        if found is not None and (found.good or isinstance(place, Path)):
+            dry = options.dry_run
+            old = sum(t < cutoff for t in found.written) if dry else _delete_older(file, place, cutoff)
+            echo(f"{place}: {old:,} of {format_count(found.good, file.noun)} {_deletion_text(options)}")
     return 0
 
 
-def _by_age_alone(options: argparse.Namespace) -> bool:
-    """Return True if the conditions may hold for an entry that is no reply: it has no model, and is not cut off."""
-    return options.older_than is not None and not options.model and not options.cut
-
-
-def _prune_replies(options: argparse.Namespace, directory: Path) -> None:
-    before, dry = bytes_on_disk(directory), options.dry_run
-    with open_cache(directory, write=not dry) as database:
+def _prune_replies(options: argparse.Namespace, place: Place) -> None:
+    dry, before = options.dry_run, bytes_on_disk(place) if isinstance(place, Path) else 0
+    with open_place(place, write=not dry) as store:
         # One transaction, so that a reply that another process writes meanwhile is not deleted unchecked.
-        with nullcontext() if dry else database.transaction():
-            good, damaged = split_damaged(inspect_entries(database))
+        with nullcontext() if dry else transaction(store):
+            good, damaged = split_damaged(store.entries())
             if damaged:
                 echo_err(NOT_LOOKED_AT.format(format_count(len(damaged), "damaged entry")))
             selected = _select_entries(good, options)
             if not dry:
-                ReplyTable(database).delete_many([entry.key for entry in selected])
-        _echo_deleted(good, selected, options, directory)
-        if dry or not selected:
+                store.delete_many([entry.key for entry in selected])
+        _echo_deleted(good, selected, options, place)
+        if dry or not selected or not isinstance(store, SqliteStore):
             return
         try:
-            database.execute("VACUUM")
+            store.database.execute("VACUUM")
         except StoreError as error:
             echo_err(
                 f"The file could not be made smaller: {error.__cause__}. Its free space will be used again."
             )
+        directory = store.database.directory
     if (directory / f"{FILE}-wal").exists():
         echo("The file becomes smaller when the runs that use the cache now have ended.")
     else:
         echo(f"{format_bytes(bytes_on_disk(directory))} on disk, before {format_bytes(before)}")
 
 
-def _prune_shared_store(options: argparse.Namespace, url: StoreURL) -> None:
-    with open_shared_store(url) as store:
-        good, damaged = split_damaged(store.entries())
-        if damaged:
-            echo_err(NOT_LOOKED_AT.format(format_count(len(damaged), "damaged entry")))
-        selected = _select_entries(good, options)
-        if not options.dry_run:
-            store.delete_many([entry.key for entry in selected])
-    _echo_deleted(good, selected, options, url)
-    for file in cache_files() if _by_age_alone(options) else ():
-        with open_shared_store(url, file.namespace) as store:
-            entries, _ = split_damaged(store.entries())
-            old = [entry.key for entry in entries if entry.written < _cutoff_time(options)]
-            if not options.dry_run:
-                store.delete_many(old)
-        if entries:
-            count = format_count(len(entries), file.noun)
-            echo(f"{url}: {len(old):,} of {count} {_deletion_text(options)}")
+def _delete_older(file: CacheFile, place: Place, cutoff: float) -> int:
+    if isinstance(place, Path):
+        return int(file.functions.delete_older(place, cutoff))
+    with open_shared(place, file.namespace) as store:
+        good, _ = split_damaged(store.entries())
+        old = [entry.key for entry in good if entry.written < cutoff]
+        store.delete_many(old)
+    return len(old)
 
 
 def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
@@ -197,7 +157,7 @@ def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
     selected = _select_entries(entries, options)
     _echo_deleted(entries, selected, options, path)
     if selected and not options.dry_run:
-        _, _, notices = check_cassette(path)
+        _, _, notices = _check_cassette(path)
         for notice in notices:
             echo_err(f"{path}: {notice}; the file is rewritten, one line a request, in order")
         deleted = {entry.key for entry in selected}
@@ -210,7 +170,6 @@ def _cutoff_time(options: argparse.Namespace) -> float:
 
 
 def _select_entries(entries: Sequence[Entry], options: argparse.Namespace) -> list[Entry]:
-    """Return the entries that meet all conditions of `rageval cache prune`."""
     cutoff = _cutoff_time(options)
     return [
         entry
@@ -222,7 +181,7 @@ def _select_entries(entries: Sequence[Entry], options: argparse.Namespace) -> li
 
 
 def _echo_deleted(
-    entries: Sequence[Entry], selected: Sequence[Entry], options: argparse.Namespace, place: Path | StoreURL
+    entries: Sequence[Entry], selected: Sequence[Entry], options: argparse.Namespace, place: Place
 ) -> None:
     models = {model_of(entry)[0] for entry in entries}
     for name in options.model or ():
@@ -241,21 +200,21 @@ def _deletion_text(options: argparse.Namespace) -> str:
 
 def verify_command(options: argparse.Namespace) -> int:
     """Look for damage in the cache or in cassettes; return 1 if there is any, even if it is repaired."""
-    if not options.files and options.cache is not None:
-        names = ("replies", *(file.namespace for file in cache_files()))
-        sound = [_verify_shared_store(options.cache, name, fix=options.repair) for name in names]
+    place, fix = place_of(options), options.repair
+    if not options.files and isinstance(place, Path):
+        sound = [has_no_replies(place) or _verify_replies(place, fix=fix)]
+        sound += [_verify_file(file, place, fix=fix) for file in cache_files()]
         return 0 if all(sound) else 1
     if not options.files:
-        directory = options.cache_dir
-        sound = [has_no_replies(directory) or _verify_replies(directory, fix=options.repair)]
-        sound += [_verify_file(file, directory, fix=options.repair) for file in cache_files()]
+        names = ("replies", *(file.namespace for file in cache_files()))
+        sound = [_verify_shared_store(options.cache, name, fix=fix) for name in names]
         return 0 if all(sound) else 1
-    if options.repair:
+    if fix:
         raise InputError(
             "--repair works on the cache only. Restore a cassette from its history in git.\n"
             "Take --repair away, and edit the file."
         )
-    checks = [(path, *check_cassette(path)) for path in options.files]
+    checks = [(path, *_check_cassette(path)) for path in options.files]
     for path, replies, damage, notices in checks:
         for kind, lines in (("damaged", damage), ("notice", notices)):
             for line in lines:
@@ -264,23 +223,32 @@ def verify_command(options: argparse.Namespace) -> int:
     return 1 if any(damage for _, _, damage, _ in checks) else 0
 
 
+def _print_damaged(place: object, entries: Iterable[Entry | Damaged]) -> tuple[int, list[Damaged]]:
+    """Print the damaged entries; return them, and the number of the good ones."""
+    good, damaged = 0, []
+    # Each is printed immediately, since reading may fail at the next one.
+    for entry in entries:
+        if isinstance(entry, Damaged):
+            damaged.append(entry)
+            echo(f"{place}: damaged: entry {to_one_line(entry.key)}: {'; '.join(entry.why)}")
+        else:
+            good += 1
+    return good, damaged
+
+
 def _verify_shared_store(url: StoreURL, namespace: Namespace, *, fix: bool) -> bool:
     """Print the damaged entries of a shared store, and delete them if `fix` is True; return True if there are none."""
-    with open_shared_store(url, namespace) as store:
-        good, damaged = split_damaged(store.entries())
-        for entry in damaged:
-            echo(f"{url}: damaged: entry {to_one_line(entry.key)}: {'; '.join(entry.why)}")
+    with open_shared(url, namespace) as store:
+        good, damaged = _print_damaged(url, store.entries())
         if good or damaged or namespace == "replies":
             kind = "good reply" if namespace == "replies" else "good embedding"
-            echo(f"{url}: {format_count(len(good), kind)}, {format_count(len(damaged), 'damaged entry')}")
+            echo(f"{url}: {format_count(good, kind)}, {format_count(len(damaged), 'damaged entry')}")
         if damaged and fix:
             # If another process has replaced a damaged entry meanwhile, the new reply is deleted and requested again.
             store.delete_many([str(entry.key) for entry in damaged])
             echo(f"deleted: {format_count(len(damaged), 'damaged entry')}")
         elif damaged:
-            echo_err(
-                "`rageval cache verify --repair` deletes the damaged entries; then they are requested again."
-            )
+            echo_err(REPAIR)
     return not damaged
 
 
@@ -288,50 +256,41 @@ def _verify_replies(directory: Path, *, fix: bool) -> bool:
     """Print the damage of the reply cache in a folder, and repair it if `fix` is True; return True if there is none."""
     file = directory / FILE
     try:
-        with open_cache(directory, write=fix) as database:
-            return _verify_database(file, database, fix=fix)
+        with open_folder(directory, write=fix) as store:
+            return _verify_file_of_replies(file, store, fix=fix)
     except BrokenCacheError as error:
         echo(f"{file}: damaged: {error.why}")
-        echo_err(error.advice)
+        echo_err(BROKEN)
         return False
 
 
-def _verify_database(file: Path, database: Database, *, fix: bool) -> bool:
+def _verify_file_of_replies(file: Path, store: SqliteStore, *, fix: bool) -> bool:
     # One transaction, so that no other process writes an entry that would then be deleted.
-    with database.transaction() if fix else nullcontext():
-        faults = file_faults(database)
+    with transaction(store) if fix else nullcontext():
+        faults = store.database.faults()
         for fault in faults:
             echo(f"{file}: damaged: {to_one_line(fault)}")
-        good, damaged = 0, []
-        # Print each damaged entry immediately, since reading may fail at the next one.
-        for entry in inspect_entries(database):
-            if isinstance(entry, Damaged):
-                damaged.append(entry)
-                echo(f"{file}: damaged: entry {to_one_line(entry.key)}: {'; '.join(entry.why)}")
-            else:
-                good += 1
+        good, damaged = _print_damaged(file, store.entries())
         # Writing to a file that is damaged as a whole may damage it more.
         if fix and not faults:
-            repair(database, damaged)
-    pending = count_claims(database)
-    if pending:
+            store.repair(damaged)
+    ((claims,),) = store.database.rows("SELECT count(*) FROM leases")
+    if claims:
         echo(
-            f"{file}: notice: {format_count(pending, 'claim')} of running or killed runs; a killed run's claim blocks "
+            f"{file}: notice: {format_count(claims, 'claim')} of running or killed runs; a killed run's claim blocks "
             f"others for {CLAIM_TTL_S:g} s"
         )
     echo(
         f"{file}: {format_count(good, 'good reply')}, {format_count(len(damaged), 'damaged entry')}, "
-        f"schema {schema_version(database)}"
+        f"schema {store.database.schema_version}"
     )
     if faults:
-        echo_err(BrokenCacheError.advice)
+        echo_err(BROKEN)
     elif fix:
         for entry in damaged:
             echo(f"{'mended, its reply is kept' if entry.rest else 'deleted'}: {to_one_line(entry.key)}")
     elif damaged:
-        echo_err(
-            "`rageval cache verify --repair` deletes the damaged entries; then they are requested again."
-        )
+        echo_err(REPAIR)
     return not faults and not damaged
 
 
@@ -356,12 +315,8 @@ def _verify_file(file: CacheFile, directory: Path, *, fix: bool) -> bool:
     return not found.damaged
 
 
-def check_cassette(path: Path) -> tuple[int, list[str], list[str]]:
-    """Check every line of a cassette.
-
-    Returns:
-        The number of good replies; descriptions of damage; and notices of harmless findings.
-    """
+def _check_cassette(path: Path) -> tuple[int, list[str], list[str]]:
+    """Return the number of good replies in a cassette, descriptions of damage, and notices of harmless findings."""
     damage: list[str] = []
     notices: list[str] = []
     seen: dict[str, tuple[int, Reply]] = {}

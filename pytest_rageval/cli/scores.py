@@ -101,7 +101,6 @@ def _print_details(score: ScoreDef) -> None:
 
 
 def _needs(score: ScoreDef) -> list[str]:
-    """Return what a score requires: data of the eval set, models, an extra of the package."""
     extra = [f"extra `{score.extra}`"] if score.extra else []
     return [*score.needs, *score.models, *extra]
 

@@ -102,7 +102,7 @@ class Survey(NamedTuple):
     good: int
     damaged: int
     written: list[float]
-    bytes: int
+    bytes: int | None  # None of a store that machines share
 
 
 def value(names: str, metavar: str, text: str, parse: Callable[[str], Any] = Path, **kwargs: Any) -> Argument:

@@ -1,10 +1,8 @@
-"""The default store, a SQLite file in the cache folder. `sqlite_file` has the file, `sqlite_claims` its claims.
+"""The default store, a SQLite file in the cache folder (`sqlite_file`); and the search for damaged entries in it.
 
-Claims in the SQLite store, in the table `leases`.
-
-A process renews its claims by writing a new heartbeat into the column `expires`. An owner whose heartbeat has not
-changed for `CLAIM_TTL_S` counts as dead. A process never compares another process's heartbeat with a clock, so the
-clocks of machines may differ.
+Claims are in the table `leases`. A process renews its claims by writing a new heartbeat into the column `expires`. An
+owner whose heartbeat has not changed for `CLAIM_TTL_S` counts as dead. A process never compares another process's
+heartbeat with a clock, so the clocks of machines may differ.
 """
 
 import contextlib
@@ -12,14 +10,14 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.messages import Reply, read_summary
 from pytest_rageval.models.stores.interface import (
     CLAIM_TTL_S,
     RENEWAL_S,
@@ -29,7 +27,7 @@ from pytest_rageval.models.stores.interface import (
     build_claim_results,
     start_renewing,
 )
-from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable, inspect_entries
+from pytest_rageval.models.stores.sqlite_file import COLUMNS, Database, ReplyTable, stored_summary
 
 
 class Claims:
@@ -66,7 +64,6 @@ class Claims:
         return {key for (key,) in rows}
 
     def held(self, keys: Sequence[str]) -> set[str]:
-        """Return the keys that a living process has claimed."""
         rows = self._database.rows(
             "SELECT key, CAST(owner AS BLOB) FROM leases WHERE key IN (SELECT value FROM json_each(?))",
             (json.dumps(list(keys)),),
@@ -173,8 +170,12 @@ SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 class SqliteStore:
     """A `ReplyStore` in a folder, which is created if it is missing. `remark` is called with remarks for the report."""
 
-    def __init__(self, directory: Path, remark: Callable[[str], None] = lambda _: None) -> None:
-        self.database: Database = Database(directory, restored=lambda: remark(RESTORED))
+    def __init__(
+        self, directory: Path, remark: Callable[[str], None] = lambda _: None, *, replies_only: bool = False
+    ) -> None:
+        self.database: Database = Database(
+            directory, restored=lambda: remark(RESTORED), replies_only=replies_only
+        )
         self._replies = ReplyTable(self.database)
         self._claims = Claims(self.database)
         self.get_nowait: Callable[..., dict[str, Reply]] = self._replies.get_nowait
@@ -230,6 +231,17 @@ class SqliteStore:
         with self.database.transaction():
             self._replies.delete_many(keys)
 
+    def repair(self, damaged: Iterable[Damaged]) -> None:
+        """Delete damaged entries, but keep their good replies; call this method in a transaction."""
+        for entry in damaged:
+            if entry.rest is not None:
+                self._replies.put_many([entry.rest])
+            else:
+                # A key that is no text is a blob in the file, or text that is not UTF-8 and was read as bytes.
+                self.database.execute(
+                    "DELETE FROM replies WHERE key = ? OR key = CAST(? AS TEXT)", (entry.key, entry.key)
+                )
+
     def close(self) -> None:
         self._claims.close()
         self.database.close()
@@ -255,3 +267,74 @@ def spend(
             (*before.changed(change), account),
         )
     return None
+
+
+SQLITE_TYPES: Final[Mapping[type, str]] = {str: "text", int: "integer", float: "real"}
+
+METADATA: Final = {"outline", "written"}
+"""Columns that only describe a reply; if no other column is damaged, the reply is still good."""
+
+YEAR_10000: Final = 253_402_300_800  # in seconds since 1970; Python cannot format later dates
+CHUNK: Final = 256  # how many entries are read at once
+
+
+def inspect_entries(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
+    """Yield all entries, or the entries with these keys, good or damaged, sorted by key."""
+    # Text is read as bytes: Python would raise an error for a row with one text that is not UTF-8.
+    columns = ", ".join(
+        f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
+        for name in COLUMNS
+    )
+    condition, parameters = (
+        ("", ())
+        if keys is None
+        else (" WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),))
+    )
+    sql = f"SELECT {columns} FROM replies{condition} ORDER BY key"  # noqa: S608 - our own names
+    cursor = database.execute(sql, parameters)
+    table = ReplyTable(database)
+    while True:
+        with database.map_errors():
+            rows = cursor.fetchmany(CHUNK)
+        if not rows:
+            return
+        checked = [_check_columns(row) for row in rows]
+        replies = table.get_many(
+            [values["key"] for values, faults in checked if not faults.keys() - METADATA]
+        )
+        yield from (_entry(values, faults, replies) for values, faults in checked)
+
+
+def _check_columns(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values in a row of `inspect_entries` and their faults, both by column."""
+    values: dict[str, Any] = {}
+    faults: dict[str, str] = {}
+    for (name, expected), kind, value in zip(COLUMNS.items(), row[::2], row[1::2], strict=True):
+        values[name] = value
+        if kind != SQLITE_TYPES[expected]:
+            faults[name] = f"{name} is {kind}, expected {SQLITE_TYPES[expected]}"
+        elif kind == "text":
+            try:
+                values[name] = value.decode("utf-8")
+            except UnicodeDecodeError:
+                faults[name] = f"{name} is not UTF-8"
+    if "written" not in faults and not 0 <= values["written"] < YEAR_10000:
+        faults["written"] = f"written is {values['written']}, expected seconds since 1970"
+    if "outline" not in faults:
+        values["outline"] = stored_summary(values["outline"])
+        if values["outline"] is None:
+            faults["outline"] = "outline is not a JSON object"
+    return values, faults
+
+
+def _entry(
+    values: Mapping[str, Any], faults: Mapping[str, str], replies: Mapping[str, Reply]
+) -> Entry | Damaged:
+    key, why = values["key"], tuple(faults.values())
+    if faults.keys() - METADATA:
+        return Damaged(key, why)
+    if key not in replies:
+        return Damaged(key, (*why, "the checksum is not that of the contents"))
+    summary = {} if "outline" in faults else read_summary(values["outline"])
+    entry = Entry(key, replies[key], summary, 0.0 if "written" in faults else values["written"])
+    return Damaged(key, why, entry) if why else entry

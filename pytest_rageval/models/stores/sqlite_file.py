@@ -1,4 +1,4 @@
-"""The SQLite file of the reply cache, which many processes use; and the search for damaged entries in it.
+"""The SQLite file of the reply cache, which many processes use.
 
 Values are stored in plain columns. Nothing is unpickled: CI restores cache folders from elsewhere, and unpickling runs
 code. Nothing is evicted: every reply was paid for. A transaction is atomic, even if the process is killed.
@@ -23,8 +23,8 @@ from pytest_rageval.lib.files import (
     make_private_file,
     refuse_special,
 )
-from pytest_rageval.models.messages import FIELD_TYPES, RUN_FIELD, Reply, read_summary
-from pytest_rageval.models.stores.interface import Damaged, Entry
+from pytest_rageval.models.messages import FIELD_TYPES, RUN_FIELD, Reply
+from pytest_rageval.models.stores.interface import Entry
 
 FILE: Final = "replies.sqlite"
 APPLICATION_ID: Final = 0x52414756  # identifies the files of this package among SQLite files
@@ -62,14 +62,6 @@ SELECT: Final = (
 )
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
 RESTORE_PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
-
-SQLITE_TYPES: Final[Mapping[type, str]] = {str: "text", int: "integer", float: "real"}
-
-METADATA: Final = {"outline", "written"}
-"""Columns that only describe a reply; if no other column is damaged, the reply is still good."""
-
-YEAR_10000: Final = 253_402_300_800  # in seconds since 1970; Python cannot format later dates
-CHUNK: Final = 256  # how many entries are read at once
 
 UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CANTOPEN"}
 """SQLite's errors for a folder or file without write permission."""
@@ -129,7 +121,6 @@ class ReplyTable:
         return replies | self._select_usable(read, silent, run, only_run=True) if silent else replies
 
     def _reply(self, row: tuple[Any, ...]) -> Reply | None:
-        """Return the reply in a row; None if the row is damaged."""
         valid = list(map(type, row[:10])) == REPLY_COLUMN_TYPES
         if valid and row[9] == _checksum(row) and row[4] >= 0 <= row[5]:
             return Reply(*row[1:9])
@@ -229,7 +220,13 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Execute the statements in the block atomically; no other process writes meanwhile."""
+        """Execute the statements in the block atomically; no other process writes meanwhile.
+
+        A transaction within another one is a part of it.
+        """
+        if self._connection.in_transaction:
+            yield
+            return
         if self.read_only:
             raise self.unusable_error(
                 "it cannot be written, and a new reply could not be kept",
@@ -248,6 +245,15 @@ class Database:
                 self._connection.execute("ROLLBACK")
             raise
         self.execute("COMMIT")
+
+    def faults(self) -> list[str]:
+        """Return the faults that SQLite's integrity check finds; StoreError if the file is too damaged for it."""
+        faults = [str(line) for (line,) in self.rows("PRAGMA integrity_check")]
+        return [] if faults == ["ok"] else faults
+
+    @property
+    def schema_version(self) -> int:
+        return int(self.rows("PRAGMA user_version")[0][0])
 
     def close(self) -> None:
         # If the file was removed, restore it before it is closed.
@@ -400,7 +406,6 @@ def _is_file(path: Path) -> bool:
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Copy the rows of one file that are missing in another file."""
     old.text_factory = _text_or_bytes
     new.execute("BEGIN IMMEDIATE")
     for table in ("replies", "leases", "spending"):
@@ -454,101 +459,3 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
         else:
             return
-
-
-def inspect_entries(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-    """Yield all entries, or the entries with these keys, good or damaged, sorted by key."""
-    # Text is read as bytes: Python would raise an error for a row with one text that is not UTF-8.
-    columns = ", ".join(
-        f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
-        for name in COLUMNS
-    )
-    condition, parameters = (
-        ("", ())
-        if keys is None
-        else (" WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),))
-    )
-    sql = f"SELECT {columns} FROM replies{condition} ORDER BY key"  # noqa: S608 - our own names
-    cursor = database.execute(sql, parameters)
-    table = ReplyTable(database)
-    while True:
-        with database.map_errors():
-            rows = cursor.fetchmany(CHUNK)
-        if not rows:
-            return
-        checked = [_check_columns(row) for row in rows]
-        replies = table.get_many(
-            [values["key"] for values, faults in checked if not faults.keys() - METADATA]
-        )
-        yield from (_entry(values, faults, replies) for values, faults in checked)
-
-
-def existing_keys(database: Database, keys: Sequence[str]) -> set[str]:
-    rows = database.rows(
-        "SELECT key FROM replies WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
-    )
-    return {key for (key,) in rows}
-
-
-def repair(database: Database, damaged: Iterable[Damaged]) -> None:
-    """Delete damaged entries, but keep their good replies; call this function in a transaction."""
-    for entry in damaged:
-        if entry.rest is not None:
-            ReplyTable(database).put_many([entry.rest])
-        elif isinstance(entry.key, str):
-            database.execute("DELETE FROM replies WHERE key = ?", (entry.key,))
-        else:
-            # The key is a blob in the file, or text that is not UTF-8 and was read as bytes.
-            database.execute(
-                "DELETE FROM replies WHERE key = ? OR key = CAST(? AS TEXT)", (entry.key, entry.key)
-            )
-
-
-def file_faults(database: Database) -> list[str]:
-    """Return the faults that SQLite's integrity check finds; StoreError if the file is too damaged for the check."""
-    faults = [str(line) for (line,) in database.rows("PRAGMA integrity_check")]
-    return [] if faults == ["ok"] else faults
-
-
-def schema_version(database: Database) -> int:
-    return int(database.rows("PRAGMA user_version")[0][0])
-
-
-def count_claims(database: Database) -> int:
-    """Return the number of claims of running and killed runs."""
-    return int(database.rows("SELECT count(*) FROM leases")[0][0])
-
-
-def _check_columns(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values in a row of `inspect_entries` and their faults, both by column."""
-    values: dict[str, Any] = {}
-    faults: dict[str, str] = {}
-    for (name, expected), kind, value in zip(COLUMNS.items(), row[::2], row[1::2], strict=True):
-        values[name] = value
-        if kind != SQLITE_TYPES[expected]:
-            faults[name] = f"{name} is {kind}, expected {SQLITE_TYPES[expected]}"
-        elif kind == "text":
-            try:
-                values[name] = value.decode("utf-8")
-            except UnicodeDecodeError:
-                faults[name] = f"{name} is not UTF-8"
-    if "written" not in faults and not 0 <= values["written"] < YEAR_10000:
-        faults["written"] = f"written is {values['written']}, expected seconds since 1970"
-    if "outline" not in faults:
-        values["outline"] = stored_summary(values["outline"])
-        if values["outline"] is None:
-            faults["outline"] = "outline is not a JSON object"
-    return values, faults
-
-
-def _entry(
-    values: Mapping[str, Any], faults: Mapping[str, str], replies: Mapping[str, Reply]
-) -> Entry | Damaged:
-    key, why = values["key"], tuple(faults.values())
-    if faults.keys() - METADATA:
-        return Damaged(key, why)
-    if key not in replies:
-        return Damaged(key, (*why, "the checksum is not that of the contents"))
-    summary = {} if "outline" in faults else read_summary(values["outline"])
-    entry = Entry(key, replies[key], summary, 0.0 if "written" in faults else values["written"])
-    return Damaged(key, why, entry) if why else entry
