@@ -32,7 +32,6 @@ def canonical_json(value: Any) -> str:
 
 
 def text_digest(text: str) -> str:
-    """Return the SHA-256 of a text in UTF-8, as 64 hex digits."""
     return hashlib.sha256(_utf8(text)).hexdigest()
 
 

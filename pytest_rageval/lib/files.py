@@ -24,11 +24,7 @@ SYSTEM_OWNER: Final = 0  # the user id of root
 
 
 class UntrustedFolderError(OSError):
-    """Another user may have written to a cache folder; the reason, and what to do.
-
-    Attributes:
-        remedy: what to do.
-    """
+    """Another user may have written to a cache folder; the reason, and what to do (`remedy`)."""
 
     def __init__(self, why: str, remedy: str) -> None:
         super().__init__(why)
@@ -38,11 +34,7 @@ class UntrustedFolderError(OSError):
 def make_cache_folder(directory: Path) -> None:
     """Create a private folder with a `.gitignore`, or make an existing cache folder of this package private.
 
-    A folder that the user created is left unchanged.
-
-    Raises:
-        UntrustedFolderError: another user may have written to the folder.
-        OSError: the folder cannot be created.
+    A folder that the user created is left unchanged. UntrustedFolderError if another user may have written to it.
     """
     _refuse_untrusted(directory)
     if directory.is_dir():
@@ -144,10 +136,7 @@ def _normalize_sql(statement: str) -> str:
 def write_atomically(path: Path, content: Iterable[bytes]) -> None:
     """Replace the content of a file atomically: write a temporary file in the same folder, then rename it.
 
-    A symbolic link is followed. An existing file keeps its permissions.
-
-    Raises:
-        OSError: the file cannot be written. Its old content is unchanged.
+    A symbolic link is followed. An existing file keeps its permissions. After an OSError its old content is unchanged.
     """
     target = path.resolve()
     if target.exists() and not (target.is_file() or target.is_dir()):
@@ -176,9 +165,6 @@ def append_line(path: Path, line: bytes) -> None:
     """Append a line to a file with a single write; if the write fails, the file is truncated to its old size.
 
     A missing file is created. If the last line of the file has no line feed, one is written before the new line.
-
-    Raises:
-        OSError: the line cannot be written. The file is unchanged.
     """
     if path.exists():
         refuse_special(path)

@@ -154,7 +154,6 @@ def to_plain(value: Any) -> Any:
 
 
 def is_data_frame(value: Any) -> bool:
-    """Whether a value is a data frame, as of pandas or Polars, or a table of Arrow."""
     return (
         hasattr(value, "iter_rows")
         or hasattr(value, "itertuples")

@@ -22,11 +22,7 @@ class GitError(Exception):
 
 
 def run_git(folder: Path, *arguments: str) -> bytes:
-    """Return the output of a git command.
-
-    Raises:
-        GitError: git is missing, fails, or does not end in time.
-    """
+    """Return the output of a git command; GitError if git is missing, fails, or does not end in time."""
     # Git must not lock the index, since the user may be running git in the same folder.
     command = ("git", "--no-optional-locks", "--no-pager", *arguments)
     try:
@@ -62,11 +58,7 @@ def git_output(folder: Path, *arguments: str) -> str | None:
 
 
 def commit_of(folder: Path, ref: str) -> str:
-    """Return the commit that a name such as "origin/main" or "HEAD~1" stands for.
-
-    Raises:
-        GitError: there is no such commit, or the name cannot be one.
-    """
+    """Return the commit that a name such as "origin/main" or "HEAD~1" stands for; GitError if there is none."""
     if not REF.fullmatch(ref):
         raise GitError(f"{ref!r} is not the name of a commit or a branch")
     commit = git_output(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
@@ -78,11 +70,7 @@ def commit_of(folder: Path, ref: str) -> str:
 
 
 def file_at(commit: str, path: Path) -> bytes | None:
-    """Return the content of a file at a commit, as `commit_of` returned it; None if the commit has no such file.
-
-    Raises:
-        GitError: the file is not in a repository, or cannot be read.
-    """
+    """Return the content of a file at a commit, as `commit_of` returned it; None if the commit has no such file."""
     row = run_git(path.parent, "--literal-pathspecs", "ls-tree", "-z", commit, "--", path.name)
     # The row is "100644 blob HASH\tNAME".
     fields = row.partition(b"\t")[0].decode().split(" ")

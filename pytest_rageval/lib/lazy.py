@@ -30,7 +30,6 @@ class Lazy:
         return function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Import the function at the first call, and call it."""
         return self.__wrapped__(*args, **kwargs)
 
 

@@ -21,11 +21,8 @@ MIN_REDACTED_LENGTH: Final = 8
 class Secret:
     """A key or a password. `repr`, `str` and `format` show `***`; `reveal` returns the text.
 
-    It is not a `str` and cannot be pickled. Two secrets are equal if their texts are equal.
-
-    Args:
-        text: the secret.
-        parts: the texts that `redact` replaces; default: the whole secret.
+    It is not a `str` and cannot be pickled. Two secrets are equal if their texts are equal. `parts` are the texts that
+    `redact` replaces; default: the whole secret.
     """
 
     __slots__ = ("_pattern", "_text")
@@ -87,19 +84,13 @@ def basic_token(login: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The secrets sent with every request to a server.
+    """The secrets sent with every request to a server."""
 
-    Attributes:
-        api_key: the key, for the header `Authorization: Bearer`.
-        login: "user:password", for the header `Authorization: Basic`; sent instead of the key.
-        query: the query of the base URL, which may contain a key.
-        expired: former keys, which a delayed response may still quote.
-    """
-
-    api_key: Secret | None = None
+    api_key: Secret | None = None  # the key, for the header `Authorization: Bearer`
+    # "user:password", for the header `Authorization: Basic`; sent instead of the key.
     login: Secret | None = None
-    query: Secret | None = None
-    expired: tuple[Secret, ...] = ()
+    query: Secret | None = None  # the query of the base URL, which may contain a key
+    expired: tuple[Secret, ...] = ()  # former keys, which a delayed response may still quote
 
     def with_api_key(self, api_key: Secret) -> "Credentials":
         """Return a copy with a new key. The old key is added to `expired`."""
@@ -124,19 +115,12 @@ SECRET_NAME: Final = lazy_pattern(
 
 @dataclass(frozen=True)
 class BaseURL:
-    """The base URL of a server without its secrets, and the secrets.
+    """The base URL of a server without its secrets, and the secrets."""
 
-    Attributes:
-        url: scheme, host and path. Requests are sent to this URL.
-        public: the name of the server in reports and request keys, see `public_url`.
-        login: user and password; None if the URL has none.
-        query: the whole query, which may contain a key; None if the URL has none.
-    """
-
-    url: str
-    public: str
-    login: Secret | None = None
-    query: Secret | None = None
+    url: str  # scheme, host and path. Requests are sent to this URL
+    public: str  # the name of the server in reports and request keys, see `public_url`
+    login: Secret | None = None  # user and password; None if the URL has none
+    query: Secret | None = None  # the whole query, which may contain a key; None if the URL has none
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -207,19 +191,12 @@ FOLDER_SCHEMES: Final = frozenset({"diskcache"})
 
 @dataclass(frozen=True, slots=True)
 class StoreURL:
-    """The URL of a store of replies.
+    """The URL of a store of replies."""
 
-    Attributes:
-        scheme: the scheme, such as "redis".
-        public: the URL without user, password and query, for messages and reports.
-        secret: the whole URL.
-        private: whether it has a user, a password, or a parameter whose name is that of a secret.
-    """
-
-    scheme: str
-    public: str
-    secret: Secret
-    private: bool = False
+    scheme: str  # the scheme, such as "redis"
+    public: str  # the URL without user, password and query, for messages and reports
+    secret: Secret  # the whole URL
+    private: bool = False  # whether it has a user, a password, or a parameter whose name is that of a secret
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -264,7 +241,6 @@ class StoreURL:
         return replace(self, public=text, secret=Secret(text, ()))
 
     def redact(self, text: str) -> str:
-        """Replace the URL and the secrets in it by `***` in a text."""
         return self.secret.redact(text)
 
     def __str__(self) -> str:

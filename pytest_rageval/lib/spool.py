@@ -62,18 +62,14 @@ class Spool:
         self._lock = Lock()
 
     def __del__(self) -> None:
-        """Close the file, which deletes it."""
         if self._file is not None:
             self._file.close()
 
     def put(self, value: Any, *, plain: bool = False, decoded: "tuple[Any, Decode] | None" = None) -> int:
-        """Store a record and return its place.
+        """Store a record and return its place; a `plain` record is not checked.
 
-        Args:
-            value: the record.
-            plain: True if the record is known to be plain data, so that this is not checked.
-            decoded: the object that the record was created from, and the function that creates an equal object from
-                the record; the object is then cached.
+        `decoded` is the object that the record was created from, which is then cached, and the function that creates an
+        equal object from the record.
         """
         try:
             data = marshal.dumps(value) if plain or _is_plain(value) else None
@@ -218,12 +214,8 @@ class SpooledList(list[T]):
     """A read-only list whose items are read from a spool at each use.
 
     It is a subclass of list, since `json` and the reports accept only lists. The list itself is empty, so each method
-    of list has to be overridden. Code in C that reads the items of a list without these methods finds none.
-
-    Args:
-        spool: the spool.
-        places: the places of the items, or `NOT_COMPUTED`.
-        compute: computes an item that is `NOT_COMPUTED` from its index, at its first use; the item is then stored.
+    of list has to be overridden. Code in C that reads the items of a list without these methods finds none. `compute`
+    computes an item whose place is `NOT_COMPUTED` from its index, at its first use; the item is then stored.
     """
 
     def __init__(
@@ -301,7 +293,6 @@ class SpooledList(list[T]):
 
 
 def spooled_list(items: Iterable[T], spool: Spool) -> list[T]:
-    """Store the items in a spool and return them as a list."""
     return SpooledList(spool, map(spool.put, items))
 
 

@@ -23,7 +23,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return a noun in the singular if the number is 1, else in the plural."""
     if number == 1:
         return noun
     if noun.endswith("y") and noun[-2] not in "aeo":

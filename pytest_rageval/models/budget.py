@@ -276,7 +276,6 @@ class _Bounds(TypedDict):
 
 
 def max_reply_tokens(request: Request, price: Price | None) -> int | None:
-    """Return the highest possible number of tokens of the reply to a request; None if there is no bound."""
     return max_output_tokens(request.parameters, price) if request.generates else 0
 
 

@@ -68,7 +68,6 @@ def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
 
 
 def entry_line(entry: Entry) -> str:
-    """Return one line of a cassette, without a line feed."""
     request = {"request": dict(entry.summary)} if entry.summary else {}
     return entry.reply.dumps(key=entry.key, **request)
 

@@ -137,7 +137,6 @@ class Gateway:
     async def forward(
         self, server: Server, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Send a request whose reply is not cached, and return the server's response with any status."""
         return await self.source.forward(server, proxied, method, content, headers)
 
     async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:

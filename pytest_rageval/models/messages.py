@@ -70,7 +70,6 @@ class Request:
         return self.keys_for_samples((self.sample,))[0]
 
     def keys_for_samples(self, samples: Iterable[int]) -> list[str]:
-        """Return the keys of this request with other sample numbers."""
         keys, messages = [], _canonical_messages(self.messages)
         for sample in samples:
             fields = self.base_url, self.model, self.api, sample, self.parameters
@@ -90,7 +89,6 @@ class Request:
 
     @property
     def summary_parameters(self) -> Mapping[str, Any]:
-        """The parameters that the request summary shows."""
         return self.parameters
 
     @property

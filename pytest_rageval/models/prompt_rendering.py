@@ -134,13 +134,8 @@ class Prompts:
     ) -> str:
         """Fill a template in one pass, because texts may contain braces.
 
-        The conversation before a question with a history is put into a section before it.
-
-        Args:
-            name: the name of the template.
-            unfenced: the package's own texts by placeholder; the token is computed without them.
-            question: the user's question, which has no fence, or None if the template has no question.
-            **quoted: texts with a fence, by placeholder.
+        The conversation before a question with a history is put into a section before it. `unfenced` are the package's
+        own texts by placeholder: the token is computed without them. The question has no fence either.
         """
         history = history_of(question)
         texts = quoted if question is None else {"question": question, **quoted}
@@ -243,19 +238,16 @@ def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
 
 
 def few_shot_citing_prompt(question: str, passages: Sequence[str]) -> str:
-    """Return the prompt for all answers with citations of a base model, with two worked examples."""
     return _few_shot(CITING_INSTRUCTION, _question_before_and_after, CITING_EXAMPLES, question, passages)
 
 
 def few_shot_long_answer_prompt(question: str, passages: Sequence[str]) -> str:
-    """Return the prompt for a long answer of a base model, with two worked examples that each combine two passages."""
     return _few_shot(
         LONG_ANSWER_INSTRUCTION, _question_before_and_after, LONG_ANSWER_EXAMPLES, question, passages
     )
 
 
 def few_shot_question_prompt(passage: str) -> str:
-    """Return the prompt for a question about a passage, and its answer, of a base model, with worked examples."""
     worked = "".join(f"Passage: {passage}\n{reply}\n\n" for passage, reply in QUESTION_EXAMPLES)
     return f"{QUESTION_INSTRUCTION}\n\n{worked}Passage: {' '.join(passage.split())}\nQuestion:"
 

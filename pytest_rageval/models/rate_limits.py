@@ -32,8 +32,6 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 @dataclass(slots=True)
 class Slot:
-    """The permission to have one request in flight."""
-
     began: float  # when it was granted, of `time.monotonic`
     tokens: int  # the estimated tokens of the request
 
@@ -223,8 +221,6 @@ class OutageTimer:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A server that keeps requests waiting."""
-
     url: str  # without secrets
     reason: str  # why the requests wait, such as the server's last answer
     requests: int

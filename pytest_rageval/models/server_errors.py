@@ -61,12 +61,10 @@ class NamedServer:
 
     @property
     def label(self) -> str:
-        """The name of the server in reports."""
         return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
 
     @property
     def subject(self) -> str:
-        """The beginning of a sentence about the server."""
         return f"The server at {self.base_url}"
 
     def unreachable_error(self, reason: str, attempts: int) -> ServerError:

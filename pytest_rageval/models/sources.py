@@ -36,8 +36,6 @@ MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly m
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """The settings of a gateway: cache, cassette, mode, limits."""
-
     cache_dir: Path  # the folder of the reply cache, unless `open_store` opens another store
     cassette: Path | None = None  # a file of recorded replies, used if the cache does not have a reply
     # What a missing reply leads to: a request ("live"), an error ("replay") or a placeholder ("plan").
@@ -112,8 +110,6 @@ class _Route:
 
 
 class LiveSource(Source):
-    """Requests missing replies from servers, stores them and counts their cost."""
-
     def __init__(
         self, cache: Cache, make_budget: MakeBudget, usage: Usage, settings: GatewaySettings
     ) -> None:
@@ -145,7 +141,6 @@ class LiveSource(Source):
     async def forward(
         self, server: Server, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Return the server's response to a request that is sent once, and counted as one call."""
         route = self._route(server)
         async with route.sender.limiter.slot(), self._reserve(route, proxied) as charge:
             charge.billed = True

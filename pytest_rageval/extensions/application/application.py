@@ -36,8 +36,6 @@ REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the application returned for a question."""
-
     answer: str
     texts: tuple[str, ...]  # of the passages that it answered from, without repetition
 
@@ -232,7 +230,6 @@ class HTTPApplication:
         return self._url.partition("?")[0]
 
     def __call__(self, question: str) -> Any:
-        """Return the reply to a question."""
         reply = self._client.post(self._url, json={**self._body, self._question: question})
         reply.raise_for_status()
         return reply.json()
@@ -243,7 +240,6 @@ _APPLICATIONS: Final[WeakValueDictionary[int | str, Application]] = WeakValueDic
 
 
 def application_of(value: object) -> Application:
-    """Return the application of the fixture's value: a function, an object that is called, or a URL."""
     key = value if isinstance(value, str) else id(value)
     if isinstance(value, str):
         value = HTTPApplication(value)

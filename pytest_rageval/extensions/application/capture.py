@@ -42,7 +42,6 @@ _captures = 0
 
 
 def is_capturing() -> bool:
-    """Whether searches are captured at all."""
     return _captures > 0
 
 

@@ -226,7 +226,6 @@ class Application:
         return _json_response(json.dumps({"object": "list", "data": data}))
 
     async def _forward(self, backend: Backend, request: "Request", path: str) -> "Response":
-        """Forward a request whose reply is not cached."""
         if request.method not in METHODS:
             return _json_error(405, f"{request.method} is not passed on.", "rageval_no_such_path")
         content = await request.body()
@@ -408,7 +407,6 @@ def _chunks(answer: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any
 
 
 def _response_events(answer: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the names and contents of the events of a response of the Responses API."""
     status = str(answer.get("status", "completed"))
     begun = {**answer, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}

@@ -112,11 +112,9 @@ class GatewayServer:
         self._get_backend = _raise(InputError(why))
 
     def disconnect(self) -> None:
-        """From now on, respond that the session has ended."""
         self.refuse(ENDED)
 
     def close(self) -> None:
-        """Stop listening, and end the thread."""
         self.disconnect()
         self._server.should_exit = True
         self._thread.join(STOP_S)
@@ -217,7 +215,6 @@ def _forward_signals(process: "subprocess.Popen[Any]") -> Iterator[None]:
 
 
 def _update_cassette(settings: Settings, session: Session) -> None:
-    """With --record, add the replies that the run used to the cassette."""
     path = settings.cassette
     if path is None or not settings.record:
         return

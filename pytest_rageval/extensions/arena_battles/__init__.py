@@ -29,7 +29,6 @@ OPTIONS: Final = (ARENA_PAIRS,)
 
 
 def contradictions(settings: "Settings") -> Iterator[str]:
-    """Yield why battles cannot take place."""
     if settings[ARENA_PAIRS] and settings.shard is not None:
         yield (
             "--rageval arena_pairs=N needs the answers of all systems to all questions in one run, and --rageval-shard "
@@ -39,7 +38,6 @@ def contradictions(settings: "Settings") -> Iterator[str]:
 
 @hookimpl(trylast=True)
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
-    """Let the systems of a test battle those of its siblings."""
     if not test.session.settings[ARENA_PAIRS]:
         return ()
     from pytest_rageval.core.errors import RagevalError  # noqa: PLC0415 - few runs have battles
@@ -54,7 +52,6 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
 
 @hookimpl
 def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
-    """Add the battles; and a warning if the test has only one system."""
     if "arena_battles" not in test.state:
         return {}
     systems, battles = test.state["arena_battles"]

@@ -32,9 +32,7 @@ Siblings = Mapping[str, Sequence["Marker"]]
 class Battles:
     """The systems that this process has scored in the arena, and the battles between them.
 
-    Args:
-        n: number of battles between systems, for each test function and eval set.
-        run: function that runs a coroutine in the event loop and waits for its result.
+    `n` is the number of battles between systems, for each test function and eval set.
     """
 
     def __init__(self, n: int, run: Callable[[Any], Any]) -> None:
@@ -52,18 +50,9 @@ class Battles:
     ) -> list[dict[str, Any]]:
         """Let the systems of a test battle all systems scored before it; return one report entry per pair.
 
-        A test has one system per cut-off.
-
-        Args:
-            nodeid: node id of the test.
-            pipeline: pipeline of the test, whose judge decides the battles.
-            evalset: digest of the test's eval set, and the examples.
-            cutoffs: cut-offs of the test's arena scores.
-            siblings: tests with the same function and eval set. They determine the systems of the whole run, and with
-                them the number of battles of each pair.
-
-        Raises:
-            RagevalError: a request to the judge failed.
+        A test has one system per cut-off of its arena scores; the judge of its pipeline decides. `evalset` is the
+        digest of its eval set, with the examples. `siblings` determine the systems of the whole run, and with them the
+        number of battles of each pair.
         """
         digest, examples = evalset
         systems = self._systems[nodeid.partition("[")[0], digest]
@@ -100,11 +89,7 @@ class Battles:
 
 
 def battle(test: TestRun, thresholds: Iterable[Threshold], battles: Battles) -> None:
-    """Let the systems of a test battle those of its siblings; the entries are in the test's state.
-
-    Raises:
-        RagevalError: a request to the judge failed.
-    """
+    """Let the systems of a test battle those of its siblings; the entries are in the test's state."""
     session = test.session
     # Scores with the same settings for draws have the same pipeline.
     cutoffs_of: dict[Pipeline, list[int]] = {}
@@ -148,7 +133,6 @@ def _long_answers(pipeline: "Pipeline", k: int) -> Callable[[Example], str | Non
 
 
 def _battles_entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the entry for the report with the battles of a pair."""
     user_frames = [outcome.evidence.places for outcome in outcomes]
     return {
         "system": pair[0],

@@ -79,7 +79,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _install(folder: Path) -> int:
-    """Configure git for the repository of a folder; the line for .gitattributes is added once."""
     for key, text in CONFIG:
         try:
             command = ["git", "config", key, text]

@@ -130,7 +130,6 @@ class RunDocuments(SpooledDocuments):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the documents."""
         return tuple(self._run.ids(self._first, self._first + self._length))
 
     def _all(self) -> tuple[Document, ...]:
@@ -145,20 +144,14 @@ def _key(question: str, history: Iterable[Message], filters: Mapping[str, Any]) 
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """The rankings of all topics, concatenated.
+    """The rankings of all topics, concatenated."""
 
-    Attributes:
-        topics: for the `id_key` of each topic, the index of its first document and the index after its last one.
-        scores: the scores of all documents, in single precision.
-        document_ids: the ids of all documents, as texts, or as UTF-8 in an array.
-    """
-
+    # For the `id_key` of each topic, the index of its first document and the index after its last one.
     topics: Mapping[str, tuple[int, int]]
-    scores: Sequence[float]
-    document_ids: "list[str] | NDArray[Any]"
+    scores: Sequence[float]  # the scores of all documents, in single precision
+    document_ids: "list[str] | NDArray[Any]"  # the ids of all documents, as texts, or as UTF-8 in an array
 
     def ids(self, first: int, end: int) -> list[str]:
-        """Return the ids of the documents from index `first` to before `end`."""
         if isinstance(self.document_ids, list):
             return self.document_ids[first:end]
         return [cell.decode() for cell in self.document_ids[first:end].tolist()]
@@ -170,14 +163,7 @@ class RunFile:
 
 
 def read_run(path: Path) -> RunFile:
-    """Read lines of `topic Q0 document rank score tag`, or JSON `{topic: {document: score}}`.
-
-    As in trec_eval, documents are ordered by score in single precision, documents with equal scores by id in descending
-    order (compared as UTF-8). The column `rank` is not read. The file may be compressed.
-
-    Raises:
-        InputError: the file cannot be read, a line has another form, or a topic has a document twice.
-    """
+    """Read a run file; see `TrecRun` for its forms, its order and the errors."""
     is_json = is_json_by_topic(Shape(path).head)
     if not is_json and path.stat().st_size >= MIN_NUMPY_BYTES and (run := _read_columns(path)) is not None:
         return run
@@ -267,7 +253,6 @@ def _read_columns(path: Path) -> RunFile | None:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """Yield the file in blocks of whole lines."""
     with open_file(path) as reading:
         while text := reading.stream.read(BLOCK_BYTES):
             yield text + reading.stream.readline()

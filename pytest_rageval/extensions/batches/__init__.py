@@ -59,7 +59,6 @@ COMMANDS: Final = (
 
 
 def contradictions(settings: "Settings") -> Iterator[str]:
-    """Yield what a run in batches cannot do."""
     for name, reason in {"refresh": "sends all requests in each run", "replay": "sends no requests"}.items():
         if settings.batch and getattr(settings, name):
             yield f"--rageval-batch takes several runs, and --rageval-{name} {reason}: leave one out."

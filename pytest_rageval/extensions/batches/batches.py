@@ -376,7 +376,6 @@ class Batches:
         return {batch.id for batch in self.all}
 
     def _update(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
-        """Copy the status of a batch at the server, and write it to the file."""
         batch.id, batch.status = at_server.id, at_server.status
         batch.completed, batch.failed = at_server.completed, at_server.failed
         batch.error = " ".join(server.credentials.redact(at_server.error).split())

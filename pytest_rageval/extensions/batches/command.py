@@ -30,8 +30,6 @@ MAX_OUTPUT_LENGTH: Final = 4000
 
 @dataclass
 class StepReport:
-    """The result of a step, and the error that ended it."""
-
     lines: list[str] = field(default_factory=list)  # for the terminal
     missing: int = 0  # requests without a reply
     waited_for: list[str] = field(default_factory=list)  # the names of the batches with these requests

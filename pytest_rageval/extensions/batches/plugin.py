@@ -142,7 +142,6 @@ class _StepPlugin:
         self._report = StepReport()
 
     def _run_step(self, session: pytest.Session, step: Callable[[], None]) -> None:
-        """Call the function of the step, then write the report with its result or its error."""
         try:
             step()
         except (RagevalError, pytest.fail.Exception) as error:
@@ -162,7 +161,6 @@ class BatchStatusPlugin(_StepPlugin):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> bool:
-        """Collect no tests."""
         return True
 
     @pytest.hookimpl(tryfirst=True)
@@ -183,7 +181,6 @@ class BatchSubmitPlugin(_StepPlugin):
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect the tests that send no requests, after pytest's own selection."""
         deselect_tests_without_requests(config, items)
 
     def pytest_collection_finish(self) -> None:

@@ -37,7 +37,6 @@ OPTIONS: Final = (CANARY,)
 
 
 def contradictions(settings: "Settings") -> Iterator[str]:
-    """Yield why the canary cannot be used."""
     if not settings[CANARY]:
         return
     if settings.batch:
@@ -72,7 +71,6 @@ def pytest_rageval_before_judge(
 
 @hookimpl
 def pytest_rageval_score_entry(test: "TestRun", threshold: "Threshold") -> Mapping[str, Any]:
-    """Add the result of the canary."""
     if "canary" not in test.state:
         return {}
 

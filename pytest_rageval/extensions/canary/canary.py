@@ -34,24 +34,17 @@ ALPHA: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """The result of a canary. The names of the fields are keys of the JSON report.
+    """The result of a canary. The names of the fields are keys of the JSON report."""
 
-    Attributes:
-        questions: number of questions with the same passages that have a score in the baseline and now.
-        before: their mean score in the baseline.
-        now: their mean score with new replies of the models.
-        p_value: two-sided p-value under the null hypothesis that both means are equal: twice the smaller one of this
-            test and of all tests so far, at most 1.
-        detectable: the change of the mean that would be found in 80% of runs; None if no change would.
-        pooled: number of questions of all tests so far.
-    """
-
-    questions: int
-    before: float
-    now: float
+    questions: int  # number of questions with the same passages that have a score in the baseline and now
+    before: float  # their mean score in the baseline
+    now: float  # their mean score with new replies of the models
+    # Two-sided p-value under the null hypothesis that both means are equal: twice the smaller one of this test and of
+    # all tests so far, at most 1.
     p_value: float
+    # The change of the mean that would be found in 80% of runs; None if no change would.
     detectable: float | None
-    pooled: int
+    pooled: int  # number of questions of all tests so far
 
     @property
     def shifted(self) -> bool:
@@ -59,7 +52,6 @@ class Canary:
         return self.p_value <= ALPHA
 
     def reason(self) -> str:
-        """Return the reason why the score cannot be compared with the baseline, with the remedy."""
         others = f", of {self.pooled} in all tests so far," if self.pooled > self.questions else ""
         return (
             f"the judge or the generator changed, perhaps not the retriever. {counted(self.questions, 'question')} "
@@ -91,8 +83,7 @@ def run_canary(
 ) -> Canary | None:
     """Score `count` questions with the same passages as in the baseline again, with new replies instead of cached ones.
 
-    Returns:
-        The result; None if the score uses no model, has no comparable baseline, or no question has the same passages.
+    None if the score uses no model, has no comparable baseline, or no question has the same passages.
     """
     baseline = threshold_input.baseline
     outcomes = _new_outcomes(test, request, threshold_input.score.outcomes, baseline, count)

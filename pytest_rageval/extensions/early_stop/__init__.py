@@ -42,7 +42,6 @@ OPTIONS: Final = (EARLY_STOP,)
 
 
 def contradictions(settings: "Settings") -> Iterator[str]:
-    """Yield why a run cannot stop early."""
     if settings[EARLY_STOP] and settings.shard is not None:
         yield (
             "The option early_stop asks until the verdict on all questions is clear, and --rageval-shard has only some "
@@ -54,7 +53,6 @@ def contradictions(settings: "Settings") -> Iterator[str]:
 def pytest_rageval_partial_scores(
     test: "TestRun", thresholds: "Sequence[Threshold]"
 ) -> "PartialScores | None":
-    """Return the scores whose evaluation may stop early."""
     if not stops_early(test.session.settings):
         return None
     from pytest_rageval.extensions.early_stop.early_stop import EarlyScores  # noqa: PLC0415 - few runs stop early

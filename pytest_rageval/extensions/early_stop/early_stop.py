@@ -33,17 +33,11 @@ CUT_LABEL_END: Final = '…"'
 
 
 class MonitoredThreshold(NamedTuple):
-    """A threshold whose questions are evaluated until its verdict is clear.
+    """A threshold whose questions are evaluated until its verdict is clear."""
 
-    Attributes:
-        threshold: the threshold, whose only bound is `max_drop` on the whole eval set.
-        before: the score in the baseline.
-        tolerance: differences of an example's scores up to this are rounding.
-    """
-
-    threshold: Threshold
-    before: BaselineScore
-    tolerance: float
+    threshold: Threshold  # the threshold, whose only bound is `max_drop` on the whole eval set
+    before: BaselineScore  # the score in the baseline
+    tolerance: float  # differences of an example's scores up to this are rounding
 
 
 class EarlyScores:
@@ -135,13 +129,8 @@ class DropMonitor:
     """Evaluates the questions of one threshold in random order until the verdict is clear.
 
     The order depends on the seed and on all rankings, so that another version of the retriever begins with other
-    questions: the questions on which the last version failed are not a random sample for the next version.
-
-    Args:
-        pipeline: the pipeline that evaluates the examples.
-        resolved: the score with its cut-off and keywords.
-        score: the definition of the score. It has a scale, and its examples can be scored in batches.
-        monitored: the threshold and its baseline.
+    questions: the questions on which the last version failed are not a random sample for the next version. The score
+    has a scale, and its examples can be scored in batches.
     """
 
     def __init__(
@@ -161,10 +150,7 @@ class DropMonitor:
     async def retrieve(self, examples: Sequence[Example], *, trust_rankings: bool) -> None:
         """Retrieve for all examples. An example with the ranking of the baseline gets the score of the baseline.
 
-        Args:
-            examples: the examples of the eval set.
-            trust_rankings: False if the score of an example may change while its ranking does not; every example is
-                then evaluated.
+        Not with `trust_rankings` False: then the score of an example may change while its ranking does not.
         """
         retrieved = await gather_all(map(self._compared_ranking, examples))
         rankings = dict(zip((example.id for example in examples), retrieved, strict=True))
@@ -195,16 +181,9 @@ class DropMonitor:
     ) -> tuple[list[Outcome], EarlyStopResult]:
         """Evaluate examples until the verdict is clear, at most all of them.
 
-        The evaluation continues while more than `max_unscored` of the evaluated examples have no score.
-
-        Args:
-            shares: number of shares of the threshold's level of which it has one.
-            batch_size: number of examples that are evaluated concurrently.
-            max_unscored: the largest permitted share of examples without a score.
-
-        Returns:
-            The outcomes of all examples whose outcome is known, in the order of the eval set; and how far the
-            evaluation went.
+        The threshold has one of so many `shares` of its level. The evaluation continues while more than `max_unscored`
+        of the evaluated examples have no score. Return the outcomes of all examples whose outcome is known, in the
+        order of the eval set, and how far the evaluation went.
         """
         stop = self._early_stop(shares)
         evaluated: dict[str, Outcome] = {}
@@ -262,7 +241,6 @@ class DropMonitor:
             return None
 
     async def _outcomes(self, examples: Sequence[Example]) -> dict[str, Outcome]:
-        """Evaluate examples; return their outcomes by example id."""
         if not examples:
             return {}
         outcomes = await self._score.evaluate(self._pipeline, examples, self._resolved)

@@ -25,7 +25,6 @@ CACHE_FILES: Final = (
 
 
 def answer_measures() -> "Mapping[str, Measure]":
-    """Return the similarities of answers by their embeddings, by name."""
     from pytest_rageval.answers.comparators import Measure  # noqa: PLC0415 - few runs compare answers
 
     def measure(function: str, definition: str, worked: float) -> Measure:

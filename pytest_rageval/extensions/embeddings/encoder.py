@@ -178,17 +178,14 @@ class SentenceEncoder:
         return None if length is None else int(length)
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return one vector of length 1 for each text, in order."""
         with self._lock:
             return self._sentences.get(texts)
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the same as `sentences`, for search queries."""
         with self._lock:
             return self._queries.get(texts)
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the same as `sentences`, for passages that are searched."""
         with self._lock:
             return self._passages.get(texts)
 
@@ -198,8 +195,6 @@ class SentenceEncoder:
             return self._tokens.get(texts)
 
     def _encode_with(self, method: str, **prompt: str | None) -> Callable[[list[str]], list[Vectors]]:
-        """Return a function that encodes texts with a method of the model."""
-
         def encode(texts: list[str]) -> list[Vectors]:
             embeddings = getattr(self._load(), method)(texts, **prompt, **ENCODE_OPTIONS)
             return list(np.asarray(embeddings, dtype=np.float32))
@@ -278,11 +273,9 @@ class CachedEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """The encoder's fingerprint."""
         return self._encoder.fingerprint
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return one vector of length 1 for each text, in order."""
         return self._cached([], self._encoder.sentences, texts)
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
@@ -298,11 +291,9 @@ class CachedEncoder:
         return self._cached(["passage"], self._encoder.passages, texts)
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return the contextual embeddings of the tokens of each text, in order."""
         return self._encoder.tokens(texts)
 
     def close(self) -> None:
-        """Close the store."""
         self._store.close()
 
     def _cached(
@@ -381,7 +372,6 @@ def _read_tokens(row: dict[str, Any], added_ids: list[int]) -> Tokens:
 
 
 def session_encoder(session: Session) -> CachedEncoder:
-    """Return the packaged encoder for the package's retrievers; the cache of the session stores its embeddings."""
     place = session.settings.cache_location
     if isinstance(place, Path):
         return CachedEncoder(shared_encoder(), place)

@@ -177,7 +177,6 @@ class SharedEmbeddings:
         self._lock = Lock()
 
     def get_many(self, keys: Iterable[str]) -> "dict[str, NDArray[np.float32]]":
-        """Return the vectors stored under these keys, without missing and damaged ones."""
         import numpy as np  # noqa: PLC0415 - not needed for maintenance
 
         keys = list(keys)
@@ -189,7 +188,6 @@ class SharedEmbeddings:
         return vectors
 
     def put_many(self, vectors: "Mapping[str, NDArray[np.float32]]") -> None:
-        """Store vectors, all or none."""
         entries = [
             Entry(key, Reply(base64.b64encode(vector.astype(FILE_DTYPE, copy=False).tobytes()).decode()))
             for key, vector in vectors.items()
@@ -197,7 +195,6 @@ class SharedEmbeddings:
         self._attempt(lambda store: store.keep(entries))
 
     def close(self) -> None:
-        """Close the store; the next use opens it again."""
         with self._lock:
             store, self._store = self._store, None
             if store is not None:

@@ -197,12 +197,7 @@ def retriever_in_executor(  # noqa: PLR0913 - see adapt_retriever
     name: str = FIXTURE,
     id_path: str = "",
 ) -> Retriever:
-    """Return a retriever that runs in the processes of an executor.
-
-    Raises:
-        InputError: the object is not an executor, or the retriever is async, cannot be pickled, or is too large.
-        CallableError: a process cannot create the retriever, or the executor fails.
-    """
+    """Return a retriever that runs in the processes of an executor."""
     if not isinstance(executor, Executor):
         raise InputError(
             f"rageval_executor is {type(executor).__name__}, which is not a concurrent.futures.Executor.\n"
@@ -262,7 +257,6 @@ class _ChunkSender:
         loop.on_cancel(self._cancel)
 
     async def retrieve(self, query: str, k: int | None, **context: Any) -> RemoteResult:
-        """Send a query with the next chunk, and return the retriever's result."""
         event_loop = asyncio.get_running_loop()
         call = _PendingCall((query, k, context), event_loop.create_future())
         self._pending.append(call)

@@ -28,7 +28,6 @@ OPTIONS: Final = (K,)
 
 @hookimpl
 def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
-    """Add the hook that calls retrievers without k."""
     if settings[K] != "own":
         return ()
     from pytest_rageval.extensions.own_k.retriever import OwnKPlugin  # noqa: PLC0415 - few runs ask for the own k

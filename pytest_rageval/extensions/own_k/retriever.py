@@ -29,8 +29,6 @@ hookimpl = pluggy.HookimplMarker("pytest")
 
 
 class OwnKPlugin:
-    """The hook of a run with `--rageval k=own`."""
-
     @hookimpl(tryfirst=True)
     def pytest_rageval_adapt_retriever(  # noqa: PLR0913, PLR0917 - see the hook
         self,
@@ -41,12 +39,7 @@ class OwnKPlugin:
         adapters: Sequence[Adapter],
         id_path: str,
     ) -> Retriever | None:
-        """Return the retriever with its own k; a recorded ranking has none, and is cut at k.
-
-        Raises:
-            InputError: the retriever runs in an executor.
-            CallableError: the retriever has no k of its own.
-        """
+        """Return the retriever with its own k; a recorded ranking has none, and is cut at k."""
         if replays_rankings(retriever):
             return None
         if components.added.get("rageval_executor") is not None:
@@ -66,7 +59,6 @@ class OwnKRetriever(Retriever):
 
     @property
     def own_k(self) -> int | None:
-        """The number of documents that it is configured to return; None if it has no such number."""
         return self._own_k
 
     @property

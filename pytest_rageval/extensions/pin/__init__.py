@@ -21,11 +21,6 @@ COMMANDS: Final = (
 
 
 def pin_command(options: argparse.Namespace) -> int:
-    """Pin the scores of the baseline; return 0.
-
-    Raises:
-        InputError: there is no baseline, or it cannot be used, or it has no such test.
-    """
     from pytest_rageval.cli.console import echo  # noqa: PLC0415 - as above
     from pytest_rageval.core.errors import InputError, did_you_mean  # noqa: PLC0415 - every run imports this module
     from pytest_rageval.gate.baseline import Baseline, anchor_entry  # noqa: PLC0415 - as above

@@ -26,11 +26,6 @@ OPTIONS: Final = (CoreOptions.plan,)
 
 @hookimpl
 def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object]:
-    """Add the hooks of a plan.
-
-    Raises:
-        UsageError: the plan has workers.
-    """
     if not settings.plan:
         return ()
     import pytest  # noqa: PLC0415 - the commands import this module without pytest
@@ -44,7 +39,6 @@ def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Seque
 
 @hookimpl(tryfirst=True)
 def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str] | None:
-    """Count the requests of a test's markers."""
     if not test.session.counts_only:
         return None
     return [*test.before(), *(map(str, _count(test, thresholds)) if thresholds else ())]
@@ -52,7 +46,6 @@ def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") 
 
 @hookimpl(tryfirst=True)
 def pytest_rageval_evaluate_call(test: "TestRun", threshold: "Threshold") -> "Score | None":
-    """Count the requests of a call of `rageval.score`, and return a stub."""
     if not test.session.counts_only:
         return None
     for error in _count(test, [threshold]):

@@ -23,7 +23,6 @@ class PlanningPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect the tests that send no requests, after pytest's own selection."""
         found = bool(items)
         deselect_tests_without_requests(config, items)
         self._deselected_all = found and not items
@@ -81,7 +80,6 @@ class PlanningPlugin:
             session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """List the tests that could not be planned to the end."""
         if n := len(self._unfinished):
             tests = f"{counted(n, 'test')} could not be planned to the end"
             head = f"{tests}; requests after these places are not counted:"

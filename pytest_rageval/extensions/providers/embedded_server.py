@@ -17,7 +17,6 @@ TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 
 def main(model: str, threads: int, contexts: int) -> None:
-    """Start a server for each context, and serve until standard input closes."""
     servers = [serve(model, threads) for _ in range(contexts)]
     for server in servers:
         print(server.listening_address, flush=True)  # noqa: T201 - read by the parent process

@@ -102,7 +102,6 @@ class UserServer(Server):
 
     @property
     def subject(self) -> str:
-        """The name of the function, and what it calls."""
         return f"{self.name} ({self.base_url.removeprefix('client:')})"
 
     def unknown_model_error(self, model: str, detail: str) -> ServerError:
@@ -338,7 +337,6 @@ def _status(error: BaseException) -> int | None:
 
 
 def _headers(error: BaseException) -> dict[str, str]:
-    """Return the headers of the response in an exception, with names in lower case."""
     for cause in _causes(error):
         headers = getattr(getattr(cause, "response", None), "headers", None)
         if isinstance(headers, Mapping) and headers:

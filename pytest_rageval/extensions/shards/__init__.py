@@ -58,7 +58,6 @@ COMMANDS: Final = (
 
 
 def contradictions(settings: "Settings") -> Iterator[str]:
-    """Yield what a run of a shard cannot do."""
     if settings.shard is None:
         return
     if settings.update_baseline:
@@ -77,7 +76,6 @@ def contradictions(settings: "Settings") -> Iterator[str]:
 
 @hookimpl
 def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
-    """Add the hooks of a shard."""
     if not settings.shard or settings.is_step:
         return ()
     from pytest_rageval.extensions.shards.plugin import ShardPlugin  # noqa: PLC0415 - few runs are shards
@@ -119,7 +117,6 @@ def pytest_rageval_evaluate_call(test: "TestRun") -> None:
 
 @hookimpl
 def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
-    """Add the record of the test."""
     if not getattr(test, "is_recorded", False):
         return {}
     from pytest_rageval.extensions.shards.record import stored_test  # noqa: PLC0415 - few runs are shards

@@ -152,7 +152,6 @@ def _document(
     gate: Mapping[str, Any],
     suite: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the report document of the joined run."""
     documents = [shard.document for shard in run.shards]
     tests = [result.entry for result in results if _is_reported(result.entry)]
     return report_document(
@@ -178,7 +177,6 @@ def _is_reported(entry: Mapping[str, Any]) -> bool:
 
 
 def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the terminal's summary."""
     tests = document["tests"]
     scored = [test for test in tests if has_table(test)]
     yield from table_lines(scored) if scored else ()
@@ -230,7 +228,6 @@ def _why_prevented(entry: Mapping[str, Any]) -> str:
 def _update_files(
     run: MergedRun, results: Sequence[MergedTestResult], settings: Settings, options: argparse.Namespace
 ) -> None:
-    """Write the baseline (--update-baseline) and the cassette (--cassette)."""
     outcomes = Counter(result.entry["outcome"] for result in results)
     incomplete = [
         f"{counted(outcomes[outcome], 'test')} {text}"

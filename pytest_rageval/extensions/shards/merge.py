@@ -50,35 +50,23 @@ TestPart = tuple[Shard, ShardTest]
 
 @dataclass
 class MergedTest:
-    """A test, joined from the reports of all shards that ran it.
+    """A test, joined from the reports of all shards that ran it."""
 
-    Attributes:
-        nodeid: node id of the test.
-        entry: the test's entry in the report of the first shard that has its record.
-        outcome: the worst outcome among the shards, with its message.
-        test: the test in the first shard; None if no shard has its record, or one is missing.
-        record: the joined record; None as for `test`.
-        expected: `reason` and `strict` of a test that is expected to fail; empty for other tests.
-    """
-
-    nodeid: str
-    entry: Mapping[str, Any]
-    outcome: Mapping[str, str]
+    nodeid: str  # node id of the test
+    entry: Mapping[str, Any]  # the test's entry in the report of the first shard that has its record
+    outcome: Mapping[str, str]  # the worst outcome among the shards, with its message
+    # The test in the first shard; None if no shard has its record, or one is missing.
     test: ShardTest | None = None
-    record: TestRecord | None = None
+    record: TestRecord | None = None  # the joined record; None as for `test`
+    # `reason` and `strict` of a test that is expected to fail; empty for other tests.
     expected: Mapping[str, Any] = field(default_factory=dict)
 
 
 class MergedRun:
-    """The reports of all shards of a run.
+    """The reports of all shards of a run, in any order.
 
-    Args:
-        shards: the reports, in any order.
-        partial: True if tests that were collected may be missing from all reports.
-        command: the command that merges the reports, for messages.
-
-    Raises:
-        InputError: a report is missing or occurs twice, or the reports are not from one run.
+    With `partial`, tests that were collected may be missing from all reports. `command` merges the reports, for
+    messages. InputError if a report is missing or occurs twice, or the reports are not from one run.
     """
 
     def __init__(
@@ -114,7 +102,6 @@ class MergedRun:
 
     @property
     def stopped(self) -> bool:
-        """True if a shard was stopped before its end."""
         return any(shard.document.get("stopped") for shard in self.shards)
 
     @property
@@ -128,7 +115,6 @@ class MergedRun:
 
     @property
     def collected(self) -> set[str]:
-        """The node ids of the tests that any shard collected."""
         return self._union("collected")
 
     @property
@@ -140,7 +126,6 @@ class MergedRun:
         return set(chain.from_iterable(shard.entry[key] for shard in self.shards))
 
     def _check_same_run(self) -> None:
-        """Raise InputError if the reports are not from one run."""
         properties: dict[str, Callable[[Shard], Any]] = {
             "version of pytest-rageval": lambda shard: shard.entry["package"],
             "settings": lambda shard: {**shard.document["settings"], **shard.entry["settings"]},
@@ -184,7 +169,6 @@ class MergedRun:
             )
 
     def _join(self, nodeid: str) -> MergedTest:
-        """Return a test, joined from its entries in the reports."""
         entries = [(shard, shard.tests[nodeid]) for shard in self.shards if nodeid in shard.tests]
         worst_shard, entry = min(entries, key=lambda item: WORST_FIRST.index(item[1]["outcome"]))
         outcome = {name: entry[name] for name in ("outcome", "message") if name in entry}
@@ -209,11 +193,7 @@ class MergedRun:
             ) from None
 
     def _missing_shards(self, nodeid: str, shards: Sequence[Shard]) -> str:
-        """Return an error that names the shards without outcomes of a test; empty if all have them.
-
-        Raises:
-            InputError: the shards with outcomes are of runs with different numbers of shards.
-        """
+        """Return an error that names the shards without outcomes of a test; empty if all have them."""
         counts = {shard.count for shard in shards}
         if len(counts) > 1:
             names = ", ".join(shard.name for shard in shards)
@@ -249,14 +229,7 @@ class MergedRun:
     def judge(
         self, joined: MergedTest, session: BaseSession, root: Path, *, explain: bool = False
     ) -> "MergedTestResult":
-        """Judge the record of a test, as a run without shards does.
-
-        Args:
-            joined: the test, from `tests`.
-            session: what verdicts depend on.
-            root: the root directory of the run.
-            explain: see `JudgedTest.results`.
-        """
+        """Judge the record of a test, as a run without shards does."""
         reported = joined.entry
         base = {
             name: reported[name]
@@ -306,15 +279,10 @@ class MergedRun:
 
 
 class MergedTestResult(NamedTuple):
-    """The results of a test in a merge.
+    """The results of a test in a merge."""
 
-    Attributes:
-        entry: the test's entry for the report.
-        results: all results of `TestRun.results`, with the new baseline in an update; empty if the test was not
-            evaluated.
-    """
-
-    entry: dict[str, Any]
+    entry: dict[str, Any]  # the test's entry for the report
+    # All results of `TestRun.results`, with the new baseline in an update; empty if the test was not evaluated.
     results: Mapping[str, Any]
 
 
@@ -365,7 +333,6 @@ def _check_threshold(
 
 
 def _check_equal(nodeid: str, parts: Sequence[tuple[Shard, Mapping[str, Any]]]) -> None:
-    """Raise InputError if the shards differ in a property of the test."""
     (first, first_part), *others = ((shard, part["value"]) for shard, part in parts)
     for shard, part in others:
         for key in COMMON:
@@ -381,12 +348,7 @@ def _check_equal(nodeid: str, parts: Sequence[tuple[Shard, Mapping[str, Any]]]) 
 
 
 def _join_records(nodeid: str, parts: Sequence[TestPart]) -> TestRecord:
-    """Return the record of a test, joined from those of its parts.
-
-    Raises:
-        InputError: the parts are not of one run, or not of all questions.
-        ValueError: they differ in their scores.
-    """
+    """Return the record of a test, joined from those of its parts; ValueError if they differ in their scores."""
     first_shard, first = parts[0]
     places = list(chain.from_iterable(part.places for _, part in parts))
     name, size = first.evalset["name"], first.evalset["size"]
@@ -467,7 +429,6 @@ def _prefix_message(shard: Shard, text: str) -> str:
 
 
 def _select_reported(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results that a test's entry in the report has, in the order of the report."""
     return {name: results[name] for name in REPORTED_KEYS if name in results}
 
 
@@ -476,7 +437,6 @@ def _named(nodeids: Sequence[str]) -> str:
 
 
 def _refuse_difference(name: str, one: Shard, value: Any, other: Shard, other_value: Any) -> NoReturn:
-    """Raise InputError about a property that two shards have with different values."""
     if isinstance(value, Mapping) and isinstance(other_value, Mapping):
         changed = [key for key in {**value, **other_value} if value.get(key) != other_value.get(key)]
         difference = "; ".join(f"{key}: {value.get(key)} and {other_value.get(key)}" for key in changed)

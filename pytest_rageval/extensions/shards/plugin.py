@@ -19,7 +19,6 @@ class ShardPlugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Note the xfail mark of a test whose outcomes are recorded."""
         test = EvaluationPlugin.get(item.config).test_of(item)
         report = yield
         if test is not None and test.is_recorded:

@@ -105,8 +105,6 @@ class ShardEntry(TypedDict):
 
 
 class ExpectedFailure(TypedDict):
-    """The mark of a test that is expected to fail."""
-
     reason: str
     strict: bool | None
 
@@ -126,8 +124,6 @@ class ShardTestEntry(TestEntry):
 
 
 class ShardDocument(TypedDict):
-    """The report of a shard."""
-
     package: str
     started: str
     duration_s: float
@@ -140,22 +136,12 @@ class ShardDocument(TypedDict):
 
 @dataclass(frozen=True)
 class Shard:
-    """The report of a shard.
+    """The report of a shard."""
 
-    Attributes:
-        path: path of the report's file, for messages.
-        document: the JSON report (`ShardDocument`).
-    """
-
-    path: str
-    document: Mapping[str, Any]
+    path: str  # path of the report's file, for messages
+    document: Mapping[str, Any]  # the JSON report (`ShardDocument`)
 
     def __post_init__(self) -> None:
-        """Check the whole report.
-
-        Raises:
-            InputError: the file is not the report of a shard, is incomplete, or has another format.
-        """
         entry = self.document.get("shard")
         if not isinstance(entry, Mapping):
             raise InputError(
@@ -181,7 +167,6 @@ class Shard:
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """The key `shard` of the report, which describes the shard."""
         return cast("Mapping[str, Any]", self.document["shard"])
 
     @property
@@ -191,7 +176,6 @@ class Shard:
 
     @property
     def count(self) -> int:
-        """The number of shards that the questions were split into."""
         return cast("int", self.entry["of"])
 
     @property
@@ -201,68 +185,43 @@ class Shard:
 
     @cached_property
     def tests(self) -> dict[str, Mapping[str, Any]]:
-        """The entries of the shard's tests by node id."""
         return {test["nodeid"]: test for test in self.document["tests"]}
 
 
 @dataclass
 class PluginDefinition:
-    """The definition of a plugin's score, because a merge loads no plugins.
+    """The definition of a plugin's score, because a merge loads no plugins."""
 
-    Attributes:
-        name: the name of the score without its cut-off.
-        asks: see `ScoreDef.asks`.
-        scale: the lowest and the highest value, which may be infinite; None if they are not declared.
-        corrected_by: see `ScoreDef.corrected_by`.
-        pooled: whether the report pools the sizes in the outcomes' evidence.
-    """
-
-    name: str
-    asks: list[str] | None = None
+    name: str  # the name of the score without its cut-off
+    asks: list[str] | None = None  # see `ScoreDef.asks`
+    # The lowest and the highest value, which may be infinite; None if they are not declared.
     scale: list[Any] | None = None
-    corrected_by: Literal["answers", "passages"] | None = None
-    pooled: bool = False
+    corrected_by: Literal["answers", "passages"] | None = None  # see `ScoreDef.corrected_by`
+    pooled: bool = False  # whether the report pools the sizes in the outcomes' evidence
 
 
 class JudgeVerdict(NamedTuple):
-    """A verdict of the judge on a question of the shard.
+    """A verdict of the judge on a question of the shard."""
 
-    Attributes:
-        texts: a digest of the judged texts. A verdict on the same texts in two shards counts once.
-        place: the example's index in the shard.
-        value: 1 is yes, 0 is no.
-    """
-
-    texts: str
-    place: Count
-    value: float
+    texts: str  # a digest of the judged texts. A verdict on the same texts in two shards counts once
+    place: Count  # the example's index in the shard
+    value: float  # 1 is yes, 0 is no
 
 
 @dataclass
 class ShardTest:
-    """A test in a shard.
+    """A test in a shard."""
 
-    Attributes:
-        file: path of the test's file, from the root directory.
-        evalset: the entry of the eval set that all shards together have.
-        places: the index in that set of each of the record's examples.
-        record: the record.
-        definitions: the scores of plugins in the record.
-        verdicts: the verdicts of the record.
-        shares_alpha: whether the test shares the error rate of the gate.
-    """
-
-    file: str
-    evalset: EvalSetEntry
-    places: list[Count]
-    record: TestRecord
-    definitions: list[PluginDefinition]
-    verdicts: list[JudgeVerdict]
-    shares_alpha: bool = False
+    file: str  # path of the test's file, from the root directory
+    evalset: EvalSetEntry  # the entry of the eval set that all shards together have
+    places: list[Count]  # the index in that set of each of the record's examples
+    record: TestRecord  # the record
+    definitions: list[PluginDefinition]  # the scores of plugins in the record
+    verdicts: list[JudgeVerdict]  # the verdicts of the record
+    shares_alpha: bool = False  # whether the test shares the error rate of the gate
 
 
 def shard_entry(run: FinishedRun) -> dict[str, Any]:
-    """Return the key `shard` of a shard's report."""
     settings, root = run.settings, run.root
     baseline = settings.baseline
     return {
@@ -371,7 +330,6 @@ def _record_rankings(test: TestRun) -> None:
 
 
 def _verdicts(test: TestRun) -> list[JudgeVerdict]:
-    """Return the judge's verdicts on the shard's questions."""
     with suppress(RagevalError):
         places = {example.full_question: place for place, example in enumerate(test.record.examples)}
         judged = test.session.pipelines.get(test.components).recorded_verdicts

@@ -24,7 +24,6 @@ class StoredEntry(NamedTuple):
 
 
 def encode_entry(entry: Entry, run: str = "") -> bytes:
-    """Return the text of an entry, which `decode_entry` reads."""
     request = {"request": dict(entry.summary)} if entry.summary else {}
     written = entry.written or time.time()
     line = entry.reply.dumps(key=entry.key, **request, run=run, written=written).encode()
