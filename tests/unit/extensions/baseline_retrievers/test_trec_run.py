@@ -1,21 +1,15 @@
-"""Replaying a TREC run as a retriever; both parsers of run files give the same rankings and errors."""
+"""Replaying a TREC run as a retriever."""
 
-import gzip
-import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pytest_rageval.core.data import Document, Example
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.extensions.baseline_retrievers import trec_run
 from pytest_rageval.extensions.baseline_retrievers.trec_run import (
     RunDocuments,
-    RunFile,
     TrecRun,
-    _parse_decimals,
     read_run,
 )
 from pytest_rageval.retrievers import adapt_retriever
@@ -123,103 +117,6 @@ def test_documents_are_created_when_they_are_read(tmp_path: Path, loop: Backgrou
     assert ranking.ids == ("a",)
 
 
-def _both(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[dict[str, tuple[list[str], list[float]]]]:
-    """Return the rankings parsed by lines, without NumPy, and by columns, with NumPy."""
-    rankings = []
-    for large in (2**60, 0):
-        monkeypatch.setattr(trec_run, "MIN_NUMPY_BYTES", large)
-        run = read_run(path)
-        rankings.append({topic: run.ranking(topic) for topic in run.topics})
-    return rankings
-
-
-def _lines(rng: random.Random, topics: int, *, score: str = "{:.2f}") -> list[str]:
-    return [
-        f"{topic} Q0 {document} 1 {score.format(rng.uniform(-2, 2))} me"
-        for topic in range(topics)
-        for document in rng.sample(range(1000), rng.randint(1, 40))
-    ]
-
-
-@pytest.mark.parametrize("score", ["{:.2f}", "{:.0f}", "{:e}", "{:.17f}"])
-@pytest.mark.parametrize("block_bytes", [64, 2**21])
-def test_columns_are_read_as_lines_are(
-    score: str, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both parsers give the same rankings, with ties and unsorted scores, wherever a block ends."""
-    monkeypatch.setattr(trec_run, "BLOCK_BYTES", block_bytes)
-    path = tmp_path / "a.run"
-    path.write_text("\n".join(_lines(random.Random(0), 30, score=score)))
-    lines, columns = _both(monkeypatch, path)
-    assert lines == columns
-    assert list(lines) == list(columns)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "a\tQ0\tx\t1\t2\tme\r\na  Q0 y 2 1 me\n",
-        "a Q0 x 1 2 me\n\n  a Q0 y 2 1 me",
-        "a\tQ0\tx y\t1\t2\tme more\na\tQ0\ty\t2\t1\tme\n",
-        "a Q0 é 1 2 me\na Q0 y\xa0z 2 1 me\n",
-        "a Q0 x\x1c 1 2 me\na Q0 y 2 1 me\n",
-        "b Q0 x 1 2 me\na Q0 x 2 1 me\nb Q0 y 2 3 me\n",
-        f"a Q0 {'x' * 500} 1 2 me\n",
-        "\ufeffa Q0 x 1 1_0 me\n",
-    ],
-    ids=[
-        "tabs",
-        "blank lines",
-        "spaces between tabs",
-        "Unicode",
-        "other space",
-        "mixed topics",
-        "long id",
-        "mark",
-    ],
-)
-def test_what_columns_do_not_have_is_read_by_lines(
-    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files that the column parser cannot handle are parsed by lines, so the file size makes no difference."""
-    path = tmp_path / "a.run"
-    path.write_text(content, encoding="utf-8", newline="")
-    lines, columns = _both(monkeypatch, path)
-    assert lines == columns
-
-
-def test_decimals_are_those_of_python() -> None:
-    """_parse_decimals equals `float` to the last bit, including the sign of zero."""
-    rng = random.Random(2)
-    for _ in range(200):
-        digits = ["".join(rng.choices("0123456789", k=rng.randint(1, 13))) for _ in range(30)]
-        points = [rng.randint(0, len(number)) for number in digits]
-        cells = [
-            rng.choice(("", "-")) + number[:point] + rng.choice(("", ".")) + number[point:]
-            for number, point in zip(digits, points, strict=True)
-        ]
-        parsed = _parse_decimals(np.array([*cells, "-0", "-.0"], "S"))
-        assert parsed is not None
-        assert list(map(repr, parsed.tolist())) == [repr(float(cell)) for cell in [*cells, "-0", "-.0"]]
-
-
-@pytest.mark.parametrize(
-    "cell", ["-", ".", "-.", "1.2.3", "1-2", "--1", "1e5", "nan", "inf", "+1", "1_0", "1234567890123456"]
-)
-def test_other_numbers_are_left_to_python(cell: str) -> None:
-    """_parse_decimals returns None for other notations, which `float` then accepts or rejects."""
-    assert _parse_decimals(np.array(["1.5", cell], "S")) is None
-
-
-def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.run.gz"
-    path.write_bytes(gzip.compress("\n".join(_lines(random.Random(1), 9)).encode()))
-    monkeypatch.setattr(trec_run, "MIN_NUMPY_BYTES", 0)
-    run: RunFile = read_run(path)
-    assert not isinstance(run.document_ids, list)
-    assert run.ranking("nothing") == ([], [])
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -231,25 +128,16 @@ def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.Mon
         ("a Q0 x 1 2 me\na Q0 x 2 1 me\n", r"a\.run line 2: document x is listed twice for topic a\."),
     ],
 )
-def test_a_mistake_in_columns_is_named_with_its_line(
-    content: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The column parser names the line of an error, as the line parser does."""
-    path = tmp_path / "a.run"
-    path.write_text(content)
-    monkeypatch.setattr(trec_run, "MIN_NUMPY_BYTES", 0)
+def test_a_mistake_is_named_with_its_line(content: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
-        read_run(path)
+        read_run(_run(tmp_path, content))
 
 
 @pytest.mark.parametrize(
     "lines", ["a\tQ0\tAda Lovelace\t1\t2\n", "a\tQ0\t\tx\t2\t1\tme\n", "a Q0\tx\t1 2 me\n"]
 )
-def test_a_large_file_is_as_strict_as_a_small_one(
-    lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The column parser does not take five cells between tabs for six between spaces, nor skip an empty cell."""
-    monkeypatch.setattr(trec_run, "MIN_NUMPY_BYTES", 1)
+def test_cells_between_tabs_are_six(lines: str, tmp_path: Path) -> None:
+    """Five cells between tabs are not taken for six between spaces, and no empty cell is skipped."""
     with pytest.raises(InputError, match=r"a\.run line 1 is not a line of a run"):
         read_run(_run(tmp_path, lines))
 
