@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from pytest_rageval.lib.secret import parse_cache
-from pytest_rageval.models.stores import open_store
+from pytest_rageval.models.stores.fallback import open_store
 from pytest_rageval.models.stores.interface import Damaged, Entry, ReplyStore
 from pytest_rageval.models.stores.sqlite import SqliteStore, inspect_entries
 from pytest_rageval.models.stores.sqlite_file import FILE, Database

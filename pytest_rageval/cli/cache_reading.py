@@ -29,8 +29,8 @@ from pytest_rageval.models.cassette import (
     read_cassette,
     write_cassette,
 )
-from pytest_rageval.models.stores import Namespace, open_store
-from pytest_rageval.models.stores.interface import Damaged, Entry, ReplyStore, mapped_errors
+from pytest_rageval.models.stores.fallback import open_store
+from pytest_rageval.models.stores.interface import Damaged, Entry, Namespace, ReplyStore, mapped_errors
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.models.stores.sqlite_file import FILE, ForeignSchemaError
 

@@ -46,8 +46,7 @@ from pytest_rageval.models.cassette import (
     write_cassette,
 )
 from pytest_rageval.models.messages import Reply
-from pytest_rageval.models.stores import Namespace
-from pytest_rageval.models.stores.interface import CLAIM_TTL_S, Damaged, Entry
+from pytest_rageval.models.stores.interface import CLAIM_TTL_S, Damaged, Entry, Namespace
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.models.stores.sqlite_file import FILE
 

@@ -16,7 +16,7 @@ from pytest_rageval.core.errors import InputError, summary_line
 from pytest_rageval.core.extensions import others
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.models.stores import StoreFactory
+from pytest_rageval.models.stores.interface import StoreFactory
 
 if TYPE_CHECKING:
     from pytest_rageval.run.registry import Registry

@@ -7,7 +7,7 @@ The path of a request:
 2. If the reply is missing, one of the `sources` obtains it, by the `GatewaySettings`: `LiveSource` in a live run,
    others for a replay and a plan, and what an extension makes in its place.
 3. `sender` sends the request, with retries, within `rate_limits` and the `budget`. `client` has `Server`, the base
-   class of servers, and `Client`, which makes one HTTP call by one of two APIs: `completions` and `responses`.
+   class of servers, and `Client`, which makes one HTTP call by one of the two `chat_apis`.
 
 Other modules:
 
@@ -16,8 +16,8 @@ Other modules:
 - `prompts`: the templates of prompts, worked examples, and the fences around quoted texts. `prompt_rendering`: fills
   the templates. A prompt is part of the key of each request, so a changed template requests new replies.
 - `generator`: answers from passages.
-- `server`: a server at a URL, with a command for its key. `server_errors`: what is said about one that cannot be used.
-  `connection`: the HTTP client and its credentials.
+- `server`: a server at a URL, with a command for its key. `connection`: the HTTP client and its
+  credentials.
 - `proxied_request`: a request of the user's application, whose complete response is stored.
 - `api`: the fixture `rageval_llm`.
 """

@@ -10,19 +10,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from pytest_rageval.core.errors import ContextOverflow, Unscored
+from pytest_rageval.core.errors import ContextOverflow, ServerError, Unscored, exception_chain
 from pytest_rageval.core.options import (
     DEFAULT_CONCURRENCY,
     DEFAULT_PATIENCE_S,
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
 )
-from pytest_rageval.core.settings import Api
+from pytest_rageval.core.settings import Api, Role
 from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.secret import Credentials, public_url
-from pytest_rageval.lib.text import parse_failure
-from pytest_rageval.models import completions, responses
+from pytest_rageval.lib.text import counted, parse_failure
 from pytest_rageval.models.budget import Limits
+from pytest_rageval.models.chat_apis import (
+    CHAT_APIS,
+    ReportedError,
+    error_body,
+    parse_json_body,
+    request_body,
+)
 from pytest_rageval.models.messages import MAX_REPLY_LENGTH, BilledFailure, Reply, Request, TooLarge
 from pytest_rageval.models.proxied_request import (
     Answer,
@@ -33,7 +39,6 @@ from pytest_rageval.models.proxied_request import (
     send_raw,
 )
 from pytest_rageval.models.rate_limits import retry_after, until_reset
-from pytest_rageval.models.server_errors import NamedServer, blocked_error
 
 if TYPE_CHECKING:
     import httpx2
@@ -43,7 +48,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BODY_CHARACTERS: Final = 4000  # of an unreadable body, for messages and searches
-MAX_ERROR_DEPTH: Final = 32  # levels of nesting of an error that is searched for words; real errors have six
 AUTH_STATUSES: Final = {401, 403}
 OVERLOAD_STATUSES: Final = {429, 503, 529}  # the server has too much load
 REFUSAL_STATUSES: Final = {400, 404, 422}  # the request itself is wrong
@@ -114,13 +118,35 @@ class RequestPolicy:
 
 NO_LIMITS: Final = Limits()
 
+REMEDIES: Final = {
+    "pytest_socket": "Allow the host with --allow-hosts={host} or @pytest.mark.allow_hosts(['{host}']), or all sockets "
+    "of the test with @pytest.mark.enable_socket",
+    "pytest_recording": "Allow that host, or a pattern of hosts, with --allowed-hosts or "
+    "@pytest.mark.block_network(allowed_hosts=[…])",
+}
+"""What to do about each plugin, by the name of its package. `{host}` is the host of the server."""
 
-class Server(NamedServer, ABC):
+URL_OPTIONS: Final[Mapping[Role, str]] = {
+    "generator": "--rageval-base-url or OPENAI_BASE_URL",
+    "judge": "--rageval judge_base_url=URL or RAGEVAL_JUDGE_BASE_URL",
+}
+"""The option and the environment variable that name the server of a model, for messages."""
+
+PAID: Final = "Replies received before are in the cache"
+
+
+class Server(ABC):
     """Answers model requests: a server at a URL, or what a provider makes in its place.
 
     Two objects of one class with equal `_settings` are one server.
     """
 
+    base_url: str  # in request keys and reports: the same in every run, without secrets
+    credentials: Credentials = Credentials()  # sent with each request, never printed or stored
+    api: Api = "chat"
+    role: Role = "generator"  # the model whose settings name the server
+    key_name: str = ""  # the environment variable of its key
+    key_command: tuple[str, ...] = ()  # the command that prints its key; empty for none
     model: str = ""  # its only model in request keys; "" if it has others, which the options name
     in_flight: int | None = None  # the most requests in flight; None for those of its policy
     policy: RequestPolicy | None = None  # None for the policy of the run
@@ -140,7 +166,7 @@ class Server(NamedServer, ABC):
         """Return whether there is another key than the refused one: False for a server whose keys do not expire."""
         return False
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to stop
         """Stop the server if `address` has started it."""
 
     def __eq__(self, other: object) -> bool:
@@ -153,6 +179,95 @@ class Server(NamedServer, ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_url!r})"
+
+    @property
+    def label(self) -> str:
+        return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
+
+    @property
+    def subject(self) -> str:
+        return f"The server at {self.base_url}"
+
+    def unreachable_error(self, reason: str, attempts: int) -> ServerError:
+        return ServerError(
+            f"No server answers at {self.base_url} ({reason}; tried {counted(attempts, 'time')}).\n"
+            f"Start it, or name another with {URL_OPTIONS[self.role]}. {PAID}."
+        )
+
+    def silence_error(self, last: str, requests: int, seconds: float) -> ServerError:
+        waited = f"{counted(requests, 'request')} waited"
+        return ServerError(
+            f"{self.subject} answered nothing for {seconds:g} s, while {waited} (last: {last}).\n"
+            "Send it fewer requests (--rageval concurrency=N, --rageval rpm=N), wait longer "
+            "(--rageval patience=SECONDS), or run again later: replies received before are in the cache, and the next "
+            "run requests the rest."
+        )
+
+    def unknown_model_error(self, model: str, detail: str) -> ServerError:
+        other = "" if self.api == "chat" else '; not every server has the Responses API (api = "responses")'
+        return ServerError(
+            f"{self.subject} does not know the model {model!r} or the path: {detail}.\n"
+            "Name a model it serves with --rageval-model (and --rageval-judge-model); "
+            f"a base URL usually ends in /v1{other}."
+        )
+
+    def no_chat_error(self, model: str, detail: str) -> ServerError:
+        return ServerError(
+            f"{self.subject} has no chat completions for the model {model!r}: {detail}.\n"
+            'Use the Responses API for it: write api = "responses" into the table '
+            "[tool.rageval.models.generator], or .judge, of pyproject.toml; or name another model."
+        )
+
+    def quota_error(self, detail: str) -> ServerError:
+        return ServerError(
+            f"The account at {self.base_url} has no quota left: {detail}.\n{PAID}: a later run goes on from there."
+        )
+
+    def auth_error(self, status: int, detail: str) -> ServerError:  # noqa: ARG002 - it may quote a part of the key
+        key, remedy = "a request without a key", f"Set {self.key_name} to a key of this server"
+        if self.credentials.login is not None:
+            key, remedy = "the user and the password in the base URL", "Correct them"
+        elif self.key_command:
+            key, remedy = f"the key that {self.key_command[0]!r} printed", "Run that command in a terminal"
+        elif self.credentials.api_key is not None:
+            key = f"the key in {self.key_name}"
+        return ServerError(
+            f"The server at {self.base_url} refused {key} (status {status}).\n"
+            f"{remedy}, or name another server with {URL_OPTIONS[self.role]}."
+        )
+
+    def redirect_error(self, status: int, location: str, path: str) -> ServerError:
+        """Return the error about a redirect to a location, "" if it names none, of a request to a path of the API."""
+        here = f"{self.subject} answers with a redirect (status {status})"
+        remedy = f"Set the base URL ({URL_OPTIONS[self.role]}) to"
+        if not location:
+            return ServerError(f"{here} that names no location.\n{remedy} that of a server that answers.")
+        models = "that of the models there, if there are any"
+        base = location.removesuffix(path) if location.endswith(path) else models
+        return ServerError(f"{here} to {location}, and redirects are not followed.\n{remedy} {base}.")
+
+
+def blocked_error(what: str, host: str, error: BaseException) -> ServerError | None:
+    """Return the error about a plugin that blocks sockets; None if an exception has another cause.
+
+    `what` begins the message. Libraries raise the exception from the plugin's own, or in a group.
+    """
+    for cause in exception_chain(error):
+        package = _raising_package(cause)
+        if package in REMEDIES:
+            return ServerError(
+                f"{what}: {package.replace('_', '-')} blocks the sockets of this test ({str(cause).rstrip('.')}).\n"
+                f"{REMEDIES[package].format(host=host)}; a run with --rageval-replay needs none."
+            )
+    return None
+
+
+def _raising_package(error: BaseException) -> str:
+    """Return the top-level package whose code raised an exception; empty if its traceback is not known."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return "" if last is None else str(last.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 class _AuthFailure(NamedTuple):
@@ -170,7 +285,7 @@ class Client:
         self._timeout_s = timeout_s
         self._size_limit = {} if max_body_bytes is None else {"max_body_bytes": max_body_bytes}
         self._connection: Connection | None = None
-        self._api = responses if server.api == "responses" else completions
+        self._api = CHAT_APIS[server.api]
 
     async def address(self) -> str:
         return await self.server.address()
@@ -193,7 +308,7 @@ class Client:
             if proxied is not None:
                 return send_proxied_request(connection, proxied)
             return connection.call(
-                "POST", self._api.PATH, json=request_body(self.server.api, request, parameters)
+                "POST", self._api.path, json=request_body(self.server.api, request, parameters)
             )
 
         try:
@@ -274,12 +389,12 @@ class Client:
         """Parse the reply in a body; the path of a proxied request makes the whole body the reply."""
         try:
             if path is not None:
-                fields = reply_record(path, _parse_json(body))
+                fields = reply_record(path, parse_json_body(body))
                 return Reply.from_record({name: self._redact(value) for name, value in fields.items()})
-            fields = self._api.reply_fields(_parse_json(body))
+            fields = self._api.reply_fields(parse_json_body(body))
             stored = Reply.from_record({name: self._redact(value) for name, value in fields.items()})
             reply = replace(stored, apart=fields["apart"], tier=fields["tier"])
-        except responses.ReportedError as error:
+        except ReportedError as error:
             raise RetryableError(
                 f"the server reports an error: {self._shorten(str(error))}", "failed"
             ) from error
@@ -318,7 +433,7 @@ class Client:
     def _map_response(self, request: Request, response: "httpx2.Response", credentials: Credentials) -> Any:
         status = response.status_code
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
-            return self.server.redirect_error(status, self._location(response), self._api.PATH)
+            return self.server.redirect_error(status, self._location(response), self._api.path)
         body: Any = None
         with contextlib.suppress(ValueError, RecursionError):
             body = json.loads(response.text)
@@ -370,34 +485,3 @@ class Client:
     def _redact(self, value: Any) -> Any:
         """Redact the secrets in a text, which a server may quote; return any other value unchanged."""
         return self.server.credentials.redact(value) if isinstance(value, str) else value
-
-
-def request_body(api: Api, request: Request, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON body of a request for an API, with the entries of the parameter `extra_body` as fields."""
-    messages = request.well_formed_messages()
-    arguments = (responses if api == "responses" else completions).request_body(messages, parameters)
-    body = {"model": request.model, **arguments, **(arguments.get("extra_body") or {})}
-    body.pop("extra_body", None)
-    return body
-
-
-def _parse_json(body: bytes) -> Any:
-    reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is not JSON"}
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        why = reasons.get(type(error), "a number in it is too long") if body.strip() else "it is empty"
-        raise ValueError(why) from None
-
-
-def error_body(body: object) -> Mapping[str, Any] | None:
-    """Return the error object in a body; None if there is none, or if it is nested too deeply."""
-    if isinstance(body, list) and len(body) == 1 and isinstance(body[0], Mapping):
-        # Google's servers put the object into a list.
-        body = body[0].get("error", body[0])
-    return body if isinstance(body, Mapping) and _is_nested_within(body, MAX_ERROR_DEPTH) else None
-
-
-def _is_nested_within(value: object, levels: int) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return levels > 0 and all(_is_nested_within(item, levels - 1) for item in inner)

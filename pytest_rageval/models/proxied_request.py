@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.models import completions, responses
+from pytest_rageval.models.chat_apis import CHAT_APIS, completion_fields, response_fields, usage_fields
 from pytest_rageval.models.messages import KEY_SCHEMA, LazyParts, Message, Request, TooLarge
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_rageval.models.connection import Connection
 
-CHAT: Final = completions.PATH
-RESPONSES: Final = responses.PATH
+CHAT: Final = CHAT_APIS["chat"].path
+RESPONSES: Final = CHAT_APIS["responses"].path
 EMBEDDINGS: Final = "/embeddings"
 
 PROMPT_FIELDS: Final = (
@@ -147,7 +147,7 @@ def is_token_list(value: object) -> bool:
 def reply_record(path: str, answer: Any) -> dict[str, Any]:
     """Return the fields of a `Reply` from a parsed response; raises as `record` of the API."""
     if path == RESPONSES:
-        fields = responses.reply_fields(answer)
+        fields = response_fields(answer)
     else:
         fields = _completion_record(answer) if path == CHAT else _embeddings_record(answer)
     text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
@@ -163,8 +163,8 @@ def reply_record(path: str, answer: Any) -> dict[str, Any]:
 
 def _completion_record(answer: Any) -> dict[str, Any]:
     """Return the record of a choice that the token limit cut, or else of the first choice; check all choices."""
-    first = completions.reply_fields(answer)
-    others = [completions.reply_fields({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
+    first = completion_fields(answer)
+    others = [completion_fields({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
     return next((record for record in (first, *others) if record["finish_reason"] == "length"), first)
 
 
@@ -172,7 +172,7 @@ def _embeddings_record(answer: Any) -> dict[str, Any]:
     vectors = answer.get("data") if isinstance(answer, Mapping) else None
     if not isinstance(vectors, list) or not vectors:
         raise ValueError("it has no data")
-    return {"finish_reason": "stop", **completions.usage_fields(answer, "prompt_tokens", "completion_tokens")}
+    return {"finish_reason": "stop", **usage_fields(answer, "prompt_tokens", "completion_tokens")}
 
 
 async def send_proxied_request(connection: "Connection", proxied: ProxiedRequest) -> Answer:

@@ -10,8 +10,7 @@ from pytest_rageval.core.errors import RagevalError, ServerError
 from pytest_rageval.core.settings import Api, Role
 from pytest_rageval.lib.secret import BaseURL, Credentials, Secret
 from pytest_rageval.models.budget import Limits
-from pytest_rageval.models.client import NO_LIMITS, Client, RequestPolicy, Server
-from pytest_rageval.models.server_errors import URL_OPTIONS
+from pytest_rageval.models.client import NO_LIMITS, URL_OPTIONS, Client, RequestPolicy, Server
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 

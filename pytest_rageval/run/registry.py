@@ -35,7 +35,7 @@ from pytest_rageval.scores.pipeline import Evaluation, ResolvedScore
 
 if TYPE_CHECKING:
     from pytest_rageval.models.client import Server
-    from pytest_rageval.models.stores import StoreFactory
+    from pytest_rageval.models.stores.interface import StoreFactory
     from pytest_rageval.run.default_components import Provider, ProviderRequest
     from pytest_rageval.run.plugin_objects import UserComparator
 

@@ -147,7 +147,7 @@ class Session(BaseSession):
     def _build_gateway(self) -> "Gateway":
         from pytest_rageval.models.budget import Limits  # noqa: PLC0415 - see gateway
         from pytest_rageval.models.gateway import Gateway, GatewaySettings  # noqa: PLC0415
-        from pytest_rageval.models.stores import store_opener  # noqa: PLC0415
+        from pytest_rageval.models.stores.fallback import store_opener  # noqa: PLC0415
 
         settings = self.settings
         servers = settings.generator.server, settings.judge.server

@@ -28,7 +28,7 @@ from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.server import RemoteServer
-from pytest_rageval.models.stores import store_opener
+from pytest_rageval.models.stores.fallback import store_opener
 from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.run.registry import Registry

@@ -19,8 +19,7 @@ from pytest_rageval.core.errors import InputError, RagevalError, ServerError, re
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.application_calls.application import LOCAL_HOSTS, Application, Backend
 from pytest_rageval.models.cassette import read_cassette, write_cassette
-from pytest_rageval.models.client import Server
-from pytest_rageval.models.server_errors import blocked_error
+from pytest_rageval.models.client import Server, blocked_error
 from pytest_rageval.reports.build import usage_entry, usage_lines
 from pytest_rageval.run.session import Session
 

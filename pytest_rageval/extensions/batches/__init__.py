@@ -1,7 +1,6 @@
 """Batches: runs whose requests a server answers within a day, at a lower price (`--rageval-batch`).
 
-- `batches`: the batches of a run, stored in the cache folder. `api`: the server's API for them. `source`: collects the
-  requests of a run for them.
+- `batches`: collects the requests of a run for batches, and stores them in the cache folder. `api`: the server's API.
 - `plugin`: the hooks of a run in batches.
 - `command`: `rageval batch`, and the steps of a run, as processes.
 """
@@ -85,7 +84,7 @@ def pytest_rageval_reply_source(settings: "Settings") -> "MakeSource | None":
     """Collect the requests of a run, or send live what no batch has answered."""
     if not settings.batch:
         return None
-    from pytest_rageval.extensions.batches.source import BatchSource  # noqa: PLC0415 - few runs have batches
+    from pytest_rageval.extensions.batches.batches import BatchSource  # noqa: PLC0415 - few runs have batches
 
     return partial(BatchSource, collects=settings.collects, errors=settings.batch_errors)
 

@@ -8,7 +8,7 @@ import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -18,8 +18,9 @@ import httpx2
 from pytest_rageval.core.errors import ServerError, StoreError, Unscored
 from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.files import make_private_file, refuse_special
-from pytest_rageval.models import completions, responses
-from pytest_rageval.models.client import Client, RetryableError, error_body, request_body
+from pytest_rageval.lib.text import counted
+from pytest_rageval.models.chat_apis import CHAT_APIS, error_body, request_body
+from pytest_rageval.models.client import Client, RetryableError
 from pytest_rageval.models.connection import Connection
 from pytest_rageval.models.messages import Reply, Request, RequestSummary, request_summary
 from pytest_rageval.models.sender import UnsupportedParams
@@ -38,6 +39,13 @@ ATTEMPTS: Final = 5  # for each call of the server
 FIRST_DELAY_S: Final = 0.5  # before the second attempt; doubled for each further one
 METADATA: Final = "rageval"  # the metadata of a batch at the server has the batch's name under this key
 
+ENDED: Final = {
+    "completed",
+    "failed",
+    "expired",
+    "cancelled",
+}  # statuses of a batch that the server has finished
+NEW: Final = "new"  # the status of a batch that may not exist at the server
 GONE: Final = {"failed", "cancelling", "cancelled"}  # a batch with one of these statuses is created again
 NO_BATCHES: Final = {404, 405, 410, 501}  # statuses of HTTP from a server without batches
 OK: Final = 200
@@ -106,6 +114,78 @@ def _list(value: object) -> list[Any]:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+@dataclass
+class Batch:
+    """A batch; the fields are those of its file."""
+
+    name: str  # the name in the folder and in the metadata at the server
+    base_url: str
+    label: str  # the server's name in reports
+    api: Api
+    model: str
+    requests: int  # the number of requests
+    made: float  # when the file was written, in seconds since 1970
+    run: str  # the name of the run that submitted the batch
+    most_usd: float = 0.0  # the highest possible cost in USD; 0 without a cost limit
+    id: str = ""  # the batch's id at the server; empty while the status is "new"
+    status: str = NEW  # the server's word, or "new"
+    completed: int = 0  # requests that were answered, as the server counts them
+    failed: int = 0  # requests that failed, as the server counts them
+    error: str = ""  # why the server ended the batch
+    collected: float = 0.0  # when the replies were stored, in seconds since 1970; 0 before
+    replies: int = 0  # stored replies, with their tokens and cost in the next fields
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0  # replies without a known cost, which count with their highest possible cost
+    failures: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by key, the fields of a `Failure`
+
+    @property
+    def is_open(self) -> bool:
+        """True if the server has the batch and its replies are not stored yet."""
+        return self.status != NEW and not self.collected
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    def line(self) -> str:
+        what = f"{self.id or self.name} at {self.label}, {self.model}: {self.status}"
+        if self.error:
+            what += f" ({self.error})"
+        if not self.collected:
+            return f"{what}, {self.completed} of {counted(self.requests, 'request')} answered, {self.failed} failed"
+        cost = "price not known" if self.unpriced else f"{self.cost_usd:.4f} USD"
+        what += f", {self.replies} of {counted(self.requests, 'reply')} kept, {cost}"
+        return what + (f", {len(self.failures)} without a reply" if self.failures else "")
+
+
+EMPTY_BATCH: Final = Batch("", "", "", "chat", "", 0, 0.0, "")  # for the types of the fields
+
+
+def read_batch(file: Path) -> Batch:
+    try:
+        refuse_special(file)
+        fields = json.loads(file.read_text(encoding="utf-8-sig"))
+        batch = Batch(**fields)
+        wrong = [
+            name
+            for name, value in vars(EMPTY_BATCH).items()
+            if type(fields.get(name, value)) is not type(value)
+        ]
+        for failure in batch.failures.values():
+            Failure(**failure)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        wrong = ["it"]
+    if wrong:
+        raise StoreError(
+            f"{file} describes no batch of this version ({wrong[0]} cannot be read).\n"
+            "Delete it to go on. A batch of the last two days is then found at the server by its requests; older ones "
+            "are paid for again."
+        )
+    return replace(batch, name=file.stem)
 
 
 class BatchRequest(NamedTuple):
@@ -335,7 +415,7 @@ def parse_object(line: bytes | str) -> dict[str, Any]:
 
 
 def _path(api: Api) -> str:
-    return f"/v1{(responses if api == 'responses' else completions).PATH}"
+    return f"/v1{CHAT_APIS[api].path}"
 
 
 async def _download(connection: Connection, file_id: str, target: Path) -> None:

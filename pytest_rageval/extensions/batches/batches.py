@@ -12,14 +12,15 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 
-from pytest_rageval.core.errors import RagevalError, ServerError, StoreError, Unscored
-from pytest_rageval.core.settings import Api
+from pytest_rageval.core.errors import RagevalError, ReplyPending, ServerError, StoreError, Unscored
 from pytest_rageval.extensions.batches.api import (
+    NEW,
+    Batch,
     BatchAPI,
     BatchRequest,
     Failure,
@@ -29,18 +30,22 @@ from pytest_rageval.extensions.batches.api import (
     UnclearError,
     parse_object,
     raise_unclear,
+    read_batch,
     read_lines,
     request_line,
     split_lines,
 )
-from pytest_rageval.lib.files import make_cache_folder, make_private_file, refuse_special, write_atomically
+from pytest_rageval.lib.files import make_cache_folder, make_private_file, write_atomically
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
-from pytest_rageval.models.messages import Request, empty_reason
+from pytest_rageval.models.client import Server
+from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request, empty_reason
 from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.models.sources import GatewaySettings, LiveSource, MakeBudget
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.usage import Usage
 
 CHUNK: Final = 500  # how many replies are stored at once
 MAX_EXPIRATIONS: Final = 2  # a request that expired this often has failed
@@ -48,60 +53,6 @@ FAILURES_COUNT_S: Final = 86400.0  # a request that failed longer ago is sent in
 EXPIRY_COUNTS_S: Final = 3 * FAILURES_COUNT_S  # longer for a request that expired: a batch may take a day
 KEPT_S: Final = 30 * 86400.0  # how long the file of a finished batch is kept
 LOCK_KEY: Final = "rageval batches"  # a process claims this key while it submits or collects
-
-ENDED: Final = {
-    "completed",
-    "failed",
-    "expired",
-    "cancelled",
-}  # statuses of a batch that the server has finished
-NEW: Final = "new"  # the status of a batch that may not exist at the server
-
-
-@dataclass
-class Batch:
-    """A batch; the fields are those of its file."""
-
-    name: str  # the name in the folder and in the metadata at the server
-    base_url: str
-    label: str  # the server's name in reports
-    api: Api
-    model: str
-    requests: int  # the number of requests
-    made: float  # when the file was written, in seconds since 1970
-    run: str  # the name of the run that submitted the batch
-    most_usd: float = 0.0  # the highest possible cost in USD; 0 without a cost limit
-    id: str = ""  # the batch's id at the server; empty while the status is "new"
-    status: str = NEW  # the server's word, or "new"
-    completed: int = 0  # requests that were answered, as the server counts them
-    failed: int = 0  # requests that failed, as the server counts them
-    error: str = ""  # why the server ended the batch
-    collected: float = 0.0  # when the replies were stored, in seconds since 1970; 0 before
-    replies: int = 0  # stored replies, with their tokens and cost in the next fields
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0  # replies without a known cost, which count with their highest possible cost
-    failures: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by key, the fields of a `Failure`
-
-    @property
-    def is_open(self) -> bool:
-        """True if the server has the batch and its replies are not stored yet."""
-        return self.status != NEW and not self.collected
-
-    @property
-    def ended(self) -> bool:
-        return self.status in ENDED
-
-    def line(self) -> str:
-        what = f"{self.id or self.name} at {self.label}, {self.model}: {self.status}"
-        if self.error:
-            what += f" ({self.error})"
-        if not self.collected:
-            return f"{what}, {self.completed} of {counted(self.requests, 'request')} answered, {self.failed} failed"
-        cost = "price not known" if self.unpriced else f"{self.cost_usd:.4f} USD"
-        what += f", {self.replies} of {counted(self.requests, 'reply')} kept, {cost}"
-        return what + (f", {len(self.failures)} without a reply" if self.failures else "")
 
 
 class Batches:
@@ -194,7 +145,7 @@ class Batches:
     def _read(self) -> None:
         """Read the files of the folder, and delete those of batches that were collected long ago."""
         files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
-        self.all: list[Batch] = sorted(map(_read_batch, files), key=lambda batch: batch.made)
+        self.all: list[Batch] = sorted(map(read_batch, files), key=lambda batch: batch.made)
         self._open: dict[str, Batch] = {}
         self._failures: defaultdict[str, list[Failure]] = defaultdict(list)
         self._refusals: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
@@ -409,32 +360,6 @@ class Batches:
         self.all = [other for other in self.all if other.name != batch.name]
 
 
-EMPTY_BATCH: Final = Batch("", "", "", "chat", "", 0, 0.0, "")  # for the types of the fields
-
-
-def _read_batch(file: Path) -> Batch:
-    try:
-        refuse_special(file)
-        fields = json.loads(file.read_text(encoding="utf-8-sig"))
-        batch = Batch(**fields)
-        wrong = [
-            name
-            for name, value in vars(EMPTY_BATCH).items()
-            if type(fields.get(name, value)) is not type(value)
-        ]
-        for failure in batch.failures.values():
-            Failure(**failure)
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        wrong = ["it"]
-    if wrong:
-        raise StoreError(
-            f"{file} describes no batch of this version ({wrong[0]} cannot be read).\n"
-            "Delete it to go on. A batch of the last two days is then found at the server by its requests; older ones "
-            "are paid for again."
-        )
-    return replace(batch, name=file.stem)
-
-
 def _belongs_to(batch: Batch, server: RemoteServer) -> bool:
     return batch.base_url == server.base_url and batch.label == server.label
 
@@ -458,3 +383,72 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 def _failure_kind(status: str) -> FailureKind:
     kinds: dict[str, FailureKind] = {"expired": "expired", "completed": "failed"}
     return kinds.get(status, "cancelled")
+
+
+NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does it change from run to run?)"
+
+
+class Submission(NamedTuple):
+    made: list[Batch]
+    waited_for: list[Batch]
+    missing: int
+
+
+class BatchSource(LiveSource):
+    """Collects missing requests for batches.
+
+    While it collects, a request raises ReplyPending. These requests are sent live instead: requests of the application,
+    requests of this run only, requests to servers without a URL, and, with `errors` "live", requests that failed in a
+    batch. When it does not collect, batches were collected, and the rest is sent live.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of a source, and its own settings
+        self,
+        cache: Cache,
+        make_budget: MakeBudget,
+        usage: Usage,
+        settings: GatewaySettings,
+        *,
+        collects: bool,
+        errors: Literal["live", "unscored"] = "live",
+    ) -> None:
+        super().__init__(cache, make_budget, usage, settings)
+        self._collects = collects
+        self._errors = errors
+        self._batches = Batches(settings.cache_dir / "batches", cache, settings.run, self.budgets)
+        self._missing: dict[str, tuple[RemoteServer, Request]] = {}
+
+    async def obtain(self, server: Server, request: Request) -> Reply:
+        if (
+            not isinstance(server, RemoteServer)
+            or not request.is_internal
+            or request.sample >= FIRST_RUN_LOCAL_SAMPLE
+        ):
+            return await super().obtain(server, request)
+        state = self._batches.state(request)
+        if self._collects and not isinstance(state, Failure):
+            self._missing[request.key] = server, request
+            raise ReplyPending
+        why = f"it failed in a batch: {state.reason}" if isinstance(state, Failure) else NOT_IN_A_BATCH
+        if self._errors == "unscored":
+            raise Unscored(why)
+        reply = await super().obtain(server, request)
+        if not isinstance(state, Failure):
+            self.usage.remarks[f"{request.model} called live: {NOT_IN_A_BATCH}"] += 1
+        return reply
+
+    async def submit(self) -> Submission:
+        submitted = await self._batches.submit(list(self._missing.values()))
+        states = (self._batches.state(request) for _, request in self._missing.values())
+        names = {state.name for state in states if isinstance(state, Batch)}
+        waited_for = [batch for batch in self._batches.all if batch.name in names]
+        return Submission(submitted, waited_for, len(self._missing))
+
+    async def refresh(self, servers: Iterable[Server], *, collect: bool = True) -> list[Batch]:
+        remote = (server for server in servers if isinstance(server, RemoteServer))
+        await self._batches.refresh(remote, collect=collect)
+        return self._batches.all
+
+    async def close(self) -> None:
+        await self._batches.close()
+        await super().close()

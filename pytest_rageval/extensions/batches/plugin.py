@@ -8,8 +8,8 @@ import pytest
 
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending, ServerError
 from pytest_rageval.core.settings import ROLES
+from pytest_rageval.extensions.batches.batches import BatchSource
 from pytest_rageval.extensions.batches.command import StepReport, run_step
-from pytest_rageval.extensions.batches.source import BatchSource
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.client import RetryableError
 from pytest_rageval.plugin.completeness import deselect_tests_without_requests, report_as_skipped
@@ -17,7 +17,7 @@ from pytest_rageval.plugin.runner import WAITS_FOR_BATCH, EvaluationPlugin
 from pytest_rageval.plugin.terminal import print_line, print_lines
 
 if TYPE_CHECKING:
-    from pytest_rageval.extensions.batches.batches import Batch
+    from pytest_rageval.extensions.batches.api import Batch
     from pytest_rageval.run.session import Session
 
 MAX_STAGES: Final = 20

@@ -21,7 +21,7 @@ from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore, SharedEmbeddings
 from pytest_rageval.lib.digests import digest, file_digest
-from pytest_rageval.models.stores import open_store
+from pytest_rageval.models.stores.fallback import open_store
 from pytest_rageval.run.session import Session
 
 STORED_AS: Final = "pytest_rageval.embeddings.encoder"  # see core.user_code

@@ -27,10 +27,17 @@ from pytest_rageval.core.user_code import (
 )
 from pytest_rageval.lib.secret import Credentials, Secret, is_secret_name, public_url
 from pytest_rageval.models.budget import Limits
-from pytest_rageval.models.client import NO_LIMITS, Client, RequestPolicy, RetryableError, Server, error_body
+from pytest_rageval.models.chat_apis import error_body
+from pytest_rageval.models.client import (
+    NO_LIMITS,
+    Client,
+    RequestPolicy,
+    RetryableError,
+    Server,
+    blocked_error,
+)
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.proxied_request import CHAT, Answer, ProxiedRequest
-from pytest_rageval.models.server_errors import blocked_error
 from pytest_rageval.run.default_components import ClientPart, ProviderRequest
 
 CALL_FORM: Final = "(model, messages, **parameters)"

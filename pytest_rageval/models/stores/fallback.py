@@ -6,22 +6,25 @@ count is unavailable.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pytest_rageval.core.errors import StoreError
+from pytest_rageval.core.errors import InputError, StoreError, did_you_mean
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import (
     Damaged,
     Entry,
+    Namespace,
+    OpenStore,
     ReplyStore,
     Spending,
     StoreAwayError,
+    StoreFactory,
     mapped_errors,
     skip_damaged,
 )
@@ -197,3 +200,39 @@ class FallbackStore:
         if store is not None:
             with suppress(StoreError):
                 store.close()
+
+
+def open_store(
+    url: StoreURL, stores: Mapping[str, StoreFactory], *, namespace: Namespace = "replies"
+) -> ReplyStore:
+    """Open the store at a URL, by the factory of its scheme; InputError if there is none."""
+    if url.scheme not in stores:
+        hint = did_you_mean(url.scheme, stores)
+        urls = f", or a URL that begins with one of: {', '.join(sorted(stores))}" if stores else ""
+        raise InputError(f"There is no store {url.scheme!r} for {url.public}.{hint}\nName a folder{urls}.")
+    with mapped_errors(url):
+        return stores[url.scheme](url, namespace)
+
+
+def store_opener(
+    place: Path | StoreURL, folder: Path, stores: Mapping[str, StoreFactory]
+) -> OpenStore | None:
+    """Return a function that opens the store of a run; None for a cache folder, which `Cache` opens itself.
+
+    Replies are kept in `folder` while a shared store does not answer.
+    """
+    if isinstance(place, Path):
+        return None
+    away: list[StoreAwayError] = []
+
+    def open_shared(remark: Callable[[str], None]) -> ReplyStore:
+        if away:
+            # The server did not answer at the first attempt, which waited for it: do not wait again.
+            raise away[0]
+        try:
+            return FallbackStore(place, open_store(place, stores), folder, remark)
+        except StoreAwayError as error:
+            away.append(error)
+            raise
+
+    return open_shared

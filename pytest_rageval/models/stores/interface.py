@@ -153,6 +153,12 @@ class ReplyStore(Protocol):
         ...
 
 
+Namespace = str
+"""The kind of entries: "replies", or what an extension stores."""
+
+StoreFactory = Callable[[StoreURL, Namespace], ReplyStore]
+"""Opens the store at a URL. Entries with the same key in different namespaces are different entries."""
+
 OpenStore = Callable[[Callable[[str], None]], ReplyStore]
 """Opens a store. The argument is called with remarks for the report, such as that the cache folder was restored."""
 

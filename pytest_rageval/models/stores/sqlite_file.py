@@ -224,7 +224,9 @@ class Database:
 
         A transaction within another one is a part of it.
         """
-        if self._connection.in_transaction:
+        with self.map_errors():
+            is_inner = self._connection.in_transaction
+        if is_inner:
             yield
             return
         if self.read_only:

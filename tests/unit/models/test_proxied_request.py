@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.models.budget import max_reply_tokens, prompt_tokens
+from pytest_rageval.models.chat_apis import ReportedError
 from pytest_rageval.models.messages import Reply, Request, TooLarge, describe_differences, request_summary
 from pytest_rageval.models.proxied_request import (
     CHAT,
@@ -18,7 +19,6 @@ from pytest_rageval.models.proxied_request import (
     make_proxied_request,
     reply_record,
 )
-from pytest_rageval.models.responses import ReportedError
 from pytest_rageval.models.usage import Price
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0.5}

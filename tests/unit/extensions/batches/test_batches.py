@@ -13,8 +13,8 @@ import pytest
 from pytest_rageval.core.errors import BudgetError, ReplyPending, ServerError, StoreError, Unscored
 from pytest_rageval.extensions.batches import api as batch_api
 from pytest_rageval.extensions.batches import batches as module
-from pytest_rageval.extensions.batches.batches import Batch
-from pytest_rageval.extensions.batches.source import BatchSource, Submission
+from pytest_rageval.extensions.batches.api import Batch
+from pytest_rageval.extensions.batches.batches import BatchSource, Submission
 from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.client import RetryableError
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
