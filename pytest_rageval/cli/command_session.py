@@ -17,35 +17,18 @@ from pytest_rageval.run.session import Session
 
 
 def command_settings(options: argparse.Namespace, **overrides: Any) -> Settings:
-    """Return the settings from the command's arguments, pyproject.toml, the environment and the defaults.
-
-    Args:
-        options: the parsed arguments; they include some of the plugin's options.
-        overrides: values of plugin options that replace those in `options`.
-
-    Raises:
-        InputError: a value cannot be used.
-    """
+    """Return the settings from the command's arguments, pyproject.toml, the environment and the defaults."""
     values = {option.name: getattr(options, option.name, None) for option in all_options()} | overrides
     here = Path.cwd()
     return resolve_options(values, {}, os.environ, invoked_in=here, root=here)
 
 
 def session_for(settings: Settings) -> Session:
-    """Return a session that reports stalled requests on stderr; the caller closes it.
-
-    Raises:
-        InputError: as for `registry_for`.
-    """
+    """Return a session that reports stalled requests on stderr; the caller closes it."""
     return Session(settings, registry=registry_for(settings.cache_location), tick=StallNotifier(echo_err))
 
 
 def registry_for(place: Path | StoreURL) -> Registry:
-    """Return a registry with the store factories for a cache place (see `stores_for`).
-
-    Raises:
-        InputError: a conftest.py or plugin that adds a store cannot be imported, or its hook raises.
-    """
     registry = Registry()
     registry.stores.update(stores_for(place))
     return registry

@@ -291,10 +291,7 @@ class Client:
         return await self.server.address()
 
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
-        """Send a request once, with parameters that are adapted to the server.
-
-        Returns:
-            The reply, and the pause in seconds that the server requests, or None.
+        """Send a request once; return the reply, and the pause in seconds that the server requests, or None.
 
         Raises:
             RetryableError: this attempt failed, and a retry may succeed.

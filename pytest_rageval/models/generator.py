@@ -75,11 +75,7 @@ class Generator(Protocol):
 
 
 def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
-    """Return the user's object from the fixture `rageval_generator` as a `Generator`.
-
-    Raises:
-        CallableError: the object is not callable and has no method `generate`; or its first argument is the passages.
-    """
+    """Return the user's object from the fixture `rageval_generator` as a `Generator`."""
     functions = {name: getattr(generator, name, None) for name in ("generate", "cite", "explain")}
     if not callable(functions["generate"]):
         functions["generate"] = generator

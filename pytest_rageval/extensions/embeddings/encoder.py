@@ -7,7 +7,7 @@ languages into fragments, or does not know them, and may then give unrelated tex
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -241,22 +241,6 @@ class SentenceEncoder:
             return self._loaded
 
 
-class VectorStore(Protocol):
-    """A store of embeddings that any thread may use."""
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        """Return the vectors stored under these keys, without missing ones."""
-        ...
-
-    def put_many(self, vectors: Mapping[str, Vectors]) -> None:
-        """Store vectors by key, in one transaction."""
-        ...
-
-    def close(self) -> None:
-        """Close the store."""
-        ...
-
-
 class CachedEncoder:
     """An encoder that stores its embeddings of texts in a folder; embeddings of tokens are not stored.
 
@@ -265,11 +249,9 @@ class CachedEncoder:
     replies.
     """
 
-    def __init__(self, encoder: FingerprintedEncoder, directory: "Path | str | VectorStore") -> None:
+    def __init__(self, encoder: FingerprintedEncoder, directory: Path | str | SharedEmbeddings) -> None:
         self._encoder = encoder
-        self._store: VectorStore = (
-            EmbeddingStore(Path(directory)) if isinstance(directory, Path | str) else directory
-        )
+        self._store = EmbeddingStore(Path(directory)) if isinstance(directory, Path | str) else directory
 
     @property
     def fingerprint(self) -> str:
