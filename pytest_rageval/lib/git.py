@@ -6,9 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-TIMEOUT_S: Final = 10
-"""The longest time that a call of git may take."""
-
+TIMEOUT_S: Final = 10  # the longest time that a call of git may take
 QUIET: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 """Environment variables with which git asks for no password, and does not translate its messages."""
 
@@ -65,7 +63,9 @@ def commit_of(folder: Path, ref: str) -> str:
     if commit is None or not COMMIT.fullmatch(commit):
         # Without a repository, git says so here.
         run_git(folder, "rev-parse", "--git-dir")
-        raise GitError(f"this checkout has no {ref}{_shallow_hint(folder)}")
+        is_shallow = git_output(folder, "rev-parse", "--is-shallow-repository") == "true"
+        hint = ", as it is a shallow clone: fetch the whole history (fetch-depth: 0 of actions/checkout)"
+        raise GitError(f"this checkout has no {ref}{hint if is_shallow else ''}")
     return commit
 
 
@@ -75,9 +75,3 @@ def file_at(commit: str, path: Path) -> bytes | None:
     # The row is "100644 blob HASH\tNAME".
     fields = row.partition(b"\t")[0].decode().split(" ")
     return run_git(path.parent, "cat-file", "blob", fields[2]) if fields[1:2] == ["blob"] else None
-
-
-def _shallow_hint(folder: Path) -> str:
-    if git_output(folder, "rev-parse", "--is-shallow-repository") != "true":
-        return ""
-    return ", as it is a shallow clone: fetch the whole history (fetch-depth: 0 of actions/checkout)"

@@ -185,8 +185,7 @@ CACHE_URL: Final = "RAGEVAL_CACHE_URL"
 SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?!\\)", re.ASCII)
 """The scheme of a URL. It has at least two characters, since a single letter is a drive on Windows."""
 
-FOLDER_SCHEMES: Final = frozenset({"diskcache"})
-"""The schemes of stores in a folder."""
+FOLDER_SCHEMES: Final = frozenset({"diskcache"})  # the schemes of stores in a folder
 
 
 @dataclass(frozen=True, slots=True)

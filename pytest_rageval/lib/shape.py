@@ -44,8 +44,7 @@ class _MismatchError(Exception):
         self.places: list[str] = []
 
 
-Check = Callable[[Any], None]
-"""Raises `_MismatchError` for a value of another shape."""
+Check = Callable[[Any], None]  # raises `_MismatchError` for a value of another shape
 
 
 def check_shape(value: object, kind: Any, where: str = "it") -> None:

@@ -17,29 +17,20 @@ from typing import IO, Any, Final, Generic, Self, SupportsIndex, TypeVar, overlo
 T = TypeVar("T")
 U = TypeVar("U")
 
-WRITE_BUFFER_BYTES: Final = 1_000_000
-"""The size of the write buffer. A spool with less data writes no file."""
-
+WRITE_BUFFER_BYTES: Final = 1_000_000  # the size of the write buffer. A spool with less data writes no file
 READ_AHEAD_BYTES: Final = 16_384
 """The number of bytes that one read returns: the following records are often read next."""
 
 RECENT_BYTES: Final = 4_000_000
 """The size of the cache of recently used records: several scores read the records of one question."""
 
-Decode = Callable[[Any], Any]
-"""Creates an object from a record."""
-
+Decode = Callable[[Any], Any]  # creates an object from a record
 OBJECT_BYTES: Final = 1000
 """The estimated memory of an object besides its texts: 4 MB of short records took 70 MB."""
 
-LENGTH_BYTES: Final = 8
-"""The size of the length that precedes each record."""
-
-NOT_COMPUTED: Final = -(2**63)
-"""The place of a list item that has not been computed yet."""
-
-SCALARS: Final = frozenset({str, float, int, bool, NoneType})
-"""The plain types that contain no other values."""
+LENGTH_BYTES: Final = 8  # the size of the length that precedes each record
+NOT_COMPUTED: Final = -(2**63)  # the place of a list item that has not been computed yet
+SCALARS: Final = frozenset({str, float, int, bool, NoneType})  # the plain types that contain no other values
 
 
 class Spool:

@@ -195,7 +195,8 @@ class Budget:
                 return
             if state != before:
                 before, since = state, time.monotonic()
-            if not self._fits(Spending(state.calls, state.cost), max_cost) or not state.open_calls:
+            ended, call = Spending(state.calls, state.cost), Spending(open_calls=1, open_cost=max_cost)
+            if not ended.fits(call, **self._bounds) or not state.open_calls:
                 raise self._exhausted_error(state, max_cost)
             # Open calls of this process will end; another process may be dead.
             if not self._open_calls:
@@ -226,9 +227,6 @@ class Budget:
     async def _try_settle(self, ledger: Ledger) -> None:
         with contextlib.suppress(StoreError):
             await self._settle(ledger)
-
-    def _fits(self, state: Spending, max_cost: float) -> bool:
-        return state.fits(Spending(open_calls=1, open_cost=max_cost), **self._bounds)
 
     @property
     def _bounds(self) -> "_Bounds":

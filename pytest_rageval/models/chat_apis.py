@@ -142,9 +142,12 @@ def response_fields(response: Any) -> dict[str, Any]:
             "it has no output" if status in {None, "completed", "incomplete"} else f"its status is {status}"
         )
     items = [item for item in output if isinstance(item, Mapping)]
+    messages = [item for item in items if item.get("type") == "message"]
+    # Without commentary that the model writes while it works.
+    final = [message for message in messages if message.get("phase") != "commentary"]
     parts = [
         part
-        for item in _final_messages(items)
+        for item in final or messages
         for part in typed_field(item, "content", list)
         if isinstance(part, Mapping)
     ]
@@ -161,13 +164,6 @@ def response_fields(response: Any) -> dict[str, Any]:
             item.get("type") == "reasoning" and (item.get("summary") or item.get("content")) for item in items
         ),
     }
-
-
-def _final_messages(items: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the messages of a response, without commentary that the model writes while it works."""
-    messages = [item for item in items if item.get("type") == "message"]
-    final = [message for message in messages if message.get("phase") != "commentary"]
-    return final or messages
 
 
 def _is_instruction(message: Message) -> bool:

@@ -100,8 +100,7 @@ class RequestRefused(Unscored):
         self.status = status
 
 
-Send = Callable[["Connection"], Awaitable[Any]]
-"""A function that sends a request over a connection."""
+Send = Callable[["Connection"], Awaitable[Any]]  # a function that sends a request over a connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,7 @@ from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.digests import canonical_json, digest, text_digest
 from pytest_rageval.lib.lazy import lazy_pattern
 
-Message = Mapping[str, Any]
-"""A chat message: `{"role": "user", "content": "…"}`."""
-
+Message = Mapping[str, Any]  # a chat message: `{"role": "user", "content": "…"}`
 KEY_SCHEMA: Final = 1  # part of every key; a higher number makes all stored replies unfindable
 MAX_REPLY_LENGTH: Final = 2**20  # characters; far more than any answer or verdict has
 MAX_TOKEN_COUNT: Final = (1 << 63) - 1  # the largest integer of SQLite

@@ -160,9 +160,7 @@ class Prompts:
         return self._split_templates[name, after_conversation]
 
 
-DEFAULT_PROMPTS: Final = Prompts()
-"""The package's prompts."""
-
+DEFAULT_PROMPTS: Final = Prompts()  # the package's prompts
 REWORDED_PROMPTS: Final = Prompts(REWORDED_TEMPLATES)
 """The prompts with another wording of some judge prompts, to measure how much verdicts depend on the wording."""
 
@@ -260,19 +258,15 @@ def _few_shot(
     passages: Sequence[str],
 ) -> str:
     """Return an instruction, worked examples, and the question in the same form: `render(question, passages)`."""
-    worked = _worked_examples(render, examples)
-    return f"{instruction}\n\n{worked}{_conversation_section(question)}{render(question, passages)}"
+    conversation = conversation_text(history_of(question))
+    section = CONVERSATION_SECTION.replace("{conversation}", conversation) if conversation else ""
+    return f"{instruction}\n\n{_worked_examples(render, examples)}{section}{render(question, passages)}"
 
 
 @cache
 def _worked_examples(render: Callable[[str, Sequence[str]], str], examples: Sequence[WorkedExample]) -> str:
     """Return the examples with their answers, each in the form of the question that follows them."""
     return "".join(f"{render(question, passages)} {answer}\n\n" for question, passages, answer in examples)
-
-
-def _conversation_section(question: str) -> str:
-    conversation = conversation_text(history_of(question))
-    return CONVERSATION_SECTION.replace("{conversation}", conversation) if conversation else ""
 
 
 def _question_before_and_after(question: str, passages: Sequence[str]) -> str:

@@ -96,8 +96,7 @@ class RemoteServer(Server):
 
 MAX_KEY_COMMAND_S: Final = 60.0  # the longest time that a key command may take
 
-SHELL_SYNTAX: Final = re.compile(r"~|\$[\w({]|\d?[|&;<>]")
-"""Matches a word that begins with shell syntax."""
+SHELL_SYNTAX: Final = re.compile(r"~|\$[\w({]|\d?[|&;<>]")  # matches a word that begins with shell syntax
 
 SHELL_HINT: Final = (
     '\nA word of it is for a shell, such as |, ~ or $NAME, and none reads it: write ["sh", "-c", "COMMAND"].'

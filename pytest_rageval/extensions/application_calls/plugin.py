@@ -13,8 +13,7 @@ from pytest_rageval.plugin.lazy_start import ENVIRONMENT, get_evaluation_plugin,
 from pytest_rageval.plugin.runner import fail_on_error
 from pytest_rageval.run.default_components import ConfiguredModels
 
-PROXY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
-"""The proxy of this process."""
+PROXY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()  # the proxy of this process
 
 
 class ProxyPlugin:

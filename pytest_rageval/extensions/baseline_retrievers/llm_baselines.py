@@ -61,7 +61,10 @@ class _LLMRetriever:
         """Return the first k documents of each query. A sync search runs in a thread, which also reads documents."""
 
         def search_all() -> list[Awaitable[object] | list[Document]]:
-            return [_read_or_await(self._search(query, k)) for query in queries]
+            return [
+                result if inspect.isawaitable(result := self._search(query, k)) else _documents(result)
+                for query in queries
+            ]
 
         async def finish(result: Awaitable[object] | list[Document]) -> list[Document]:
             return result if isinstance(result, list) else _documents(await result)
@@ -182,7 +185,7 @@ class RewriteRetriever(_PassagesRetriever):
         written = await self._write(
             self._prompts.fill("better_query", query, [document.text for document in first])
         )
-        better = _first_query(written)
+        better = written if is_placeholder(written) else _read_queries(written, 1)[0]
         (found,) = await self._search_each([better], k)
         return Retrieval(_with_placeholder(found, written), question=better)
 
@@ -271,10 +274,6 @@ def _require_constant(rrf_k: float) -> None:
         )
 
 
-def _read_or_await(result: Any) -> Awaitable[object] | list[Document]:
-    return result if inspect.isawaitable(result) else _documents(result)
-
-
 def _documents(result: object) -> list[Document]:
     try:
         return list(retrieval_from(read_to_end(result)).documents)
@@ -296,10 +295,6 @@ def _read_queries(reply: str, n: int) -> list[str]:
     if not queries:
         raise Unscored(f"the model wrote no query to search with: {reply[:80]!r}")
     return queries
-
-
-def _first_query(reply: str) -> str:
-    return reply if is_placeholder(reply) else _read_queries(reply, 1)[0]
 
 
 def _with_placeholder(documents: Sequence[Document], text: str) -> list[Document]:

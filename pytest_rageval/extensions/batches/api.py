@@ -27,9 +27,7 @@ from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.models.server import RemoteServer
 
 MAX_REQUESTS: Final = 50_000
-MAX_BYTES: Final = 200_000_000
-"""The limits of one batch at OpenAI."""
-
+MAX_BYTES: Final = 200_000_000  # the limits of one batch at OpenAI
 MAX_ANSWER_BYTES: Final = 4 * 2**30  # the size of the largest file of answers
 TRANSFER_S: Final = 1800.0  # the longest time for an upload or a download
 PAGE: Final = 100  # how many batches a search asks for at once

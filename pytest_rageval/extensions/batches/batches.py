@@ -215,7 +215,8 @@ class Batches:
             run=self._run,
             most_usd=self._budgets(server)[0].max_batch_cost(requests),
         )
-        self._write_requests(batch, records)
+        lines_of_file = (json.dumps(record._asdict()).encode() + b"\n" for record in records)
+        self._write_file(f"{batch.name}.lines", lines_of_file)
         self._write(batch)
         self.all.append(batch)
         what = f"a batch of {counted(len(requests), 'request')} to {first.model}"
@@ -262,7 +263,8 @@ class Batches:
             answers.unlink()
         if at_server.status == "completed" and not at_server.files:
             self._refuse_answers(batch, "the server names no file of answers")
-        kind = _failure_kind(at_server.status)
+        kinds: dict[str, FailureKind] = {"expired": "expired", "completed": "failed"}
+        kind = kinds.get(at_server.status, "cancelled")
         for key in unanswered:
             failures.setdefault(key, Failure(kind, f"its batch is {at_server.status} and has no line of it"))
         batch.failures = {key: failure._asdict() for key, failure in failures.items()}
@@ -335,10 +337,6 @@ class Batches:
     def _write(self, batch: Batch) -> None:
         self._write_file(f"{batch.name}.json", [json.dumps(asdict(batch), indent=1).encode()])
 
-    def _write_requests(self, batch: Batch, records: Iterable[BatchRequest]) -> None:
-        lines = (json.dumps(record._asdict()).encode() + b"\n" for record in records)
-        self._write_file(f"{batch.name}.lines", lines)
-
     def _write_file(self, name: str, content: Iterable[bytes]) -> None:
         try:
             make_cache_folder(self._folder.parent)
@@ -378,11 +376,6 @@ def _group_by_model(
 def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
     while chunk := list(islice(lines, CHUNK)):
         yield chunk
-
-
-def _failure_kind(status: str) -> FailureKind:
-    kinds: dict[str, FailureKind] = {"expired": "expired", "completed": "failed"}
-    return kinds.get(status, "cancelled")
 
 
 NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does it change from run to run?)"

@@ -24,8 +24,7 @@ Step = Literal["submit", "status", "collect"]
 REPORT_VARIABLE: Final = "RAGEVAL_BATCH_REPORT"
 """The environment variable with the path of the file that the step writes its report to."""
 
-MAX_OUTPUT_LENGTH: Final = 4000
-"""Number of characters at the end of pytest's output that an error shows."""
+MAX_OUTPUT_LENGTH: Final = 4000  # number of characters at the end of pytest's output that an error shows
 
 
 @dataclass

@@ -28,12 +28,8 @@ MAX_POLL_S: Final = 60.0
 POLL_FACTOR: Final = 1.5
 """The wait between two polls of a batch grows by this factor, from `INITIAL_POLL_S` to `MAX_POLL_S`."""
 
-PROGRESS_INTERVAL_S: Final = 30.0
-"""Minimum time between two lines about the progress of batches."""
-
-RECENT_S: Final = 7 * 86400.0
-"""Age up to which a collected batch is listed."""
-
+PROGRESS_INTERVAL_S: Final = 30.0  # minimum time between two lines about the progress of batches
+RECENT_S: Final = 7 * 86400.0  # age up to which a collected batch is listed
 OUTCOME_CACHING_PLUGINS: Final = ("lfplugin", "nfplugin", "stepwiseplugin")
 """pytest's names of its plugins that store the outcomes of tests for the next run."""
 

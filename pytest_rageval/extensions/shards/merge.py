@@ -33,19 +33,15 @@ from pytest_rageval.stats.intervals import UNIT
 COMMON: Final = ("file", "evalset", "definitions", "shares_alpha")
 """The properties of a test that must be equal in all shards."""
 
-COMMON_IN_RECORD: Final = ("thresholds", "calls", "own_k", "received")
-"""Those of its record."""
-
+COMMON_IN_RECORD: Final = ("thresholds", "calls", "own_k", "received")  # those of its record
 T = TypeVar("T")
 
 NAMED: Final = 3  # number of tests and shards that an error names
 
-WORST_FIRST: Final = ("error", "failed", "xfailed", "skipped", "passed")
-"""Outcomes of tests, the worst first."""
+WORST_FIRST: Final = ("error", "failed", "xfailed", "skipped", "passed")  # outcomes of tests, the worst first
 
 
-TestPart = tuple[Shard, ShardTest]
-"""A shard, and one test in it."""
+TestPart = tuple[Shard, ShardTest]  # a shard, and one test in it
 
 
 @dataclass

@@ -39,9 +39,7 @@ from pytest_rageval.run.test import EVALSET, TestRun, evalset_warning
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.intervals import UNIT
 
-FORMAT: Final = 2
-"""The version of those parts of a shard's report that only a merge reads."""
-
+FORMAT: Final = 2  # the version of those parts of a shard's report that only a merge reads
 AtLeastOne = Annotated[int, Between(1)]
 
 

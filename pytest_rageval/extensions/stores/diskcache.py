@@ -104,7 +104,8 @@ class DiskcacheStore:
         with self._transaction():
             replies = self.get_many(keys, run=run, only_run=only_run)
             dead = self._dead_owners()
-            living = self._living_owners(dead)
+            # The claims of owners that are not listed have ended.
+            living = set((self._get(self._owners_name) or "").split()) - dead
             own = [key for key in dict.fromkeys(keys) if key not in replies and self._try_claim(key, living)]
             for owner in dead:
                 self._remove_owner(owner)
@@ -272,10 +273,6 @@ class DiskcacheStore:
         with self._map_errors():
             names = [name for name in self._cache if isinstance(name, str)]
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-
-    def _living_owners(self, dead: set[str]) -> set[str]:
-        """Return the listed owners without the dead ones; the claims of all other owners have ended."""
-        return set((self._get(self._owners_name) or "").split()) - dead
 
     def _try_claim(self, key: str, living: set[str]) -> bool:
         """Claim a key unless a living owner has claimed it; return whether this process has the claim."""

@@ -153,9 +153,7 @@ class ReplyStore(Protocol):
         ...
 
 
-Namespace = str
-"""The kind of entries: "replies", or what an extension stores."""
-
+Namespace = str  # the kind of entries: "replies", or what an extension stores
 StoreFactory = Callable[[StoreURL, Namespace], ReplyStore]
 """Opens the store at a URL. Entries with the same key in different namespaces are different entries."""
 
