@@ -11,14 +11,11 @@ from tests.docs.pages import ROOT, Page
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 LONG = {
+    "docs/explanation/deviations.md",
     *("docs/how-to/langchain.md", "docs/how-to/llamaindex.md", "docs/how-to/haystack.md"),
     *("docs/how-to/mlflow.md", "docs/how-to/vector-stores.md", "docs/how-to/other-plugins.md"),
-    *(
-        "docs/how-to/application-calls.md",
-        "docs/how-to/batches.md",
-        "docs/how-to/models.md",
-        "docs/how-to/cost.md",
-    ),
+    *("docs/how-to/application-calls.md", "docs/how-to/batches.md"),
+    *("docs/how-to/models.md", "docs/how-to/cost.md"),
 }
 """Slow pages with frameworks, servers or many processes; `tests/integration` covers their content in every build."""
 

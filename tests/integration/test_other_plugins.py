@@ -12,6 +12,9 @@ pytestmark = pytest.mark.slow
 SWITCHABLE = tuple(name for name in default_plugins if name not in {*essential_plugins, "python"})
 """pytest's own plugins that can be switched off, except the one that collects tests."""
 
+OFTEN = {"terminal", "capture", "cacheprovider", "skipping", "logging", "assertion"}
+"""Those with hooks that ours depend on, or that users switch off."""
+
 OUTCOMES = """
 @pytest.mark.rageval_threshold("recall@2", min=0.5)
 def test_passes(): pass
@@ -37,7 +40,9 @@ def _outcomes(path):
     }
 
 
-@pytest.mark.parametrize("name", SWITCHABLE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name not in OFTEN else []) for name in SWITCHABLE]
+)
 def test_each_plugin_of_pytest_can_be_switched_off(project, name):
     project.lose(1)
     project.test(OUTCOMES)
@@ -55,20 +60,25 @@ def test_each_plugin_of_pytest_can_be_switched_off(project, name):
 @pytest.mark.parametrize(
     ("options", "file"),
     [
-        (["--rageval-report=out.md"], "out.md"),
-        (["--rageval-report=out.html"], "out.html"),
+        (["--rageval-report=out.html", "--rageval-update-baseline"], "out.html"),
         (["--rageval-report=no/such/folder/out.json"], None),
-        (["--rageval-report=otlp:http://127.0.0.1:9"], None),
-        (["--rageval=history=history.jsonl"], "history.jsonl"),
-        (["--rageval-shard=1/2", "--rageval-report=out.json"], "out.json"),
-        (["--junitxml=junit.xml"], "junit.xml"),
-        (["--rageval-update-baseline"], "rageval_baseline.json"),
-        (["--rageval-update-baseline", "--rageval-baseline=no/such/folder/base.json"], None),
-        (["--rageval-record", "--rageval-cassette=replies.jsonl"], "replies.jsonl"),
-        (["--rageval-plan"], None),
-        (["--rageval=annotations=true"], None),
-        (["--rageval=require_baseline=true"], None),
         (["-n2", "--rageval-report=out.json"], "out.json"),
+        *(
+            pytest.param(options, file, marks=pytest.mark.long)
+            for options, file in (
+                (["--rageval-report=out.md"], "out.md"),
+                (["--rageval-report=otlp:http://127.0.0.1:9"], None),
+                (["--rageval=history=history.jsonl"], "history.jsonl"),
+                (["--rageval-shard=1/2", "--rageval-report=out.json"], "out.json"),
+                (["--junitxml=junit.xml"], "junit.xml"),
+                (["--rageval-update-baseline"], "rageval_baseline.json"),
+                (["--rageval-update-baseline", "--rageval-baseline=no/such/folder/base.json"], None),
+                (["--rageval-record", "--rageval-cassette=replies.jsonl"], "replies.jsonl"),
+                (["--rageval-plan"], None),
+                (["--rageval=annotations=true"], None),
+                (["--rageval=require_baseline=true"], None),
+            )
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -108,7 +118,9 @@ def rageval_retriever(): return search_async
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="event loops of Windows need a pair of sockets")
-@pytest.mark.parametrize("option", BLOCKS)
+@pytest.mark.parametrize(
+    "option", [BLOCKS[0], *(pytest.param(each, marks=pytest.mark.long) for each in BLOCKS[1:])]
+)
 def test_nothing_that_sends_no_request_needs_a_socket(project, llm, beside, option):
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -148,11 +160,21 @@ def rageval_client():
             "*pytest-socket *--allow-hosts=127.0.0.1 *",
             "--allow-hosts=127.0.0.1",
         ),
-        ("server", "--allow-hosts=192.0.2.1", '*pytest-socket *"127.0.0.1"*', "--allow-hosts=127.0.0.1"),
-        ("server", "--block-network", "*pytest-recording *'127.0.0.1'*", "--allowed-hosts=127.0.0.1"),
-        ("client", "--disable-socket", "*pytest-socket *--allow-hosts=127.0.0.1 *", None),
         ("client", "--block-network", "*pytest-recording *'127.0.0.1'*", None),
-        ("embedded", "--disable-socket", "*pytest-socket *--allow-hosts=127.0.0.1 *", None),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (
+                    "server",
+                    "--allow-hosts=192.0.2.1",
+                    '*pytest-socket *"127.0.0.1"*',
+                    "--allow-hosts=127.0.0.1",
+                ),
+                ("server", "--block-network", "*pytest-recording *'127.0.0.1'*", "--allowed-hosts=127.0.0.1"),
+                ("client", "--disable-socket", "*pytest-socket *--allow-hosts=127.0.0.1 *", None),
+                ("embedded", "--disable-socket", "*pytest-socket *--allow-hosts=127.0.0.1 *", None),
+            )
+        ),
     ],
 )
 def test_a_blocked_request_is_one_error_that_names_the_option(  # noqa: PLR0913, PLR0917 - the table

@@ -345,6 +345,7 @@ def test_no_socket_is_opened(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> N
     assert loop.close() is None
 
 
+@pytest.mark.slow
 def test_a_full_pipe_wakes_the_loop_too(loop: BackgroundEventLoop) -> None:
     called: list[int] = []
 

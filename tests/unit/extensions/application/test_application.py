@@ -209,6 +209,7 @@ def test_a_class_is_captured_where_its_objects_cannot_be(method: str) -> None:
     assert vars(_Slotted)[method] is before
 
 
+@pytest.mark.slow
 def test_langchain(loop: BackgroundEventLoop) -> None:
     retrievers = pytest.importorskip("langchain_core.retrievers")
     documents = pytest.importorskip("langchain_core.documents")
@@ -231,6 +232,7 @@ def test_langchain(loop: BackgroundEventLoop) -> None:
     assert (ranking.ids, ranking.steps) == (("a0", "a1"), None)
 
 
+@pytest.mark.slow
 def test_llama_index(loop: BackgroundEventLoop) -> None:
     retrievers = pytest.importorskip("llama_index.core.retrievers")
     schema = pytest.importorskip("llama_index.core.schema")
@@ -249,6 +251,7 @@ def test_llama_index(loop: BackgroundEventLoop) -> None:
     assert ranking.ids == ("n1",)
 
 
+@pytest.mark.slow
 def test_haystack(loop: BackgroundEventLoop) -> None:
     haystack = pytest.importorskip("haystack")
     stores = pytest.importorskip("haystack.document_stores.in_memory")
