@@ -139,6 +139,7 @@ class Gold:
         grade: the relevance, an integer ≥ 0; 0 means judged and not relevant.
         group: the name of the group. Passages of one group are alternatives, and every group is needed. None: the
             passage is a group of its own.
+        added: the values of fields that extensions declare, by name; None without any.
     """
 
     id: str | None = None
@@ -148,6 +149,7 @@ class Gold:
     end: int | None = None
     grade: int = 1
     group: str | None = None
+    added: Mapping[str, Any] | None = field(default=None, hash=False)
 
     @property
     def span(self) -> Span | None:
@@ -200,6 +202,7 @@ class Example:
         history: the messages before the question, oldest first, each with `role` and `content`.
         filters: conditions that retrieved passages must satisfy, such as `{"tenant": "acme"}`.
         metadata: other data for the retriever.
+        added: the values of fields that extensions declare, by name.
     """
 
     id: str
@@ -214,6 +217,7 @@ class Example:
     filters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     nuggets: tuple[Nugget, ...] = ()
+    added: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def full_question(self) -> str:
@@ -246,7 +250,7 @@ class Example:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits over question, answers, gold, nuggets and excluded ids, without context and tags."""
+        """Twelve hex digits over question, answers, gold, nuggets, excluded ids and `added`, not context and tags."""
         return self.digest_with_context(frozenset())
 
     def digest_with_context(self, context: AbstractSet[str]) -> str:
@@ -256,6 +260,7 @@ class Example:
         fields += [self.reference, *([{"nuggets": self.nuggets}] if self.nuggets else [])]
         if excluded := self.extra.get(EXCLUDED):
             fields.append({EXCLUDED: excluded})
+        fields += [{"added": self.added}] if self.added else []
         if covered := [name for name in RETRIEVER_CONTEXT if name in context and getattr(self, name)]:
             values = _example_as_json(self)["extra"]
             fields.append({name: values[name] for name in covered})
@@ -582,10 +587,12 @@ def _example_as_json(example: Example) -> dict[str, Any]:
         "extra": {**example.extra, **{name: value for name, value in context.items() if value}},
         # Without the condition, digests of examples without nuggets would change.
         **({"nuggets": [list(nugget) for nugget in example.nuggets]} if example.nuggets else {}),
+        **({"added": dict(example.added)} if example.added else {}),
     }
 
 
 def _gold_as_json(gold: Gold) -> list[Any]:
     fields = [gold.id, gold.text, gold.source, gold.start, gold.end, gold.grade]
-    # Without the condition, digests of passages without a group would change.
-    return fields if gold.group is None else [*fields, gold.group]
+    # Without the conditions, digests of passages without these would change.
+    fields += [] if gold.group is None else [gold.group]
+    return [*fields, dict(gold.added)] if gold.added else fields

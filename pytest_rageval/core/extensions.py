@@ -2,12 +2,18 @@
 
 An extension is imported in every run of pytest, so that its module, or the `__init__` of its package, imports only what
 its declarations need. Deleting it removes the feature. Other plugins have the same hooks and
-declarations, but for `OPTIONS`: they add options to pytest. Besides hooks an extension may have:
+declarations, but for `OPTIONS`, `SCORES` and fields: they add options to pytest, and scores to the registry. Besides
+hooks an extension may have:
 
 - `OPTIONS`: its options, a tuple of `core.options.Option`.
 - `MARKERS`: its markers, as pytest's ini key has them. They let a test be evaluated, as `rageval_threshold` does.
 - `contradictions(settings)`: yields a message for each contradiction of its options with others.
 - `COMMANDS`, see `core.command`.
+- `SCORES`: for each of its modules with `SCORES`, as `scores.MODULES`. The name of a module begins at `extensions`.
+- `FIELDS`: the fields of an example that it reads, by name, each with a function `(value, check)` that checks a value;
+  `check` is an `evalsets.records.Check`. The values are in `Example.added`. As a keyword of the marker
+  `rageval_evalset`, a field holds for each example: a list is added to the example's own, another value is its default.
+- `GOLD_FIELDS`: the same for the fields of a gold passage, whose values are in `Gold.added`, without a keyword.
 
 The options of the core and of all extensions are known here: `--rageval NAME=VALUE` sets any of them for one run, and a
 flag that does not exist gets a message with the spelling that works.
@@ -36,6 +42,13 @@ def installed() -> Mapping[str, ModuleType]:
     """Return the extensions of this package by name, in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules([str(FOLDER)]))
     return {name: import_module(f"{PACKAGE}.{name}") for name in names}
+
+
+@cache
+def declared(name: str) -> Mapping[str, Any]:
+    """Return the items of all mappings that the extensions of this package declare under a name, such as `SCORES`."""
+    mappings: list[Mapping[str, Any]] = [getattr(module, name, {}) for module in installed().values()]
+    return {key: value for mapping in mappings for key, value in mapping.items()}
 
 
 def others() -> Mapping[str, ModuleType]:

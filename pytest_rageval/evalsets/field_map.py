@@ -7,7 +7,16 @@ from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, OWN_FIELDS, Check, Records, check_records
+from pytest_rageval.core.extensions import declared
+from pytest_rageval.evalsets.records import (
+    FIELDS,
+    GOLD_FIELDS,
+    OWN_FIELDS,
+    Check,
+    Records,
+    check_records,
+    resembles,
+)
 
 RECORD_NUMBER: Final = "#"  # in a field map, in place of a field's name: the number of the record
 MISSING: Final = object()
@@ -61,8 +70,12 @@ def is_target(name: str) -> bool:
     """Return True for the name of a native field ("gold") or of a part of one ("gold.id", "tags.topic")."""
     root, dot, part = name.partition(".")
     if not dot:
-        return name in FIELDS
-    return part in GOLD_FIELDS if root == "gold" else root in OBJECT_FIELDS and bool(part)
+        return name in FIELDS or name in declared("FIELDS")
+    return (
+        part in (*GOLD_FIELDS, *declared("GOLD_FIELDS"))
+        if root == "gold"
+        else root in OBJECT_FIELDS and bool(part)
+    )
 
 
 def refuse_gold_twice(targets: Collection[str], place: str) -> None:
@@ -142,11 +155,7 @@ class NearMiss(NamedTuple):
 
 
 def near_misses(evalset: EvalSet) -> list[NearMiss]:
-    """Find the keys under `extra` that resemble a field's name or `topic`, which is usually meant as a tag.
-
-    A key resembles a name if, without case and punctuation, they are equal or differ by one letter that is missing,
-    added or replaced, or by two adjacent letters that are swapped.
-    """
+    """Find the keys under `extra` that resemble a field's name or `topic`, which is usually meant as a tag."""
     ids: dict[str, list[str]] = defaultdict(list)
     for example in evalset:
         for key in example.extra:
@@ -154,29 +163,11 @@ def near_misses(evalset: EvalSet) -> list[NearMiss]:
                 ids[key].append(example.id)
     misses = []
     for key, having in ids.items():
-        letters = _letters(key)
-        meant = (name for name, own in LETTERS_OF_NAMES.items() if _is_within_one_edit(letters, own))
+        meant = (name for name in NAMES if resembles(key, name.removeprefix("tags.")))
         misses += [NearMiss(key, name, tuple(having)) for name in islice(meant, 1)]
     return misses
 
 
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name.casefold()))
-
-
 GOLD_PARTS: Final = tuple(f"gold.{part}" for part in GOLD_FIELDS)
-LETTERS_OF_NAMES: Final = {
-    name: _letters(name.removeprefix("tags."))
-    # `id` is required, and resembles many keys of two and three letters.
-    for name in (*OWN_FIELDS[1:], "history", "filters", *GOLD_PARTS, "tags.topic")
-}
-"""The letters of each native name that a key may misspell."""
-
-
-def _is_within_one_edit(a: str, b: str) -> bool:
-    """Return True if two texts are equal, or differ by one insertion, deletion, replacement or transposition."""
-    while a and b and a[0] == b[0]:
-        a, b = a[1:], b[1:]
-    while a and b and a[-1] == b[-1]:
-        a, b = a[:-1], b[:-1]
-    return max(len(a), len(b)) <= 1 or (len(a) == len(b) == 2 and a == b[::-1])  # noqa: PLR2004 - two swapped
+NAMES: Final = (*OWN_FIELDS[1:], "history", "filters", *GOLD_PARTS, "tags.topic")
+"""The native names that a key may misspell. `id` is required, and resembles many keys of two and three letters."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.core.data import EXCLUDED, EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.formats import COMMON_OPTIONS, FORMATS, Format, find_format
-from pytest_rageval.evalsets.records import Records, from_records
+from pytest_rageval.evalsets.records import Check, Records, from_records
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import data_frame_rows, id_key, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
@@ -36,11 +37,17 @@ class LoadOptions:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the format
     corpus: Path | None = None  # has the texts of gold passages that have only an id
     exclude_own_id: bool = False  # leaves the passage with the id of a question out of the question's ranking
+    added: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # for each example, of fields that extensions declare
 
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> "LoadOptions":
         """Parse the marker's arguments: the attributes, `seed` and `stratify`, and the options of the format."""
         options = dict(arguments)
+        added = {name: value for name in declared("FIELDS") if (value := options.pop(name, None)) is not None}
+        for name, value in added.items():
+            declared("FIELDS")[name](value, Check("rageval_evalset"), name)
         corpus, exclude_own_id = options.pop("corpus", None), options.pop("exclude_own_id", False)
         if not isinstance(corpus, str | Path | None):
             raise InputError(f'corpus={corpus!r:.60} is not a path.\nWrite corpus="docs/corpus.jsonl".')
@@ -56,7 +63,7 @@ class LoadOptions:
                 f"{' and '.join(drawing)} {verb} how a sample is drawn, and none is.\nAdd sample=200."
             )
         sample = None if size is None else parse_sample(size, **drawing)
-        return cls(name, sample, options, None if corpus is None else Path(corpus), exclude_own_id)
+        return cls(name, sample, options, None if corpus is None else Path(corpus), exclude_own_id, added)
 
 
 def load(
@@ -154,6 +161,8 @@ def _build_evalset(read: Callable[[], Records], how: LoadOptions, name: str, fol
         evalset = replace(evalset, examples=_with_texts(evalset, how.corpus, folder))
     if how.exclude_own_id:
         evalset = replace(evalset, examples=tuple(map(_without_own_id, evalset)))
+    if how.added:
+        evalset = replace(evalset, examples=tuple([_with_added(example, how.added) for example in evalset]))
     return evalset
 
 
@@ -181,6 +190,17 @@ def _with_texts(evalset: EvalSet, corpus: Path, folder: Path) -> tuple[Example, 
 def _without_own_id(example: Example) -> Example:
     own = [*example.extra.get(EXCLUDED, ()), example.id]
     return replace(example, extra={**example.extra, EXCLUDED: own})
+
+
+def _with_added(example: Example, added: Mapping[str, Any]) -> Example:
+    """Return the example with values for fields of extensions: lists are joined, other values are defaults."""
+    own = {
+        name: [*value, *added[name]]
+        if isinstance(value, list) and isinstance(added.get(name), list)
+        else value
+        for name, value in example.added.items()
+    }
+    return replace(example, added={**added, **own})
 
 
 def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:

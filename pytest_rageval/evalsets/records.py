@@ -3,8 +3,9 @@
 import json
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -12,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
@@ -113,6 +115,9 @@ def field_map_remedy(name: str) -> str:
 def example_from(record: Any, *, place: str) -> Example:
     """Convert a native record, or an example of the user's code, to an example; unknown keys are kept under `extra`.
 
+    Fields that an extension declares are kept under `added`. A key that misspells one of them is an error: what it says
+    would have no effect.
+
     If `history`, `filters` or `metadata` does not have the form that an example requires, it is kept under `extra` too:
     it may be other data of the same name. It is an error only for a retriever that receives it.
     """
@@ -139,11 +144,11 @@ def example_from(record: Any, *, place: str) -> Example:
 
 def _checked_example(example: Example, check: "Check") -> Example:
     """Return an example with fields of the declared types; the same object if no field needs a conversion."""
-    record = {name: getattr(example, name) for name in OWN_FIELDS}
+    record = {name: getattr(example, name) for name in OWN_FIELDS} | check.object(example.added, "added")
     record["gold"] = [_as_record(item, GOLD_FIELDS) for item in check.array(example.gold, "gold")]
     record["nuggets"] = [_as_record(item, Nugget._fields) for item in check.array(example.nuggets, "nuggets")]
     converted = example_from(record, place=check.place)
-    fields = {name: getattr(converted, name) for name in OWN_FIELDS}
+    fields = {name: getattr(converted, name) for name in (*OWN_FIELDS, "added")}
     for name in ("extra", "filters", "metadata"):
         fields[name] = check.plain(check.object(getattr(example, name), name), f'"{name}"')
     history = check.array(example.history, "history")
@@ -165,19 +170,59 @@ def _as_record(item: Any, fields: Iterable[str]) -> Any:
     """Return a gold passage or a nugget as a record; an object of another type, such as a dict, unchanged."""
     if not isinstance(item, Gold | Nugget):
         return item
-    return {name: value for name in fields if not is_missing(value := getattr(item, name))}
+    added = (item.added or {}) if isinstance(item, Gold) else {}
+    return {**added, **{name: value for name in fields if not is_missing(value := getattr(item, name))}}
 
 
 def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, Any]:
-    """Return the fields `extra` and `CONTEXT` of an example, from a record with keys that are not in `OWN_FIELDS`."""
+    """Return the fields `extra`, `added` and `CONTEXT` of an example, from a record with keys not in `OWN_FIELDS`."""
+    added = _added(record, declared("FIELDS"), check)
+    for key in record:
+        if meant := _misspelt_field(str(key)):
+            check.fail(
+                f'"{key}" is no field, and resembles "{meant}"', f'Write "{meant}", or rename the key.'
+            )
     context = {name: record[name] for name in RETRIEVER_CONTEXT if _is_context(name, record.get(name))}
-    known = OWN_FIELD_SET.union(context)
+    known = OWN_FIELD_SET.union(context, declared("FIELDS"))
     return {
+        "added": added,
         "extra": check.plain({str(key): value for key, value in record.items() if key not in known}, "it"),
         "history": tuple(check.plain({"history": context.get("history", ())}, '"history"')["history"]),
         "filters": check.plain(check.object(context.get("filters"), "filters"), '"filters"'),
         "metadata": check.plain(check.object(context.get("metadata"), "metadata"), '"metadata"'),
     }
+
+
+def _added(
+    record: Mapping[Any, Any], fields: Mapping[str, Callable[..., None]], check: "Check", *keys: str | int
+) -> dict[str, Any]:
+    """Return the values that a record has for fields of extensions, which check them; a null is no value."""
+    added = {name: record[name] for name in fields if record.get(name) is not None}
+    for name, value in added.items():
+        fields[name](value, check, *keys, name)
+    return check.plain(added, "it")
+
+
+@cache
+def _misspelt_field(key: str) -> str:
+    """Return the field of an extension that a key misspells; empty for none."""
+    if key in FIELDS or key in declared("FIELDS"):
+        return ""
+    return next((name for name in declared("FIELDS") if resembles(key, name)), "")
+
+
+def resembles(key: str, name: str) -> bool:
+    """Return True if a key probably misspells a name.
+
+    Without case and punctuation they are equal or differ by one letter that is missing, added or replaced, or by two
+    adjacent letters that are swapped.
+    """
+    a, b = ("".join(filter(str.isalnum, text.casefold())) for text in (key, name))
+    while a and b and a[0] == b[0]:
+        a, b = a[1:], b[1:]
+    while a and b and a[-1] == b[-1]:
+        a, b = a[:-1], b[:-1]
+    return max(len(a), len(b)) <= 1 or (len(a) == len(b) == 2 and a == b[::-1])  # noqa: PLR2004 - two swapped
 
 
 def _is_context(name: str, value: object) -> bool:
@@ -222,7 +267,7 @@ def _parse_nugget(item: Any, i: int, check: "Check") -> Nugget:
 
 def _parse_gold(value: Any, check: "Check") -> tuple[Gold, ...]:
     passages = [
-        _parse_passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), i, check)
+        parse_passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), check, "gold", i)
         for i, item in enumerate(check.array(value, "gold"))
     ]
     ids = {None if passage.id is None else id_key(passage.id) for passage in passages}
@@ -235,31 +280,34 @@ def _parse_gold(value: Any, check: "Check") -> tuple[Gold, ...]:
     return tuple(passages)
 
 
-def _parse_passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
+def parse_passage(fields: Mapping[Any, Any], check: "Check", *keys: str | int) -> Gold:
+    """Parse a passage; `keys` are the path of the value in the record, as for the methods of `Check`."""
     if fields.keys() == ID_ONLY and type(identifier := fields["id"]) is str and is_identifier(identifier):
         # Most gold passages have only an id, and a set may have a million passages: return early.
         return Gold(identifier)
-    _refuse_unknown(fields, GOLD_FIELDS, f'"gold"[{i}]', check)
+    _refuse_unknown(fields, (*GOLD_FIELDS, *declared("GOLD_FIELDS")), _key_path(keys), check)
+    added = _added(fields, declared("GOLD_FIELDS"), check, *keys) or None
     get = fields.get
     identifier, text, source = get("id"), get("text"), get("source")
     start, end, grade, group = get("start"), get("end"), get("grade"), get("group")
     passage = Gold(
-        id=check.optional_name(identifier, "gold", i, "id"),
-        text=None if text is None else check.text(text, "gold", i, "text"),
-        source=None if source is None else check.text(source, "gold", i, "source"),
-        start=None if start is None else check.natural(start, "gold", i, "start"),
-        end=None if end is None else check.natural(end, "gold", i, "end"),
-        grade=1 if grade is None else check.natural(grade, "gold", i, "grade"),
-        group=check.optional_name(group, "gold", i, "group"),
+        id=check.optional_name(identifier, *keys, "id"),
+        text=None if text is None else check.text(text, *keys, "text"),
+        source=None if source is None else check.text(source, *keys, "source"),
+        start=None if start is None else check.natural(start, *keys, "start"),
+        end=None if end is None else check.natural(end, *keys, "end"),
+        grade=1 if grade is None else check.natural(grade, *keys, "grade"),
+        group=check.optional_name(group, *keys, "group"),
+        added=added,
     )
     span = passage.span
     has_span = source is not None or start is not None or end is not None
     if has_span and (span is None or span.start >= span.end):
         remedy = 'A span is {"source": "handbook.md", "start": 120, "end": 310}: characters, end excluded.'
-        check.fail(f'"gold"[{i}] has an incomplete or empty span', remedy)
+        check.fail(f"{_key_path(keys)} has an incomplete or empty span", remedy)
     if passage.id is None and text is None and source is None:
         why = "" if identifier is None else f": its id is {_describe(identifier)}, a missing value"
-        found = f'"gold"[{i}] does not say which passage it is{why}'
+        found = f"{_key_path(keys)} does not say which passage it is{why}"
         check.fail(found, 'Give its "id", its "text" or its span.')
     return passage
 
@@ -473,7 +521,7 @@ def _line(example: Example) -> bytes:
             f"The example {example.id!r} has {', '.join(clash)} under extra.\n"
             "These are fields of an example: take them out, or rename them."
         )
-    gold = (asdict(passage).items() for passage in example.gold)
+    gold = ({**asdict(each), **(each.added or {}), "added": None}.items() for each in example.gold)
     fields: dict[str, Any] = {name: getattr(example, name) for name in FIELDS}
     fields |= {
         **{name: dict(fields[name]) for name in ("tags", "filters", "metadata")},
@@ -485,7 +533,7 @@ def _line(example: Example) -> bytes:
         "nuggets": [nugget._asdict() for nugget in example.nuggets],
     }
     record = {name: value for name, value in fields.items() if value not in (None, (), [], {})}
-    record |= example.extra
+    record |= {**example.extra, **example.added}
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except UnicodeEncodeError:

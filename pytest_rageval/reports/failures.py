@@ -262,6 +262,8 @@ def _brief_lines(question: LostQuestion) -> Iterator[str]:
         texts["answer"] = (
             f"{then} → {entry['answer']}" if then not in {None, entry["answer"]} else entry["answer"]
         )
+    else:
+        texts["why"] = entry.get("remark", "")
     if "expected" in entry:
         texts[entry["expected"]["as"]] = expected_text(entry["expected"])
     texts["unscored"] = entry.get("unscored") or ""

@@ -144,7 +144,7 @@ def question_entry(outcome: Outcome, pair: ExamplePair | None) -> QuestionEntry:
         "passages": _passage_entries(outcome),
         "expected": expected_entry(evidence),
         "judge": evidence.explanation,
-        "remark": evidence.remark if outcome.value is None or outcome.value < 1 else "",
+        "remark": evidence.remark,
         "unscored": outcome.unscored,
         "lost_by": outcome.lost_by,
         "case": outcome.case,

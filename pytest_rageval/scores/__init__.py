@@ -19,6 +19,8 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_rageval.core.extensions import declared
+
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge import JudgeTask
     from pytest_rageval.scores.definition import ScoreDef
@@ -46,10 +48,15 @@ MODULES: Final[Mapping[str, Collection[str]]] = {
 """For each module that defines scores, the first parts of their names, or whole names; in the order of messages."""
 
 
+def modules() -> Mapping[str, Collection[str]]:
+    """Return the modules that define scores, those of extensions last, as `MODULES` has them."""
+    return {**{f"scores.{name}": parts for name, parts in MODULES.items()}, **declared("SCORES")}
+
+
 @cache
 def _scores_in(module_name: str) -> "Mapping[str, ScoreDef]":
     """Return the scores that a module defines, by name."""
-    module = import_module(f"{__name__}.{module_name}")
+    module = import_module(f"pytest_rageval.{module_name}")
     return {score.name: score for score in module.SCORES}
 
 
@@ -59,13 +66,13 @@ class _BuiltInScores(Mapping[str, "ScoreDef"]):
     def __getitem__(self, name: str) -> "ScoreDef":
         # A whole name takes precedence over its first part.
         for part in (name, name.partition(".")[0]):
-            for module_name, parts in MODULES.items():
+            for module_name, parts in modules().items():
                 if part in parts:
                     return _scores_in(module_name)[name]
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(map(_scores_in, MODULES))
+        return chain.from_iterable(map(_scores_in, modules()))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -82,6 +82,7 @@ class WorkedExample:
         record: the record in the eval set.
         retrieved: the ids of the retrieved passages.
         texts: the texts of passages by id; "Passage ID." for all others.
+        metadata: the metadata of passages by id.
         retrieval: the other arguments of `Retrieval`; its steps are pairs of a query and the ids of passages.
         says: the answers of the generator, by the ids of the passages in the prompt, separated by spaces.
         judge: what the user's judge says, by method: "relevant" has the relevant texts, "support" the labels by text.
@@ -92,6 +93,7 @@ class WorkedExample:
     record: Mapping[str, object]
     retrieved: Sequence[str]
     texts: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     retrieval: Mapping[str, object] = field(default_factory=dict)
     says: Mapping[str, str] = field(default_factory=dict)
     judge: Mapping[str, object] = field(default_factory=dict)

@@ -24,6 +24,7 @@ NEEDS = {
     "reference answers": "reference answers (`answers`, `answer_set` or `reference`)",
     "a long-form reference": "a long-form `reference`",
     "nuggets": "nuggets (`nuggets`)",
+    "negatives": "`negatives`",
     "generator": "a generator",
 }
 """The needs of scores in the words of the page; "judge" is a model, or any judge if it only compares answers."""
@@ -36,7 +37,10 @@ CASE = []
 
 def passages(ids):
     [case] = CASE
-    return [{"id": id_, "text": case.texts.get(id_, f"Passage {id_}.")} for id_ in ids]
+    return [
+        {"id": id_, "text": case.texts.get(id_, f"Passage {id_}."), "metadata": case.metadata.get(id_, {})}
+        for id_ in ids
+    ]
 
 def search(query, k):
     [case] = CASE
