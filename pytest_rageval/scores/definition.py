@@ -81,6 +81,7 @@ class WorkedExample:
         text: the example in words.
         record: the record in the eval set.
         retrieved: the ids of the retrieved passages.
+        others: the ids of the passages that are retrieved for other questions.
         texts: the texts of passages by id; "Passage ID." for all others.
         metadata: the metadata of passages by id.
         retrieval: the other arguments of `Retrieval`; its steps are pairs of a query and the ids of passages.
@@ -92,6 +93,7 @@ class WorkedExample:
     k: int
     record: Mapping[str, object]
     retrieved: Sequence[str]
+    others: Mapping[str, Sequence[str]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     retrieval: Mapping[str, object] = field(default_factory=dict)

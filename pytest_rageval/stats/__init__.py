@@ -6,6 +6,7 @@
   over repeats.
 - `power`: the smallest drop that a test can detect. `sequential`: tests that are repeated as data arrives.
 - `systems`: the best of several systems, Bradley-Terry ratings. `agreement`: agreement of raters, correlations.
+- `rank_overlap`: rank-biased overlap of two rankings.
 
 numpy and scipy are imported only if scores are not all 0 or 1.
 """

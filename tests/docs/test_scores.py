@@ -46,7 +46,7 @@ def search(query, k):
     [case] = CASE
     others = dict(case.retrieval)
     steps = [Step(query, passages(ids)) for query, ids in others.pop("steps", ())]
-    found = passages(case.retrieved[:k])
+    found = passages(case.others.get(query, case.retrieved)[:k])
     return Retrieval(found, steps or None, **others) if steps or others else found
 
 def generate(question, passages):
