@@ -108,6 +108,9 @@ def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
     return values.__contains__, f"expected {' or '.join(map(json.dumps, values))}"
 
 
+OPTIONAL: Final = frozenset({"max_total_drop", "max_lost", "small_set_drop"})
+"""The keys whose value may be false, for none."""
+
 KEYS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     # With a larger alpha a false alarm is likelier than none.
     "alpha": (
@@ -121,14 +124,17 @@ KEYS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
         lambda value: isinstance(value, str) and bool(value.strip()),
         'expected a tag, "gold.source", "gold.id", "auto" or "none"',
     ),
-    "max_total_drop": (lambda value: _number(value, 0, 1e9), "expected a number of at least 0, such as 0.05"),
+    "max_total_drop": (
+        lambda value: _number(value, 0, 1e9),
+        "expected a number of at least 0, such as 0.05, or false for none",
+    ),
     "max_lost": (
         lambda value: type(value) is int and value >= 0,
-        "expected a number of questions, such as 0",
+        "expected a number of questions, such as 0, or false for none",
     ),
     "tolerance": (lambda value: _number(value, 0, 1e9), "expected a number of at least 0"),
     "small_set_drop": (
-        lambda value: value is False or (_number(value, 0, 1) and value > 0),
+        lambda value: _number(value, 0, 1) and value > 0,
         "expected a share of the scale above 0, or false for none",
     ),
 }
@@ -172,6 +178,6 @@ def _values(table: Mapping[str, Any]) -> Mapping[str, Any]:
                 f"unknown key {key!r}.{did_you_mean(key, KEYS)} Allowed: {', '.join(['like', *KEYS])}"
             )
         is_valid, expected = KEYS[key]
-        if not is_valid(value):
+        if not (is_valid(value) or (value is False and key in OPTIONAL)):
             raise ValueError(f"{key} = {value!r}: {expected}")
     return {key: None if value is False else value for key, value in values.items()}

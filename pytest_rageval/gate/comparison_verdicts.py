@@ -14,6 +14,7 @@ from pytest_rageval.gate.drop_tests import MIN_CLUSTERS, DropTestResult
 from pytest_rageval.gate.sentences import chance_text, change_text, format_number, lost_text, odds, power_text
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import (
+    EarlyStopResult,
     Measured,
     RatioTestResult,
     Status,
@@ -299,18 +300,24 @@ def _repeat_warnings(score: Score, comparison: Comparison | None) -> Iterator[st
     )
 
 
-def early_pass(
-    score: Score, threshold: Threshold, comparison: Comparison, reason: str, *, not_evaluated: int
+def early_verdict(
+    score: Score, threshold: Threshold, comparison: Comparison, early: EarlyStopResult
 ) -> Verdict:
-    """Return the verdict of an evaluation that stopped early and passes.
-
-    `score` and `comparison` are of the known examples; `not_evaluated` is the number of others that can be compared.
-    """
+    """Return the verdict of an evaluation that stopped early; score and comparison are of the known examples."""
+    reason, max_drop = early.reason(threshold), threshold.max_drop or 0.0
+    if early.verdict == "fail":
+        return Verdict("fail", reason)
+    # The examples that were not evaluated have a score in the baseline, or cannot be compared.
+    not_evaluated = early.changed - early.asked
+    comparison = replace(comparison, unmatched=early.not_comparable)
+    if early.drop is not None and early.drop > max_drop + SCORE_TOLERANCE and not early.certain:
+        brief = f"drop about {format_against(early.drop, max_drop)} > {max_drop:g}"
+        return inconclusive(threshold, f"UNSURE: {brief}, {reason}", brief)
     lowest, highest = score.reach
     lost_drop = (
         len(comparison.lost) * (highest - lowest) / (comparison.n + not_evaluated + len(comparison.lost))
     )
-    if lost_drop > (threshold.max_drop or 0.0) + SCORE_TOLERANCE:
+    if lost_drop > max_drop + SCORE_TOLERANCE:
         text = f"{reason}; {lost_text(comparison)} the drop could be larger by {lost_drop:.3f}"
         return inconclusive(threshold, text, "drop unknown with those that have no score")
     warnings = _unseen_drop_warnings(score, threshold, comparison, not_evaluated=not_evaluated)

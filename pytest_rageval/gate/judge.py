@@ -9,7 +9,6 @@ from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.threshold import Threshold, level_shares
 from pytest_rageval.gate.verdict import (
     WORST_FIRST,
-    EarlyStopResult,
     Measured,
     Slice,
     ThresholdInput,
@@ -26,7 +25,6 @@ from pytest_rageval.gate.verdict import (
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult
     from pytest_rageval.gate.slices import ChangedQuestions
 
@@ -39,7 +37,7 @@ anchor_warnings: Final = Lazy("gate.slices", "anchor_warnings")
 baseline_verdict: Final = Lazy("gate.comparison_verdicts", "baseline_verdict")
 blind_text: Final = Lazy("gate.comparison_verdicts", "blind_text")
 comparison_warnings: Final = Lazy("gate.comparison_verdicts", "comparison_warnings")
-early_pass: Final = Lazy("gate.comparison_verdicts", "early_pass")
+early_verdict: Final = Lazy("gate.comparison_verdicts", "early_verdict")
 names_minimum: Final = Lazy("gate.comparison_verdicts", "names_minimum")
 ratio_verdict: Final = Lazy("gate.comparison_verdicts", "ratio_verdict")
 
@@ -212,7 +210,8 @@ def _slice_verdict(part: Slice, score: Score) -> Verdict:
             return replace(verdict, warnings=(*verdict.warnings, text))
         return Verdict("error", str(error))
     if part.early is not None and part.early.stopped and part.comparison is not None:
-        return _early_stop_verdict(score, threshold, part.comparison, part.early)
+        stopped: Verdict = early_verdict(score, threshold, part.comparison, part.early)
+        return stopped
     verdict = verdict_on(measured, threshold)
     is_missing = (threshold.uses_baseline and part.comparison is None) or (
         threshold.max_total_drop is not None and part.anchor is None
@@ -225,19 +224,6 @@ def _slice_verdict(part: Slice, score: Score) -> Verdict:
             "error",
             f"{score.name}: {verdict.reason} (--rageval require_baseline=true, the default under CI=true)",
         )
-    return verdict
-
-
-def _early_stop_verdict(
-    score: Score, threshold: Threshold, comparison: "Comparison", early: EarlyStopResult
-) -> Verdict:
-    reason = early.reason(threshold)
-    if early.verdict == "fail":
-        return Verdict("fail", reason)
-    # The examples that were not evaluated have a score in the baseline, or cannot be compared.
-    not_evaluated = early.changed - early.asked
-    comparison = replace(comparison, unmatched=early.not_comparable)
-    verdict: Verdict = early_pass(score, threshold, comparison, reason, not_evaluated=not_evaluated)
     return verdict
 
 
