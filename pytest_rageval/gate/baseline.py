@@ -1,34 +1,31 @@
-"""The baseline file: one line per question, so that git merges it and shows what changed."""
+"""`Baseline`: the scores of a commit to compare with, and the entries that an update writes; see `baseline_file`."""
 
-import json
 import shlex
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
-from typing import Any, Final, NotRequired, Self, TypedDict, cast
+from typing import Any, Final, Self
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.gate.comparison import (
-    AnchorPin,
-    BaselineExample,
-    BaselineScore,
-    SpooledExample,
+from pytest_rageval.gate.baseline_file import (
+    SCHEMA,
+    AnchorEntry,
+    BaselineEntry,
+    ScoreEntry,
     SpooledExamples,
-    fingerprint_digest,
+    decode,
+    document_lines,
+    spooled_examples,
+    take_entries,
 )
+from pytest_rageval.gate.comparison import AnchorPin, BaselineExample, BaselineScore, fingerprint_digest
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.lib.text import parse_failure
-
-SCHEMA: Final = 1
-
-MAX_SPREAD_DEPTH: Final = 5
-"""Objects down to this depth have a line per key. Deeper objects are those of examples, each in a single line."""
 
 MAX_ANSWER_LENGTH: Final = 200  # number of stored characters of an answer: enough to recognise it in a report
 
@@ -36,11 +33,9 @@ UPDATE_COMMAND: Final = "pytest --rageval-update-baseline"
 
 MIN_SIMILARITY: Final = 0.8  # similarity of two node ids above which a test may have been renamed
 MAX_CANDIDATES: Final = 3  # number of tests that an error suggests as the old name of a missing test
-MAX_INTEGER_DIGITS: Final = 300  # an integer with more digits is read as infinite
 SCALE_TOLERANCE: Final = 1e-9  # floating-point rounding may move a score this far beyond its scale
+
 CHUNK_SIZE: Final = 1 << 23  # number of characters that are read at a time; each chunk may copy the text
-NUMBER_TYPES: Final = frozenset({int, float})
-MAX_SCORE: Final = 1e100  # sums and squares of larger scores overflow
 
 REMEDY: Final = (
     "Restore it from git; or delete it, and write it again with --rageval-update-baseline on the commit to "
@@ -53,47 +48,6 @@ CONFLICT_REMEDY: Final = (
 
 Scale = tuple[float, float] | None
 """The lowest and the highest value of a score; None if its scale is not declared."""
-
-
-class ScoreEntry(TypedDict):
-    """A score in the file.
-
-    `examples` are by id. `repeats` is the number of repeats of each run over which an example's score is a mean, if it
-    is not 1. `raised` and `lowered` count the updates that changed the mean of a score in which models take part.
-    """
-
-    fingerprint: dict[str, Any]
-    examples: Mapping[str, BaselineExample]
-    repeats: NotRequired[int]
-    raised: NotRequired[int]
-    lowered: NotRequired[int]
-
-
-class BaselineEntry(TypedDict):
-    """A test in the file.
-
-    `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
-    `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ
-    from the name of the model. `own_k` is the number of documents that the retriever was configured to return, if any.
-    """
-
-    questions: dict[str, str]
-    scores: dict[str, ScoreEntry]
-    shares_alpha: NotRequired[bool]
-    served: NotRequired[dict[str, list[str]]]
-    own_k: NotRequired[int]
-
-
-class AnchorEntry(BaselineEntry):
-    """A test in the file as it was when the anchor was pinned, without rankings and answers.
-
-    `commit` is the git commit, `date` is in ISO 8601, and `updates` is the number of updates since then that changed a
-    score of the test.
-    """
-
-    commit: NotRequired[str]
-    date: str
-    updates: int
 
 
 class Baseline:
@@ -152,17 +106,13 @@ class Baseline:
 
     @classmethod
     def parse(cls, text: str, path: Path) -> Self:
-        """Parse the text of a file.
-
-        Args:
-            text: the text.
-            path: the path of the file, for messages.
+        """Parse the text of the file at `path`, which messages name.
 
         Raises:
             InputError: the text is not a baseline.
         """
         try:
-            document = json.loads(text, object_pairs_hook=_ExampleSpooler().decode, parse_int=_parse_integer)
+            document = decode(text)
         except (ValueError, RecursionError) as error:
             reason = parse_failure(error)
             in_conflict = "<<<<<<<" in text
@@ -174,17 +124,15 @@ class Baseline:
             raise InputError(
                 f"The baseline {path} has schema {schema}; this version reads up to {SCHEMA}. Update the package."
             )
-        if schema != SCHEMA or isinstance(schema, bool):
+        if type(schema) is not int or schema < 1:
             raise InputError(f"The baseline {path} is not a baseline of this package.\n{REMEDY}")
-        anchors = document.get("anchors", {})
         try:
-            _check(_object(document.get("tests"), "it has no object of tests"))
-            _check_anchors(_object(anchors, "its anchors are not an object"))
+            take_entries(document)
         except ValueError as error:
             raise InputError(
                 f"The baseline {path} is not a baseline of this package: {error}.\n{REMEDY}"
             ) from None
-        return cls(document["tests"], path, anchors)
+        return cls(document["tests"], path, document["anchors"])
 
     def score(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
         """Return a test's score in the baseline; None if it is missing.
@@ -277,8 +225,7 @@ class Baseline:
             InputError: the file cannot be written.
         """
         try:
-            anchors = {"anchors": self.anchors} if self.anchors else {}
-            lines = _json_lines({"schema": SCHEMA, "tests": self.tests, **anchors}, 0)
+            lines = document_lines(self.tests, self.anchors)
             path.resolve().parent.mkdir(parents=True, exist_ok=True)
             # UTF-8 cannot encode half of a surrogate pair, for which JSON has an escape.
             write_atomically(path, (f"{line}\n".encode(errors="backslashreplace") for line in lines))
@@ -299,14 +246,10 @@ def baseline_entry(
     averaged: Collection[str] = (),
     spool: Spool,
 ) -> BaselineEntry:
-    """Return the entry of a test.
+    """Return the entry of a test, from its scores of the whole eval set with their fingerprints, by name.
 
-    Args:
-        examples: the examples of the test's eval set.
-        scores: for each name of a score of the whole eval set, the score and its fingerprint.
-        context: the parts of an example's context that any of the scores may depend on.
-        averaged: the names of the scores in which models take part; updates average them over runs.
-        spool: stores the rankings and answers.
+    `context` has the parts of an example's context that any of the scores may depend on. `averaged` are the names of
+    the scores in which models take part, which updates average over runs.
     """
     return {
         "questions": {example.id: example.digest_with_context(context) for example in examples},
@@ -357,14 +300,6 @@ def _score_entry(score: Score, fingerprint: Mapping[str, Any], spool: Spool, *, 
     return entry
 
 
-def spooled_examples(
-    examples: Iterable[tuple[str, BaselineExample]], spool: Spool
-) -> Mapping[str, BaselineExample]:
-    """Return these examples, by id, with their rankings and answers in the spool."""
-    stored = {name: SpooledExample.store(spool, dict(example)) for name, example in examples}
-    return cast("Mapping[str, BaselineExample]", SpooledExamples(spool, stored) if stored else stored)
-
-
 def _example(outcome: Outcome, under: str, *, averaged: bool) -> BaselineExample:
     evidence = outcome.evidence
     example: BaselineExample = {"score": outcome.value, "under": under}
@@ -409,145 +344,3 @@ def _read_text(path: Path) -> str:
         while chunk := file.read(CHUNK_SIZE):
             text += chunk
     return text
-
-
-class _ExampleSpooler:
-    """Stores the examples of a file in a spool while the JSON is decoded."""
-
-    def __init__(self) -> None:
-        self._spool = Spool()
-        self._last: SpooledExamples | None = None
-
-    def decode(self, pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
-        """Return an object of the file: an example as `SpooledExample`, the examples of a score as `SpooledExamples`.
-
-        It is the `object_pairs_hook` of the decoder.
-        """
-        decoded = _unique_keys(pairs)
-        if "score" in decoded and not _problem(decoded):
-            return SpooledExample.store(self._spool, decoded)
-        if isinstance(fingerprint := decoded.get("fingerprint"), SpooledExample):
-            # A fingerprint with a key "score" looked like an example.
-            decoded["fingerprint"] = dict(fingerprint)
-        examples = decoded.get("examples")
-        # The types tell the examples of a score from an example whose id is "examples".
-        if isinstance(examples, dict) and {SpooledExample} == {*map(type, examples.values())}:
-            decoded["examples"] = self._last = SpooledExamples(self._spool, examples, self._last)
-        return decoded
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of the file as a dict.
-
-    Raises:
-        ValueError: a key occurs twice. Of two scores of the same question it is unknown which one is right.
-    """
-    decoded = dict(pairs)
-    if len(decoded) < len(pairs):
-        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(
-            f"{json.dumps(twice)} occurs twice in one object, as after a merge that kept both sides"
-        )
-    return decoded
-
-
-def _parse_integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= MAX_INTEGER_DIGITS else inf
-
-
-def _check_anchors(anchors: Mapping[str, Any]) -> None:
-    by_place = {f"the anchor of {nodeid}": anchor for nodeid, anchor in anchors.items()}
-    _check(by_place)
-    for where, anchor in by_place.items():
-        _check_count(anchor, "updates", where, 0)
-        texts = (anchor.get("date"), anchor.get("commit", ""))
-        if "updates" not in anchor or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{where} does not say when it was pinned, by date, commit and updates")
-
-
-def _check(tests: Mapping[str, Any]) -> None:
-    """Raise ValueError, with the place in the file, for content that `baseline_entry` would not write."""
-    for nodeid, test in tests.items():
-        questions, scores = (_object_at(test, key, nodeid) for key in ("questions", "scores"))
-        if not all(isinstance(question_digest, str) for question_digest in questions.values()):
-            raise ValueError(f"{nodeid} has a question without a digest")
-        for name, score in scores.items():
-            where = f"{name} of {nodeid}"
-            for key, value in _object_at(score, "fingerprint", where).items():
-                if isinstance(value, dict | list):
-                    raise ValueError(  # noqa: TRY004 - the file is at fault
-                        f"{where} has in its fingerprint {key} = {value!r:.40}, which is neither text nor number"
-                    )
-            _check_count(score, "repeats", where, 1)
-            for key in ("raised", "lowered"):
-                _check_count(score, key, where, 0)
-            examples = _object_at(score, "examples", where)
-            # Spooled examples were checked when they were decoded.
-            for example_id, example in () if isinstance(examples, SpooledExamples) else examples.items():
-                if problem := _problem(example):
-                    raise ValueError(f"question {example_id} in {where} {problem}")
-
-
-def _check_count(value: dict[str, Any], key: str, where: str, least: int) -> None:
-    number = value.get(key, least)
-    if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise ValueError(
-            f"{where} has {key} = {number!r:.40}, which is not a whole number of at least {least}"
-        )
-
-
-def _object_at(value: Any, key: str, where: str) -> Mapping[str, Any]:
-    """Return the object at a key of an object; raise ValueError if either is no object."""
-    problem = f"{where} has no object of {key}"
-    return _object(_object(value, problem).get(key), problem)
-
-
-def _object(value: Any, problem: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict | SpooledExamples):
-        raise ValueError(problem)  # noqa: TRY004 - the file is at fault
-    return value
-
-
-def _problem(example: Any) -> str:
-    """Return what is wrong with an example's entry; empty if it is valid."""
-    if not isinstance(example, dict):
-        if isinstance(example, SpooledExample):
-            return ""
-        return f"is {example!r:.40}, which is not an object"
-    score, ranking = example.get("score"), example.get("ranking", [])
-    # The exact type is compared, since a boolean is an instance of `int`.
-    if score is not None and not (type(score) in NUMBER_TYPES and abs(score) <= MAX_SCORE):
-        return f"has the score {score!r:.40}; that is a number, or null where there is none"
-    if not isinstance(ranking, list) or not {str}.issuperset(map(type, ranking)):
-        return f"has the ranking {ranking!r:.40}, which is not a list of texts"
-    for key in ("answer", "under"):
-        if not isinstance(example.get(key, ""), str):
-            return f"has as {key} {example[key]!r:.40}, which is not a text"
-    runs = example.get("runs", 1)
-    is_count = type(runs) is int and runs >= 1
-    return "" if is_count else f"has runs = {runs!r:.40}, which is not a whole number of at least 1"
-
-
-def _json_lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator[str]:
-    """Yield the lines of a JSON document, in which fingerprints and deep objects take a single line each.
-
-    Args:
-        value: the value to encode.
-        depth: its depth in the document, which is also its indentation.
-        name: its key in the surrounding object; empty for the document itself.
-        end: what follows the value: a comma, or nothing.
-    """
-    head = " " * depth + (f"{json.dumps(name, ensure_ascii=False)}: " if name else "")
-    is_spread = isinstance(value, dict | SpooledExamples) and value
-    if not is_spread or depth > MAX_SPREAD_DEPTH or name == "fingerprint":
-        yield head + _ENCODER.encode(value) + end
-        return
-    yield head + "{"
-    keys = sorted(value)
-    for key in keys:
-        yield from _json_lines(value[key], depth + 1, name=key, end="" if key == keys[-1] else ",")
-    yield " " * depth + "}" + end
-
-
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, default=dict)
-"""`default` converts a `SpooledExample` to a dict."""

@@ -4,13 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from math import fsum, inf, nan
 from typing import Final, NamedTuple
 
-from pytest_rageval.gate.baseline import (
-    AnchorEntry,
-    BaselineEntry,
-    ScoreEntry,
-    anchor_entry,
-    spooled_examples,
-)
+from pytest_rageval.gate.baseline import anchor_entry
+from pytest_rageval.gate.baseline_file import AnchorEntry, BaselineEntry, ScoreEntry, spooled_examples
 from pytest_rageval.gate.comparison import AnchorPin, BaselineExample
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE

@@ -1,20 +1,17 @@
 """Pairs the scores of the examples in this run with their scores in the baseline."""
 
-from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from math import fsum, isnan, nan
-from types import NoneType
-from typing import Any, Final, NamedTuple, Required, Self, TypedDict, cast
+from math import fsum
+from typing import Any, Final, NamedTuple, Required, Self, TypedDict
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import StaleBaselineError
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.lib.spool import Spool
 from pytest_rageval.lib.text import counted
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
@@ -24,9 +21,6 @@ IGNORED_KEYS: Final = frozenset({"package"})
 UPDATE_OPTION: Final = "--rageval-update-baseline"
 
 COMMIT_DIGITS: Final = 7  # number of hex digits of a commit in messages
-NO_POSITION: Final = -(2**63)
-"""The position in the spool of an example without a ranking or an answer."""
-
 FINGERPRINT_DIGITS: Final = 8  # number of hex digits that distinguish the few fingerprints of one score
 
 
@@ -44,140 +38,6 @@ class BaselineExample(TypedDict, total=False):
     answer: str
     under: str
     runs: int
-
-
-class SpooledExample(Mapping[str, Any]):
-    """A `BaselineExample` whose ranking and answer are stored in a spool.
-
-    Args:
-        spool: the spool.
-        score: the score, or None.
-        under: the digest of the fingerprint, or None.
-        position: the position of ranking and answer in the spool; None if the example has neither.
-    """
-
-    __slots__ = ("_position", "_score", "_spool", "_under")
-
-    def __init__(self, spool: Spool, score: float | None, under: str | None, position: int | None) -> None:
-        self._spool, self._score, self._under, self._position = spool, score, under, position
-
-    @classmethod
-    def store(cls, spool: Spool, example: dict[str, Any]) -> Self:
-        """Store an example, which is JSON; `score` and `under` are removed from the dict."""
-        score, under = example.pop("score"), example.pop("under", None)
-        return cls(spool, score, under, spool.put(example, plain=True) if example else None)
-
-    def __getitem__(self, key: str) -> Any:
-        if key == "score":
-            return self._score
-        if key == "under" and self._under is not None:
-            return self._under
-        return self._spooled[key]
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """As `dict.get`; faster than the inherited method, since it is called for each of 100,000 examples."""
-        if key == "score":
-            return self._score
-        if key == "under" and self._under is not None:
-            return self._under
-        return self._spooled.get(key, default)
-
-    def __iter__(self) -> Iterator[str]:
-        yield "score"
-        if self._under is not None:
-            yield "under"
-        yield from self._spooled
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        """The text of the dict, which an error message may quote."""
-        return repr(dict(self))
-
-    @property
-    def columns(self) -> tuple[float | None, str | None, int | None]:
-        """The score, the digest of the fingerprint, and the position in the spool."""
-        return self._score, self._under, self._position
-
-    @property
-    def _spooled(self) -> dict[str, Any]:
-        return {} if self._position is None else cast("dict[str, Any]", self._spool.get(self._position))
-
-
-class SpooledExamples(Mapping[str, SpooledExample]):
-    """The examples of a score by id, stored as columns: an object per example would take 0.3 kB.
-
-    Args:
-        spool: the spool of all examples.
-        examples: at least one example.
-        similar: the examples of another score; if they have the same ids, both share the index.
-
-    Attributes:
-        index: the row of each example, by its id.
-    """
-
-    __slots__ = ("_positions", "_scores", "_spool", "_under", "index")
-
-    index: dict[str, int]
-
-    def __init__(
-        self,
-        spool: Spool,
-        examples: Mapping[str, SpooledExample],
-        similar: "SpooledExamples | None" = None,
-    ) -> None:
-        shared: dict[str, int] = {} if similar is None else similar.index
-        self.index = shared if [*shared] == [*examples] else _row_index(examples)
-        scores, self._under, positions = map(
-            list, zip(*[example.columns for example in examples.values()], strict=True)
-        )
-        # With an integer among them the scores stay in a list, so that it is written as it was read, not as a float.
-        all_floats = {float, NoneType}.issuperset(map(type, scores))
-        self._scores = (
-            array("d", [nan if score is None else score for score in scores]) if all_floats else scores
-        )
-        if len(set(self._under)) == 1:
-            del self._under[1:]
-        self._positions = array(
-            "q", [NO_POSITION if position is None else position for position in positions]
-        )
-        self._spool = spool
-
-    def __getitem__(self, key: str) -> SpooledExample:
-        row = self.index[key]
-        score, position = self._scores[row], self._positions[row]
-        return SpooledExample(
-            self._spool,
-            None if score is None or isnan(score) else score,
-            self._under[row if len(self._under) > 1 else 0],
-            None if position == NO_POSITION else position,
-        )
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """As `dict.get`; unlike the inherited method it raises no KeyError internally."""
-        return self[key] if key in self.index else default
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.index
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.index)
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
-
-    @property
-    def scores(self) -> Iterator[float | None]:
-        """The score of each example, without reading the spool."""
-        return (None if score is None or isnan(score) else score for score in self._scores)
-
-
-def _row_index(names: Iterable[str]) -> dict[str, int]:
-    return {name: row for row, name in enumerate(names)}
 
 
 class AnchorPin(NamedTuple):

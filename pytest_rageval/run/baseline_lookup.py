@@ -8,7 +8,8 @@ from typing import Any, Final
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample
-from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline, BaselineEntry
+from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
+from pytest_rageval.gate.baseline_file import BaselineEntry
 from pytest_rageval.gate.baseline_update import score_changes
 from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
 from pytest_rageval.gate.threshold import Threshold

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pytest_rageval.gate.baseline import Baseline, BaselineEntry
+from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.gate.baseline_file import BaselineEntry
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.lib.text import counted

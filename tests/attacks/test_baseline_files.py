@@ -5,6 +5,8 @@ from math import fsum
 
 import pytest
 
+from pytest_rageval.gate.baseline import Baseline
+
 pytestmark = pytest.mark.slow
 
 UPDATE = "--rageval-update-baseline"
@@ -13,7 +15,7 @@ BOUND = GATE.format(bounds="max_drop=0.02")
 
 
 def _tests(project):
-    return json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    return Baseline.read(project.path / "rageval_baseline.json").tests
 
 
 def _mean(project, nodeid="test_it.py::test_gate", name="recall@1"):
@@ -449,7 +451,7 @@ def spoiled(project):
 
     def spoil(value):
         path.write_text(
-            text.replace(line, line.replace('"score": 1.0', f'"score": {value}')), encoding="utf-8"
+            text.replace(line, line.replace('"recall@1": 1.0', f'"recall@1": {value}')), encoding="utf-8"
         )
         return project
 
@@ -510,7 +512,7 @@ def test_what_nests_deeply_ends_in_no_traceback(spoiled, depth, form, where):
         "fingerprint": ('"match_share": 0.5', f'"match_share": {deep}'),
         "beside": ('"q7": {', f'"q7": {{"other": {deep}, '),
         "questions": ('"questions": {', f'"questions": {{"q99": {deep},'),
-        "document": ('"schema": 1', f'"schema": 1, "other": {deep}'),
+        "document": ('"schema": 2', f'"schema": 2, "other": {deep}'),
     }
     assert places[where][0] in text
     path.write_text(text.replace(*places[where]), encoding="utf-8")

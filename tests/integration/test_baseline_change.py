@@ -174,7 +174,10 @@ def test_removed_and_edited_entries_are_reported(branch):
     del document["tests"]["test_it.py::test_more"]
     entry = document["tests"]["test_it.py::test_gate"]
     del entry["questions"]["q1"], entry["scores"]["mrr@1"]
-    entry["questions"] |= {"q2": "edited", "q99": "new"}
+    for question in entry["questions"].values():
+        del question["scores"]["mrr@1"]
+    entry["questions"]["q2"]["digest"] = "edited"
+    entry["questions"]["q99"] = {"digest": "new", "scores": {}}
     entry["scores"]["recall@1"]["fingerprint"] |= {"k": 7}
     path.write_text(json.dumps(document), encoding="utf-8")
     lines = [

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from pytest_rageval.gate.baseline import Baseline
+
 pytestmark = pytest.mark.slow
 
 UPDATE = "--rageval-update-baseline"
@@ -15,7 +17,7 @@ ONE, TWO, THREE = (
 
 
 def _tests(project):
-    return json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    return Baseline.read(project.path / "rageval_baseline.json").tests
 
 
 def _scores(project, name, spec):

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from pytest_rageval.gate.baseline import Baseline
 from tests.llm_server import clerk
 
 pytestmark = pytest.mark.slow
@@ -206,7 +207,7 @@ class Flipper:
 
 
 def _kept(project):
-    tests = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    tests = Baseline.read(project.path / "rageval_baseline.json").tests
     return tests["test_it.py::test_gate"]["scores"]["answer.em@1"]
 
 

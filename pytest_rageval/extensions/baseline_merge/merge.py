@@ -1,7 +1,6 @@
 """Merges the baselines of two branches, test by test."""
 
 import argparse
-import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Final
 from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import BASELINE
-from pytest_rageval.gate.baseline import SCHEMA, UPDATE_COMMAND, Baseline
+from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 
 DRIVER: Final = "rageval-baseline"
 ATTRIBUTES: Final = f"{BASELINE} merge={DRIVER}"
@@ -18,7 +17,6 @@ CONFIG: Final = (
     (f"merge.{DRIVER}.name", "test by test"),
     (f"merge.{DRIVER}.driver", "rageval baseline merge %O %A %B"),
 )
-PARTS: Final = ("tests", "anchors")
 
 
 def merge_command(options: argparse.Namespace) -> int:
@@ -33,13 +31,10 @@ def merge_command(options: argparse.Namespace) -> int:
             "Three files are needed: BASE OURS THEIRS. Or --install, which makes git call this command."
         )
     base, ours, theirs = map(_read, files)
-    merged: dict[str, Any] = {"schema": SCHEMA}
-    conflicts: list[str] = []
-    for part in PARTS:
-        sides = [document.get(part, {}) for document in (base, ours, theirs)]
-        merged[part], both = _merge(*sides)
-        conflicts += both if part == "tests" else [f"{nodeid} (anchor)" for nodeid in both]
-    Baseline.parse(json.dumps(merged), options.ours).write(options.ours)
+    tests, conflicts = _merge(base.tests, ours.tests, theirs.tests)
+    anchors, in_anchors = _merge(base.anchors, ours.anchors, theirs.anchors)
+    conflicts += [f"{nodeid} (anchor)" for nodeid in in_anchors]
+    Baseline(tests, anchors=anchors).write(options.ours)
     if conflicts:
         echo_err(
             f"{BASELINE}: both branches changed {', '.join(conflicts)}. Those of this branch are kept.\n"
@@ -65,17 +60,13 @@ def _merge(
     return merged, conflicts
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Baseline:
     """Return a baseline; an empty one for an empty file, as git has for a file that the ancestor lacks."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"The baseline {path} cannot be read: {error}.") from None
-    if not text.strip():
-        return {}
-    Baseline.parse(text, path)  # raises an error that says what is wrong with it
-    document: dict[str, Any] = json.loads(text)
-    return document
+    return Baseline.parse(text, path) if text.strip() else Baseline()
 
 
 def _install(folder: Path) -> int:
