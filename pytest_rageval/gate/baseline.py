@@ -51,13 +51,7 @@ Scale = tuple[float, float] | None
 
 
 class Baseline:
-    """The contents of a baseline file.
-
-    Attributes:
-        tests: the entries of tests, by node id.
-        path: the path of the file; None if there is no file.
-        anchors: the entries of anchors, by node id.
-    """
+    """The contents of a baseline file: entries by node id. `path` is None if there is no file."""
 
     def __init__(
         self,
@@ -181,13 +175,9 @@ class Baseline:
     ) -> tuple[str, bool]:
         """Return why a test's score is missing, with the remedy, and whether it is new; empty if there is no file.
 
-        A score of a renamed test is not new, nor is that of a repetition: its test has a baseline under another name.
-
-        Args:
-            nodeid: the node id of the test.
-            name: the name of the score.
-            present: the node ids of the tests of this run, which cannot be old names of the test.
-            repeated: whether pytest-repeat has added the number of the repetition to the node id.
+        A score of a renamed test is not new, nor is that of a repetition, where pytest-repeat has added a number to the
+        node id: its test has a baseline under another name. No test that is `present` in this run is the old name of
+        another.
         """
         if self.path is None:
             return "", False

@@ -44,7 +44,7 @@ class BaselineUpdate(NamedTuple):
         tests: the new entries, by node id.
         changes: the scores whose baseline changes, the largest drop first.
         kept: by node id, why a test that ran keeps its old entry.
-        dropped: node id and name of each score that is removed, since no threshold with `max_drop` bounds it any more.
+        dropped: node id and name of each score that no threshold with `max_drop` bounds any more.
         not_run: node ids of the tests in the file that did not run; their entries are kept unless the run was complete.
         only_raised: node id and name of each score with models that at least five updates raised, and none lowered.
     """

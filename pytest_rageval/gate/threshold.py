@@ -250,7 +250,7 @@ class Threshold:
 
 
 def tests_a_drop(keywords: Mapping[str, Any], policies: Mapping[str, Policy]) -> bool:
-    """Return True if a threshold with these keywords shares the error rate `alpha` with the other tests of the run."""
+    """Whether a threshold with these keywords shares the error rate `alpha` with the other tests of the run."""
     name = keywords.get("policy")
     policy = policies.get(name, policies[DEFAULT]) if isinstance(name, str) else policies[DEFAULT]
     return keywords.get("max_drop") is not None and Threshold("", max_drop=0.0, policy=policy).shares_alpha

@@ -56,12 +56,7 @@ class Agreement:
     missing: Mapping[tuple[str, str, int], RagevalError]
 
     def of(self, annotator: str, measure: str, k: int) -> Association:
-        """Return one correlation of the table.
-
-        Raises:
-            RagevalError: the correlation could not be computed.
-            InputError: the correlation was not requested.
-        """
+        """Return one correlation; raise the error that prevented it, or InputError if it was not requested."""
         if (annotator, measure, k) in self.missing:
             raise self.missing[annotator, measure, k]
         for association in self.associations:
@@ -70,11 +65,7 @@ class Agreement:
         raise InputError(f"agreement() did not compute {annotator}, {measure} at {k}.")
 
     def best(self, annotator: str, k: int) -> Association:
-        """Return the correlation of an annotator with the highest tau at this cut-off.
-
-        Raises:
-            InputError: no measure of this annotator has a tau at this k.
-        """
+        """Return the correlation of an annotator with the highest tau at this cut-off; raise InputError without one."""
         defined = [
             (association.tau, association)
             for association in self.associations
@@ -85,7 +76,7 @@ class Agreement:
         return max(defined, key=lambda pair: pair[0])[1]
 
     def entry(self) -> dict[str, Any]:
-        """Return the table for the JSON report. Its key `missing` has the reasons why correlations are missing."""
+        """Return the table for the JSON report."""
         return {
             "downstream": DOWNSTREAM,
             "label": self.label,
@@ -124,7 +115,6 @@ class AgreementRequest:
 
     @property
     def score_requests(self) -> list[ScoreRequest]:
-        """The scores that the table is computed from."""
         labels = (self.label_score_request(*combination) for combination in self.combinations())
         return [*map(self.answer_score_request, self.ks), *labels]
 
@@ -140,11 +130,7 @@ class AgreementRequest:
         return product(self.annotators, self.measures, self.ks)
 
     def agreement(self, scores: Mapping[ScoreRequest, Score | RagevalError]) -> Agreement:
-        """Compute the table from the scores of `score_requests`.
-
-        Raises:
-            RagevalError: the answers could not be scored.
-        """
+        """Compute the table from the scores of `score_requests`; raise an error of the answers."""
         associations, missing = [], {}
         for annotator, measure, k in self.combinations():
             answers, labels = (

@@ -20,11 +20,7 @@ from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScor
 
 @each_example
 async def evaluate_answer_correct(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score whether the answer from the first k retrieved passages is right, by the comparator.
-
-    A right answer has every answer of the `answer_set` or, without an `answer_set`, any one of the references
-    (`references_of`). An abstention is wrong. Unscored: an example that has neither.
-    """
+    """Unscored: an example without references and without an `answer_set`."""
     references = references_of(example)
     # Checked before the first request, so that an example that cannot be scored costs nothing.
     if not references and not example.answer_set:
@@ -36,11 +32,10 @@ async def evaluate_answer_correct(pipeline: Pipeline, example: Example, resolved
 
 @each_example
 async def evaluate_answer_measure(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the answer from the first k retrieved passages by an answer measure.
+    """Score the reference with the highest value.
 
-    The reference with the highest value counts. An abstention is 0, even if it has words in common with a reference:
-    "no answer in the documents" does not contain the answer "no". Unscored: an example without references; an example
-    with an `answer_set`.
+    An abstention is 0, even if it has words in common with a reference: "no answer in the documents" does not contain
+    the answer "no". Unscored: an example without references, or with an `answer_set`.
     """
     measure = pipeline.measures[resolved.part]
     references = references_of(example)
@@ -54,7 +49,6 @@ async def evaluate_answer_measure(pipeline: Pipeline, example: Example, resolved
 
 @each_example
 async def evaluate_answer_abstained(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score 1 if the generator declined to answer, 0 if it answered."""
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     return float(abstains(answer)), Evidence(ranking, answer)
 

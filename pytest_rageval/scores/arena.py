@@ -98,8 +98,7 @@ async def evaluate_arena(
 
     The judge reads both answers in one order; in half of the examples the system's answer is first
     (`answer_first_ids`). If the run judges both orders, a verdict that changes with the order is a tie. If only one of
-    the answers is an abstention, it loses; two abstentions tie. In both cases no judge is called. An example without a
-    long-form `reference` is unscored.
+    the answers is an abstention, it loses; two abstentions tie. Unscored: an example without a long-form `reference`.
     """
     ids = examples.ids if isinstance(examples, ExampleSubset) else [example.id for example in examples]
     answer_first = answer_first_ids(ids, pipeline.seed)
@@ -215,8 +214,6 @@ async def _result(
 async def _judge(
     pipeline: Pipeline, example: Example, answer: str, rival: str, *, first: bool
 ) -> tuple[Places, str]:
-    """Return the judge's verdicts on an answer against a rival, in one order or in both, and the judge's reasons."""
-
     async def judge_first() -> tuple[float, str]:
         preference = await pipeline.ask(PREFER, example.full_question, answer, rival)
         return RESULT_OF_FIRST[preference.value], _reasons("1", preference)
@@ -306,7 +303,6 @@ def _domains(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
 
 
 def position_bias_entry(verdicts: Iterable[Places]) -> dict[str, Any] | None:
-    """Return the position bias in verdicts, as described in `arena_notes`."""
     places = list(verdicts)
     return _bias_in_both_orders(places) or _bias_in_one_order(places)
 
@@ -342,11 +338,7 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
 
 
 def arena_text(entry: ScoreEntry) -> str:
-    """Return the share without an answer, and the position bias and the length bias of the judge.
-
-    Such as "no answer 5.0% (1 of 20); the first place won 60.0% of 15 decided verdicts (…); answers won by length
-    against the reference: shorter 20.0% of 5 (…), longer 70.0% of 10 (…)".
-    """
+    """Return the share without an answer, and the position bias and the length bias of the judge."""
     arena = entry["arena"]
     no_answer = f"no answer {arena['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
     lengths = ", ".join(
@@ -384,7 +376,6 @@ def _position_bias_text(bias: Mapping[str, Any] | None) -> str:
 
 
 def _settings(pipeline: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:
-    """Return the settings for the fingerprint. The seed counts only if one order is judged."""
     return {"both_orders": pipeline.both_orders, **({} if pipeline.both_orders else {"seed": pipeline.seed})}
 
 

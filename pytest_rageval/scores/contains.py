@@ -19,10 +19,7 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 async def evaluate_contains(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage 1 if a reference answer occurs in it, in normal form. No model is called.
-
-    Unscored: an example without `answers` or `answer_set`, because a long-form `reference` occurs in no passage.
-    """
+    """Unscored: an example without `answers` or `answer_set`, because a long-form `reference` occurs in no passage."""
 
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(contains_answer(example, passage)))
@@ -32,7 +29,6 @@ async def evaluate_contains(
 
 
 def contains_answer(example: Example, passage: Document) -> bool:
-    """Return True if a wanted answer occurs in a passage, in normal form."""
     return any(containment(passage.text, aliases) for aliases in example.wanted)
 
 

@@ -20,11 +20,7 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, has_referenc
 async def evaluate_erag(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage by the answer that the generator gives from that passage alone.
-
-    The label is the agreement of that answer with one of the references, or with the best of an `answer_set`. It is
-    computed by `label` or, without it, by the comparator. The label of an abstention is 0. If labels may lie between 0
-    and 1, only `p`, `hit` and `ndcg` are defined. An empty ranking scores 0.
+    """Label each passage by the answer that the generator gives from that passage alone; an abstention is 0.
 
     Unscored: an example without reference answers; an example with a passage that has no answer or no label.
 

@@ -85,11 +85,7 @@ class GoldMatch:
 
     @cached_property
     def labels(self) -> list[int]:
-        """The grades of the passages found at each document, in rank order.
-
-        A document at which no passage is found has the label 0. A document at which several passages are found has
-        several labels, the highest first.
-        """
+        """The grades of the passages found at each document, in rank order, the highest first; 0 if none is."""
         if self._labels_by_id is not None:
             return self._labels_by_id
         grades: list[list[int]] = [[] for _ in self._ranking]
@@ -113,7 +109,7 @@ class GoldMatch:
 
     @property
     def found(self) -> list[bool]:
-        """Whether each gold passage is found, by position in `gold`; False for passages of grade 0."""
+        """Whether each gold passage is found, by position in `gold`."""
         return [hit.rank is not None for hit in self._hits]
 
     @property
@@ -145,10 +141,7 @@ class GoldMatch:
 
     @cached_property
     def incomparable(self) -> Gold | None:
-        """The first relevant passage that no retrieved document can be compared with.
-
-        None if there is no such passage, or if the ranking is empty.
-        """
+        """The first relevant passage that no document of a ranking, which is not empty, can be compared with."""
         if self._labels_by_id is not None or not len(self._ranking):
             return None
         pairs = zip(self._gold, self._hits, strict=True)
@@ -294,7 +287,6 @@ def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
 
 
 def _union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the union of intervals as disjoint intervals in ascending order."""
     union: list[Interval] = []
     for start, end in sorted(intervals):
         if union and start <= union[-1][1]:

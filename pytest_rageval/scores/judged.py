@@ -72,10 +72,9 @@ RATE: Final[Mapping[str, JudgeTask[Verdict]]] = {
 
 @each_example
 async def evaluate_correctness(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Rate the answer from the first k retrieved passages by the reference answers.
+    """Any one of the references is right; the answers of an `answer_set` are joined to one.
 
-    Any one of the references is right. The answers of an `answer_set` are joined to one reference. An abstention is 1,
-    without a call of the judge. Unscored: an example without reference answers; an example without a rating.
+    Unscored: an example without reference answers; an example without a rating.
     """
     references = references_of(example)
     if example.answer_set:
@@ -92,10 +91,6 @@ async def evaluate_correctness(pipeline: Pipeline, example: Example, resolved: R
 
 @each_example
 async def evaluate_faithfulness(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Rate how far the first k retrieved passages support the answer that was generated from them.
-
-    Two cases need no call of the judge: an abstention is 5, and an answer without any retrieved passage is 1.
-    """
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     if abstains(answer):
         rating = Verdict(MAX_GRADE, "The generator gives no answer, and so states nothing.")
@@ -108,10 +103,9 @@ async def evaluate_faithfulness(pipeline: Pipeline, example: Example, resolved: 
 
 @each_example
 async def evaluate_context_quality(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Rate whether the first k retrieved passages have the key facts of the gold passages.
+    """The generator is not called. An empty ranking is 1, without a call of the judge.
 
-    The generator is not called. An empty ranking is 1, without a call of the judge. Unscored: an example without gold
-    passages, or with a gold passage without text.
+    Unscored: an example without gold passages, or with a gold passage without text.
     """
     gold = texts_of(gold_passages(example))
     ranking = await pipeline.ranking_with_texts(example, resolved.k)

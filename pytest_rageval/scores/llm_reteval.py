@@ -52,19 +52,14 @@ async def evaluate_llm_reteval(
 ) -> list[Outcome]:
     """Compare the answer from the retrieved passages with the semi-gold answers: those from the gold passages.
 
-    The score of an example is the comparator's verdict, in [0, 1]. The mean is the share of questions that the
-    retriever did not lose. An abstention from the retrieved passages is 0 if one of the semi-gold answers is no
-    abstention.
+    The score of an example is the comparator's verdict, in [0, 1]. An abstention from the retrieved passages is 0 if
+    one of the semi-gold answers is no abstention.
 
     Unscored: an example without gold passages or without their text; an example whose semi-gold answers all abstain,
     because the generator cannot answer it with an ideal retriever; an example for which a model gave no usable reply.
 
-    How often the generator is right with the gold passages is counted too (`ceiling_sizes`): the score cannot tell
-    whether an answer is right.
-
     If the verdict and Recall@k disagree, the reference answers determine the case (`case_of`) and what lost the
-    question (`lost_by`). This needs further verdicts. A missing one does not change the score. Recall, precision and F1
-    of the same rankings are reported with the score.
+    question (`lost_by`). This needs further verdicts. A missing one does not change the score.
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
@@ -145,7 +140,7 @@ async def ceiling_sizes(
 
 @lru_cache(maxsize=1 << 10)
 def _companion_values(ranks: Labelled, k: int) -> Mapping[str, float]:
-    """Return the ranking measures that are reported with the score. Examples with equal ranks share one dict."""
+    """Examples with equal ranks share one dict."""
     return {f"{name}@{k}": MEASURES[name](ranks) for name in COMPANIONS}
 
 
@@ -314,11 +309,7 @@ def ceiling_notes(score: Score | None) -> dict[str, Any]:
 
 
 def ceiling_text(entry: Mapping[str, Any]) -> str:
-    """Return the ceiling of the score.
-
-    Such as "the generator answers 42% right with the gold passages (51 of 120 answers); of 18 verdicts yes, the answer
-    is right in 5".
-    """
+    """Return "the generator answers 42% right with the gold passages (51 of 120 answers); of 18 verdicts yes, …"."""
     ceiling = entry["ceiling"]
     answers, right = ceiling["answers"], ceiling["right"]
     text = f"the generator answers {right / answers:.0%} right with the gold passages ({right} of {answers} answers)"
@@ -327,9 +318,7 @@ def ceiling_text(entry: Mapping[str, Any]) -> str:
 
 
 def triage_notes(score: Score | None) -> dict[str, Any]:
-    """Return the report keys `ceiling` (see `ceiling_notes`), `cases` and `spearman`.
-
-    `cases` has the counts of the cases, and `spearman` the rho of verdicts and Recall@k.
+    """Return the report keys `ceiling`, `cases` (with their counts) and `spearman` (rho of verdicts and Recall@k).
 
     "refined" leaves out the questions on which recall erred: those of the cases A, B and C. It is None if verdict and
     recall disagree on some questions and the case of none of them is known.
@@ -346,7 +335,6 @@ def triage_notes(score: Score | None) -> dict[str, Any]:
 
 
 def _disagrees(outcome: Outcome) -> bool:
-    """Return True if the verdict is yes and no gold passage was retrieved, or no and one was retrieved."""
     recall = outcome.evidence.recall
     return (
         outcome.value is not None and recall is not None and (outcome.value >= YES_THRESHOLD) != (recall > 0)
@@ -363,10 +351,7 @@ def _spearman(outcomes: Sequence[Outcome]) -> float | None:
 
 
 def triage_text(entry: ScoreEntry) -> str:
-    """Return the questions by case, and rank correlations.
-
-    Such as "recall failed on 7 (A 2, C 5), LLM-retEval on 1 (F 1); Spearman with recall .58, refined .87".
-    """
+    """Return "recall failed on 7 (A 2, C 5), LLM-retEval on 1 (F 1); Spearman with recall .58, refined .87"."""
     failures: list[str] = []
     for name, letters in FAILURES.items():
         cases = {case: count for case, count in entry["cases"].items() if case in letters}

@@ -92,10 +92,7 @@ SUPPORT: Final[JudgeTask[Labels]] = JudgeTask(
 
 @each_example
 async def evaluate_coverage(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the share of the nuggets that at least one of the first k passages supports; an empty ranking is 0.
-
-    Unscored: an example without nuggets; an example with a passage for which the judge gave no readable labels.
-    """
+    """Unscored: an example without nuggets; an example with a passage for which the judge gave no readable labels."""
     ranking, labels = await _label_ranking(pipeline, example, resolved)
     best = best_labels(labels, len(example.nuggets))
     return strict(best), _evidence(example, best, ranking, labels)
@@ -103,10 +100,6 @@ async def evaluate_coverage(pipeline: Pipeline, example: Example, resolved: Reso
 
 @each_example
 async def evaluate_vital(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the share of the vital nuggets that at least one of the first k passages supports.
-
-    Undefined: an example without vital nuggets. Unscored: as for `evaluate_coverage`.
-    """
     _check_nuggets(example, vital=True)
     ranking, labels = await _label_ranking(pipeline, example, resolved)
     best = best_labels(labels, len(example.nuggets))
@@ -115,11 +108,6 @@ async def evaluate_vital(pipeline: Pipeline, example: Example, resolved: Resolve
 
 @each_example
 async def evaluate_ndcg(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score alpha-nDCG with the nuggets as subtopics; 0 if no passage supports a nugget.
-
-    The ideal ranking is built from the retrieved passages and from the gold passages with text that were not retrieved.
-    The judge labels these gold passages too. Unscored: as for `evaluate_coverage`.
-    """
     _check_nuggets(example)
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
     found = GoldMatch(ranking, example.relevant, pipeline.match_share).found
@@ -134,12 +122,7 @@ async def evaluate_ndcg(pipeline: Pipeline, example: Example, resolved: Resolved
 
 @each_example
 async def evaluate_answer(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the share of the vital nuggets that the long answer supports, "vital strict" of the TREC 2024 RAG Track.
-
-    The other scores of AutoNuggetizer are reported with it. An abstention supports no nugget, without a call of the
-    judge. Undefined: an example without vital nuggets. Unscored: an example without nuggets; an answer for which the
-    judge gave no readable labels.
-    """
+    """The other scores of AutoNuggetizer are reported with it. An abstention supports no nugget."""
     # Checked before the first request, so that an example that cannot be scored costs nothing.
     _check_nuggets(example, vital=True)
     answer = await pipeline.long_answer(example, resolved.k)
@@ -168,7 +151,6 @@ async def _label_texts(pipeline: Pipeline, example: Example, texts: Sequence[str
 
 
 def _check_nuggets(example: Example, *, vital: bool = False) -> None:
-    """Check that an example has nuggets, and with `vital` that one of them is vital."""
     if not example.nuggets:
         raise NoGroundTruth("no nuggets")
     if vital and not any(nugget.vital for nugget in example.nuggets):
@@ -214,20 +196,12 @@ def best_labels(passages: Sequence[Labels], n: int) -> tuple[float, ...]:
 
 
 def strict(labels: Labels) -> float:
-    """Return the share of nuggets with the label 1; there must be at least one nugget.
-
-    >>> strict([1.0, 0.5, 0.0, 0.0])
-    0.25
-    """
+    """Return the share of nuggets with the label 1."""
     return sum(label >= SUPPORTED for label in labels) / len(labels)
 
 
 def lenient(labels: Labels) -> float:
-    """Return the mean label of nuggets, so that a part of a nugget counts half; there must be at least one nugget.
-
-    >>> lenient([1.0, 0.5, 0.0, 0.0])
-    0.375
-    """
+    """Return the mean label of nuggets, so that a part of a nugget counts half."""
     return fsum(labels) / len(labels)
 
 
@@ -272,7 +246,6 @@ def _dcg(passages: Sequence[Labels], alpha: float) -> float:
 
 
 def _ideal(pool: list[Labels], k: int, alpha: float) -> list[Labels]:
-    """Return k passages of a pool (or all if it has fewer) in greedy order; they are removed from the pool."""
     weights: dict[int, float] = {}
     chosen: list[Labels] = []
     while pool and len(chosen) < k:
@@ -288,7 +261,6 @@ def _gain(labels: Labels, weights: dict[int, float]) -> float:
 
 
 def _lower_weights(labels: Labels, weights: dict[int, float], alpha: float) -> None:
-    """Multiply the weights of the nuggets that a passage supports by 1 - alpha."""
     for i, label in enumerate(labels):
         if label >= SUPPORTED:
             weights[i] = weights.get(i, 1.0) * (1 - alpha)

@@ -69,11 +69,7 @@ def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
 
 
 def gold_passages(example: Example) -> list[Document]:
-    """Return the relevant gold passages as documents for the generator.
-
-    Raises:
-        NoGroundTruth: the example has no relevant gold passages, or one of them has no text.
-    """
+    """Return the relevant gold passages as documents; raise NoGroundTruth if there are none with text."""
     relevant = example.relevant
     if not relevant:
         raise NoGroundTruth(NO_GOLD)
@@ -162,26 +158,19 @@ class GoldMatches(NamedTuple):
 class Pipeline:
     """One retriever, generator and judge, with all results that they have returned so far.
 
-    For use in one event loop. A result is computed when it is first requested, and shared by all scores. Rankings are
-    not stored beyond the run: the retriever is under test, so every run calls it.
+    For use in one event loop. A result is computed when it is first requested, and shared by all scores.
 
     Attributes:
-        retriever: the retriever under test.
-        generator: the generator of answers.
-        judge: the judge, which the comparators "judge" and "graded" use.
         comparator: the expression of the default comparator.
-        measures: the answer measures by name.
-        comparators: further comparators by name.
         seed: the seed of random orders of passages in prompts.
         match_share: the share of a gold passage that must be retrieved for the passage to count as found.
         document_id: the path of the field with the ids of the documents; empty: the usual names.
         both_orders: whether two long answers are judged in both orders.
         repeat: the number of the repeat, from 0. It determines the sample numbers of generator and judge.
-        draw_settings: how often and at which temperature answers are generated.
         draw: the number of the draw, from 0: which of the drawn answers this pipeline scores.
         recorded_verdicts: the judge's verdicts of yes or no so far. A key has the question and the judged texts.
         has_custom_judge: whether code of the user or of another plugin judges answers, which may fail on every answer.
-        reference: a second retriever, which is timed together with the retriever under test; None if there is none.
+        reference: a second retriever, which is timed together with the retriever under test.
         cached_replies: returns the number of model replies of this run that came from the cache.
         spool: stores the documents of rankings, of which a report shows only a few.
     """
@@ -257,11 +246,7 @@ class Pipeline:
             self.waiting_examples -= waiting
 
     async def ranking_with_texts(self, query: Query, k: int) -> Ranking:
-        """Return the same as `ranking`, for a generator or a judge, which read the texts.
-
-        Raises:
-            UnusableRanking: one of the documents has no text.
-        """
+        """Return the ranking, for those who read the texts; raise UnusableRanking if a document has none."""
         ranking = await self.ranking(query, k)
         if ranking.textless:
             raise UnusableRanking("a retrieved document has no text to read")
@@ -287,7 +272,6 @@ class Pipeline:
         return ranking, await self.answer_from(_question_to_answer(query, ranking), tuple(ranking.documents))
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
-        """Return the generator's answer from these passages."""
         return await self.results.get(
             ("answer", question, texts_of(passages), sample),
             lambda: self.generator.generate(question, passages, sample=sample + self._first_answer_sample),
@@ -329,7 +313,6 @@ class Pipeline:
         )
 
     async def long_answer(self, query: Query, k: int) -> str:
-        """Return the generator's long answer from the first k retrieved documents."""
         ranking = await self.ranking_with_texts(query, k)
         question, documents = _question_to_answer(query, ranking), ranking.documents
         return await self.results.get(
@@ -343,7 +326,7 @@ class Pipeline:
         return self.draw + self.repeat * self.draw_settings.answers
 
     def known_long_answer(self, query: Query, k: int) -> str | None:
-        """Return the long answer if it was generated already; None if it was not, or if a component failed."""
+        """Return the long answer if it was generated already."""
         ranking = self.rankings.known(query, k)
         if ranking is None:
             return None
@@ -376,11 +359,7 @@ class Pipeline:
         return ((question, verdict) for (question, *_), verdict in self.recorded_verdicts.items())
 
     def comparison(self, text: str | None, keyword: str = "comparator") -> Expression:
-        """Parse the expression of a comparator; None is the default comparator.
-
-        Raises:
-            InputError: the expression, which is the value of the keyword `keyword`, is not valid.
-        """
+        """Parse the expression of a comparator, the value of the keyword `keyword`; None is the default comparator."""
         text = self.comparator if text is None else text
         if text not in self._expressions:
             self._expressions[text] = parse_expression(

@@ -26,11 +26,9 @@ from pytest_rageval.scores.ranking import retrieve_and_match
 async def evaluate_provenance(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage 1 if it is a relevant gold passage, or a part of one that is found. No model is called.
+    """As in the paper, only retrieved passages count.
 
-    As in the paper, only retrieved passages count: `provenance.recall`, unlike `recall`, ignores gold passages that
-    were not retrieved. Unscored: an example without gold passages; an example with a gold passage that no retrieved
-    document can be compared with.
+    So `provenance.recall`, unlike `recall`, ignores gold passages that were not retrieved.
     """
 
     async def label_ranking(example: Example) -> LabelledRanking:

@@ -63,10 +63,6 @@ def match_ranking(ranking: Ranking, example: Example, share: float) -> GoldMatch
 
 @each_example
 async def evaluate_full_recall(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score 1 if one passage of each group of gold passages is among the first k, else 0.
-
-    Unscored: as for `evaluate_ranking`.
-    """
     ranking, match = await retrieve_and_match(pipeline, example, resolved)
     found_by_group: dict[object, bool] = {}
     for position, (gold, is_found) in enumerate(zip(example.gold, match.found, strict=True)):
@@ -81,11 +77,9 @@ async def evaluate_ranking(
 ) -> list[Outcome]:
     """Score the first k retrieved documents by a measure against the gold passages, for all examples at once.
 
-    A document that contains n gold passages counts as n documents, one after the other, and moves the cut-off by
-    n - 1 ranks (`GoldMatch`).
-
-    Unscored: an example without relevant gold passages; an example with a gold passage that no retrieved document can
-    be compared with; an example on whose question the retriever failed.
+    A document that contains n gold passages counts as n documents, one after the other, and moves the cut-off by n - 1
+    ranks (`GoldMatch`). Unscored: an example without relevant gold passages; an example with a gold passage that no
+    retrieved document can be compared with; an example on whose question the retriever failed.
     """
     rules = GoldRules(resolved.k, resolved.relevance.grade, resolved.spec.name == CONDENSED)
     matches = pipeline.last_gold_matches
@@ -106,7 +100,6 @@ async def evaluate_ranking(
 async def _match(
     pipeline: Pipeline, examples: Sequence[Example], rules: GoldRules
 ) -> tuple[list[Outcome], list[Labelled]]:
-    """Return the fields `outcomes` and `gold_ranks` of `GoldMatches`."""
     k, grade, judged_only = rules
     ranks_by_id: dict[str, Labelled] = {}
     # Equal objects, which are frequent in a large set, are stored once.
@@ -139,7 +132,6 @@ async def _match(
 
 
 def gold_ranks(example: Example, match: GoldMatch, k: int) -> Labelled:
-    """Return the input of the measures at a cut-off for an example that has relevant gold passages."""
     return Labelled.of(match.labels, ideal_labels(example.gold), k + match.surplus)
 
 
@@ -154,11 +146,7 @@ def judged_documents(ranking: Ranking, example: Example, share: float) -> list[b
 
 @each_example
 async def evaluate_judged(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the share of the first k retrieved documents that people judged; an empty ranking is 0.
-
-    Unscored: an example without gold passages of any grade; an example with a gold passage that no retrieved document
-    can be compared with.
-    """
+    """Unscored: an example without gold passages of any grade; otherwise as for `evaluate_ranking`."""
     if not example.gold:
         raise NoGroundTruth(NO_GOLD)
     ranking = await pipeline.ranking(example, resolved.k)
@@ -167,7 +155,6 @@ async def evaluate_judged(pipeline: Pipeline, example: Example, resolved: Resolv
 
 
 def incomparable_reason(match: GoldMatch) -> str | None:
-    """Return the reason why a ranking cannot be compared with the gold passages; None if it can."""
     passage = match.incomparable
     if passage is None:
         return None
@@ -208,7 +195,7 @@ def _measure(  # noqa: PLR0913 - attributes of a score
     graded: bool = False,
     scale: tuple[float, float] = UNIT,
 ) -> ScoreDef:
-    """Return the definition of a measure; with `graded` its gain is the grade, so that no grade is the lowest."""
+    """With `graded` its gain is the grade, so that no grade is the lowest."""
     return ScoreDef(
         name,
         evaluate,

@@ -180,7 +180,6 @@ class RelPrompt:
     rel_is_known: bool
 
     def check_has_relevant(self, resolved: ResolvedScore) -> None:
-        """Raise Undefined if none of the labelled passages is relevant."""
         if not self.relevant:
             raise Undefined(f"none of the first {_pool_depth(resolved)} retrieved passages is relevant")
 
@@ -293,7 +292,6 @@ async def _relevant_by_labels(
 
 
 def _pool_depth(resolved: ResolvedScore) -> int:
-    """Return the number of retrieved passages that are labelled; at least the number of passages in the prompt."""
     relevance = resolved.relevance
     return max(resolved.k, relevance.depth or POOL_DEPTH[relevance.by])
 
@@ -312,6 +310,5 @@ async def prompt_with_relevant(pipeline: Pipeline, example: Example, resolved: R
 
 
 def _occurring_answers(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozenset[int]:
-    """Return the positions of the wanted answers that occur in at least one of the texts."""
     occurs = (any(containment(text, aliases) for text in texts) for aliases in wanted)
     return frozenset(compress(count(), occurs))

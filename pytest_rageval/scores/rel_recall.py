@@ -82,15 +82,11 @@ thousands of items."""
 
 @each_example
 async def evaluate_answer_recall(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the share of the wanted answers that the output lists; `rel_recall`: of the answers in the prompt.
+    """The wanted answers are those of the `answer_set`, or `answers` as one wanted answer.
 
-    The wanted answers are those of the `answer_set`, or `answers` as one wanted answer. A wanted answer is in the
-    prompt if it occurs in a relevant passage of the prompt or, if the gold passages are not known, in any passage. An
-    item that equals no alias counts if the comparator finds that it and an alias say the same: see
-    `_add_equivalent_items`.
-
-    Unscored: an example without wanted answers. `rel_recall` is undefined if the prompt has none of the wanted answers;
-    then no request is sent.
+    A wanted answer is in the prompt if it occurs in a relevant passage of the prompt or, if the gold passages are not
+    known, in any passage. An item that equals no alias may count too: see `_add_equivalent_items`. Unscored: an example
+    without wanted answers. `rel_recall` is undefined if the prompt has none of them; then no request is sent.
     """
     if not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
@@ -118,10 +114,10 @@ async def evaluate_answer_recall(pipeline: Pipeline, example: Example, resolved:
 async def evaluate_citation_recall(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> Scored | Outcome:
-    """Score the share of the relevant passages that the output cites; `rel_recall`: of the passages in the prompt.
+    """Unscored: an example whose relevant passages are not known.
 
-    Unscored: an example whose relevant passages are not known. `rel_recall` is undefined if no relevant passage is in
-    the prompt, `rel` if none of the labelled passages is relevant; in both cases no request is sent to the generator.
+    `rel_recall` is undefined if no relevant passage is in the prompt, `rel` if none of the labelled passages is
+    relevant; in both cases no request is sent to the generator.
     """
     prompt = await prompt_with_relevant(pipeline, example, resolved)
     if resolved.spec.name == "rel_recall" and not prompt.available_passages:
@@ -138,10 +134,9 @@ async def evaluate_citation_recall(
 async def evaluate_citation_precision(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> Scored:
-    """Score the share of the cited passages that are relevant. It is the same over Rel and over Rel'.
+    """It is the same over Rel and over Rel'. A citation of a passage that is not in the prompt is not relevant.
 
-    A citation of a passage that is not in the prompt is not relevant. Unscored: an example whose relevant passages are
-    not known. Undefined: an example whose output cites no passage.
+    Unscored: an example whose relevant passages are not known.
     """
     prompt = await prompt_with_relevant(pipeline, example, resolved)
     result, evidence = await _generate_and_compare(pipeline, example, resolved, prompt)
@@ -152,12 +147,7 @@ async def evaluate_citation_precision(
 
 @each_example
 async def evaluate_coverage(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's share.
-
-    The generator is not called. If no passage beyond the prompt is cited, `rel.citation` is the coverage times
-    `rel_recall.citation`. Unscored: an example whose relevant passages are not known. Undefined: an example of which no
-    labelled passage is relevant.
-    """
+    """Unscored: the relevant passages are not known. Undefined: none of the labelled passages is relevant."""
     prompt = await prompt_with_relevant(pipeline, example, resolved)
     prompt.check_has_relevant(resolved)
     return prompt.available_passages / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
@@ -165,11 +155,7 @@ async def evaluate_coverage(pipeline: Pipeline, example: Example, resolved: Reso
 
 @each_example
 async def evaluate_answer_coverage(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the share of the wanted answers that are in the prompt, as defined for `evaluate_answer_recall`.
-
-    The generator is not called. If the output lists only answers in the prompt, `rel.answer` is this coverage times
-    `rel_recall.answer`. Unscored: an example without wanted answers.
-    """
+    """Unscored: an example without wanted answers."""
     if not example.wanted:
         raise NoGroundTruth(NO_REFERENCES)
     prompt = await rel_prompt(pipeline, example, resolved)
@@ -233,7 +219,6 @@ async def _add_equivalent_items(
 
 
 def _remark(items: Sequence[str]) -> str:
-    """Return a text that names the items of an answer that equal no reference; empty if there are none."""
     if not items:
         return ""
     names = join_first(list(map(repr, items)), MAX_NAMED_ITEMS)
@@ -280,10 +265,7 @@ def pooled_notes(score: Score | None) -> dict[str, Any]:
 
 
 def pooled_text(entry: ScoreEntry) -> str:
-    """Return the losses of retriever and generator in a sentence, over all questions.
-
-    Such as "the retriever found 4 of 8 relevant items, the answers named 3 of these 4: recall over Rel 3/8 (0.375)".
-    """
+    """Return the losses of retriever and generator in a sentence, over all questions."""
     pooled = entry["pooled"]
     if not pooled["shown"]:
         return ""

@@ -43,12 +43,6 @@ RELEVANT: Final = JudgeTask(
 async def evaluate_relevance(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage 1 if the judge calls it relevant to the question: with a verdict of at least 0.5.
-
-    Raises:
-        CallableError: the judge has no method `relevant`.
-    """
-
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(await judge_finds_relevant(pipeline, example, passage)))
 
@@ -59,7 +53,7 @@ async def evaluate_relevance(
 
 
 async def judge_finds_relevant(pipeline: Pipeline, example: Example, passage: Document) -> bool:
-    """Return True if the judge calls a passage relevant to the question: with a verdict of at least 0.5."""
+    """Whether the judge calls a passage relevant to the question: with a verdict of at least 0.5."""
     return await pipeline.ask(RELEVANT, example.full_question, passage.text) >= YES_THRESHOLD
 
 

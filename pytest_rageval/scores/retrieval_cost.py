@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 @each_example
 async def evaluate_cost(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the cost of the retrieval that the retriever reports. Unscored: the retriever does not report it."""
     ranking = await pipeline.ranking(example, resolved.k)
     if ranking.cost is None:
         raise Unscored("the retriever does not report its cost")
@@ -37,7 +36,6 @@ async def evaluate_cost(pipeline: Pipeline, example: Example, resolved: Resolved
 
 @each_example
 async def evaluate_context_tokens(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the estimated number of tokens of the first k passages in the format of a prompt."""
     from pytest_rageval.models.budget import count_tokens  # noqa: PLC0415 - a run without models need not load it
 
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
@@ -46,9 +44,7 @@ async def evaluate_context_tokens(pipeline: Pipeline, example: Example, resolved
 
 @each_example
 async def evaluate_latency(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the duration of a retrieval in seconds.
-
-    With a reference retriever, the durations of both retrievers are means of two calls.
+    """With a reference retriever, the durations of both retrievers are means of two calls.
 
     Unscored: an example on whose question the retriever failed, or whose duration is not known.
     """
@@ -64,11 +60,8 @@ async def evaluate_latency(pipeline: Pipeline, example: Example, resolved: Resol
 async def _time_retrieval(pipeline: Pipeline, example: Example, k: int) -> tuple[Ranking, float]:
     """Return the ranking and the duration of its retrieval in seconds, during which no other retrieval ran.
 
-    The rankings of one run are timed one after the other. If the duration of a retrieval is not known, because it was
-    the first or because others ran at the same time, the retrieval is repeated.
-
-    Raises:
-        Unscored: a replay does not have the duration; or a model reply came from the cache during the retrieval.
+    If the duration is not known, because it was the first one or others ran at the same time, the retrieval is
+    repeated.
     """
 
     async def measure() -> tuple[Ranking, float]:
@@ -90,9 +83,6 @@ async def _time_both_retrievals(
     """Return the ranking, the duration of its retrieval, and the duration of the reference retriever, in seconds.
 
     Both durations are means of two calls, which are made in the order ABBA: retriever, reference, reference, retriever.
-
-    Raises:
-        Unscored: as for `_time_retrieval`.
     """
 
     def retrieve() -> Awaitable[Ranking]:
@@ -120,11 +110,7 @@ async def _time_both_retrievals(
 
 
 def _seconds(pipeline: Pipeline, ranking: Ranking, cached_before: int) -> float:
-    """Return the duration of a retrieval; `cached_before` is the number of cached replies before it.
-
-    Raises:
-        Unscored: a model reply came from the cache during the retrieval; or the duration is not known.
-    """
+    """Return the duration of a retrieval; raise Unscored if it is not known, or a reply came from the cache."""
     if pipeline.cached_replies() > cached_before:
         raise Unscored(
             "a model reply came from the cache, so the measured time is not that of a retrieval "

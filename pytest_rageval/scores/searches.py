@@ -19,11 +19,7 @@ from pytest_rageval.scores.ranking import match_ranking
 
 @each_example
 async def evaluate_steps_recall(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the share of the gold passages that are among the first k documents of any search.
-
-    Unscored: an example without relevant gold passages; an example with a gold passage that no document of a search can
-    be compared with; an example on whose question the retriever failed.
-    """
+    """Unscored: as for `recall`, with the documents of all searches."""
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
     ranking = await pipeline.ranking(example, resolved.k)
@@ -33,7 +29,6 @@ async def evaluate_steps_recall(pipeline: Pipeline, example: Example, resolved: 
 
 @each_example
 async def evaluate_calls(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the number of searches. Unscored: an example on whose question the retriever failed."""
     ranking = await pipeline.ranking(example, resolved.k)
     return float(ranking.calls), Evidence(ranking)
 

@@ -70,11 +70,6 @@ ENOUGH: Final = JudgeTask(
 
 @each_example
 async def evaluate_sufficient(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score whether the first k passages together contain enough for an answer, according to the judge.
-
-    Neither gold passages nor references are needed, and the generator is not called. An empty ranking is 0, without a
-    call of the judge.
-    """
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
     verdict = Verdict(0.0, "Nothing was retrieved.")
     if ranking:

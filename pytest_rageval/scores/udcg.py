@@ -25,13 +25,7 @@ DISTRACTION_VALUE: Final = -1 / 3
 
 @each_example
 async def evaluate_udcg(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Score the first k passages by their effect: a relevant passage can help the generator, any other can distract it.
-
-    The value of a passage from which the generator abstains is 0. If the generator answers from the passage alone, the
-    value is 1 if the judge calls the passage relevant, and -1/3 if not. The score is the logistic function of the mean
-    value. An empty ranking scores 0.
-
-    Unscored: an example with a passage that has no answer or no verdict.
+    """Unscored: an example with a passage that has no answer or no verdict.
 
     Source: Trappolini et al. (2025), "Redefining Retrieval Evaluation in the Era of LLMs", as their code computes it,
     except that an abstention replaces the probability of one.

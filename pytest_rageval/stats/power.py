@@ -113,9 +113,8 @@ def examples_needed(
 def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float) -> float | None:
     """An upper bound of `detectable_drop` from the scores of one system, for use before there is a baseline.
 
-    The scores of the other system are assumed to have the same variance and to be independent. The scores of similar
-    systems are correlated and differ less, so the paired test detects a smaller drop. The size of a loss is the
-    difference between the highest and the lowest score, or 1 if all scores are equal. None without scores.
+    The scores of the other system are assumed to have the same variance and to be independent. Those of similar systems
+    are correlated and differ less. The size of a loss is the difference between the highest and the lowest score, or 1.
     """
     if not scores:
         return None
@@ -219,7 +218,6 @@ def _critical_losses(n: int, alpha: float) -> Callable[[int], int]:
 
 
 def _z_values(alpha: float) -> tuple[float, float]:
-    """The quantiles of the standard normal distribution for the level and for the power."""
     normal = NormalDist()
     return normal.inv_cdf(1 - alpha), normal.inv_cdf(POWER)
 

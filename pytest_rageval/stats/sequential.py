@@ -164,8 +164,8 @@ def anchor_alpha(alpha: float, update: int) -> float:
 
     The comparisons depend on each other, so that alpha/20 for each of 20 (Bonferroni) is too strict. In the table
     `anchored` of `tests/benchmarks/false_alarms.py`, 20 updates that lose half a point each are called worse than the
-    anchor in 69% of runs with 100 questions, and in 57% at alpha/20. Without a drop any of 20 comparisons calls the
-    retriever worse in 3 to 7% of runs where questions change by noise or for good, and in 1 to 4% at alpha/20.
+    anchor in 71% of runs with 100 questions, and in 61% at alpha/20. Without a drop any of 20 comparisons calls the
+    retriever worse in 4 to 6% of runs where questions change by noise or for good, and in 1 to 3% at alpha/20.
 
     Args:
         alpha: the level of the threshold, in (0, 0.5].

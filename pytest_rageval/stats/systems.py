@@ -51,8 +51,7 @@ def compare_with_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) 
 
     The same data select the best system and test it, so any ordered pair could have been compared. The p-value of each
     one-sided test (`pytest_rageval.stats.paired_tests`) is therefore multiplied by the number m (m - 1) of ordered
-    pairs of m systems (Bonferroni). The probability that any system is called worse than a system that is not better is
-    then at most the level. For two systems this is the two-sided test.
+    pairs of m systems (Bonferroni). For two systems this is the two-sided test.
 
     A system is a mapping of its scores by example id, without examples that have no score; its standing is None if it
     has none. Of several systems with the highest mean, the first is the best.
@@ -246,12 +245,9 @@ def _log_strengths(wins: "NDArray[np.float64]") -> "NDArray[np.float64]":
 class PositionBias:
     """How the order of the two answers affects verdicts.
 
-    Attributes:
-        flips: share of pairs whose verdict changed when the order was swapped, in [0, 1], with Wilson's interval.
-        first: share of the flips in which the answer did better in the first place than in the second, with Wilson's
-            interval; 0.5 without bias. None without a flip.
-        p_value: the p-value of the exact two-sided sign test of the null hypothesis that flips in both directions are
-            equally likely; 1 without a flip.
+    `flips` is the share of pairs whose verdict changed when the order was swapped, `first` that of the flips in which
+    the answer did better in the first place: 0.5 without bias, None without a flip. `p_value` is of the exact two-sided
+    sign test of the null hypothesis that flips in both directions are equally likely.
     """
 
     flips: Estimate
