@@ -226,6 +226,19 @@ def test_a_run_of_verdicts_needs_no_numpy() -> None:
     assert not loaded & {"numpy", "scipy"}
 
 
+def test_rank_correlations_need_neither_numpy_nor_scipy() -> None:
+    """They are computed from ranks in plain Python: each import takes longer than 10,000 items."""
+    script = "import sys\nfrom pytest_rageval.stats.agreement import *\n"
+    calls = "spearman_rho([1, 2, 2], [3, 1, 4]), kendall_tau([1, 2, 2], [3, 1, 4])\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}{calls}print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not set(done.stdout.split()) & {"numpy", "scipy"}
+
+
 def test_an_interval_of_real_scores_needs_no_scipy() -> None:
     script = "import sys\nfrom pytest_rageval.stats.intervals import mean_interval\nmean_interval([0.2, 0.5, 1.0])\n"
     done = subprocess.run(

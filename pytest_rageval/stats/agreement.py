@@ -4,8 +4,11 @@ Arguments `a` and `b` are sequences of n labels or numbers, one per item, in the
 lengths raise ValueError.
 """
 
+from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from itertools import accumulate
+from math import comb, sqrt
 from typing import TypeVar
 
 from pytest_rageval.stats.intervals import Estimate, proportion
@@ -100,7 +103,19 @@ def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
     >>> round(kendall_tau([1, 2, 3, 4], [1, 3, 2, 4]), 4)
     0.6667
     """
-    return _rank_correlation("kendalltau", a, b)
+    _require_equal_lengths(a, b)
+    if not _both_vary(a, b):
+        return None
+    # In the order of a, and within ties in a in that of b: a pair is discordant if the later b is the smaller one.
+    pairs = sorted(zip(a, b, strict=True))
+    discordant, before = 0, list[float]()
+    for _, value in pairs:
+        discordant += len(before) - bisect_right(before, value)
+        insort(before, value)
+    apart_a, apart_b, apart = (comb(len(a), 2) - _tied_pairs(values) for values in (a, b, pairs))
+    # Pairs tied in a or in b are neither concordant nor discordant.
+    concordant = apart_a + apart_b - apart - discordant
+    return _rounded_into_range((concordant - discordant) / sqrt(apart_a * apart_b))
 
 
 def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
@@ -114,19 +129,35 @@ def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
     >>> round(spearman_rho([1, 2, 3, 4], [1, 3, 2, 4]), 4)
     0.8
     """
-    return _rank_correlation("spearmanr", a, b)
-
-
-def _rank_correlation(name: str, a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Return a statistic of `scipy.stats`; None if a or b is constant."""
     _require_equal_lengths(a, b)
     if not _both_vary(a, b):
         return None
-    # scipy.stats takes 0.5 s to import.
-    from scipy import stats  # noqa: PLC0415
+    ranks_a, ranks_b = _doubled_ranks(a), _doubled_ranks(b)
+    # In integers, so that only the last division rounds. The mean of the doubled ranks is n + 1.
+    middle = len(a) * (len(a) + 1) ** 2
+    covariance, variance_a, variance_b = (
+        sum(x * y for x, y in zip(*ranks, strict=True)) - middle
+        for ranks in ((ranks_a, ranks_b), (ranks_a, ranks_a), (ranks_b, ranks_b))
+    )
+    return _rounded_into_range(covariance / sqrt(variance_a * variance_b))
 
+
+def _doubled_ranks(values: Sequence[float]) -> list[int]:
+    """Return twice the rank of each value; tied values share their mean rank."""
+    counts = Counter(values)
+    order = sorted(counts)
+    ends = accumulate(counts[value] for value in order)
+    doubled = {value: 2 * end - counts[value] + 1 for value, end in zip(order, ends, strict=True)}
+    return [doubled[value] for value in values]
+
+
+def _tied_pairs(values: Sequence[Hashable]) -> int:
+    return sum(comb(count, 2) for count in Counter(values).values())
+
+
+def _rounded_into_range(correlation: float) -> float:
     # Floating-point rounding may move a perfect correlation beyond 1.
-    return min(1.0, max(-1.0, float(getattr(stats, name)(a, b).statistic)))
+    return min(1.0, max(-1.0, correlation))
 
 
 def _require_equal_lengths(a: Sequence[object], b: Sequence[object]) -> None:

@@ -31,6 +31,22 @@ def test_association_equals_scipy(name: str) -> None:
         assert spearman_rho(a.tolist(), b.tolist()) == pytest.approx(spearmanr(a, b).statistic, abs=1e-12)
 
 
+def test_association_with_ties_equals_scipy() -> None:
+    """The same holds for 2,000 samples of 2 to 60 items, from two values (many ties) to forty (few)."""
+    rng = np.random.default_rng(2)
+    compared = 0
+    for _ in range(2000):
+        n, levels_a, levels_b = rng.integers(2, 61), *rng.integers(2, 41, 2)
+        shared = rng.integers(0, levels_a, n)
+        a = shared / 7
+        b = (rng.integers(0, levels_b, n) + rng.integers(-1, 2) * shared) / 3
+        if len(set(a)) > 1 < len(set(b)):
+            compared += 1
+            assert kendall_tau(a.tolist(), b.tolist()) == pytest.approx(kendalltau(a, b).statistic, abs=1e-12)
+            assert spearman_rho(a.tolist(), b.tolist()) == pytest.approx(spearmanr(a, b).statistic, abs=1e-12)
+    assert compared > 1900
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_association_is_what_the_definitions_say(name: str) -> None:
     a, b = (x.tolist() for x in PAIRS[name](np.random.default_rng(1)))
