@@ -8,6 +8,7 @@ in memory.
 import marshal
 import operator
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from threading import Lock
@@ -47,7 +48,7 @@ class Spool:
         self._buffer_bytes: float = WRITE_BUFFER_BYTES
         self._ahead = (0, b"")
         self._unspooled: list[Any] = []
-        self._recent: dict[int, tuple[Any, Decode | None, int]] = {}
+        self._recent: OrderedDict[int, tuple[Any, Decode | None, int]] = OrderedDict()
         self._recent_bytes = 0
         # Questions are evaluated in one thread, and reports are written in another one.
         self._lock = Lock()
@@ -109,7 +110,7 @@ class Spool:
         # An entry of the same record that another function decoded is replaced.
         self._recent[place] = value, decode, length
         while self._recent_bytes > RECENT_BYTES:
-            self._recent_bytes -= self._recent.pop(next(iter(self._recent)))[2]
+            self._recent_bytes -= self._recent.popitem(last=False)[1][2]
 
     def _write(self) -> None:
         from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write
