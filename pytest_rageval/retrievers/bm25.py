@@ -1,8 +1,11 @@
 """BM25, a baseline retriever for texts in any script."""
 
 import unicodedata
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Final, Literal
 
 import numpy as np
@@ -79,52 +82,81 @@ class BM25Retriever:
             )
         listed = ENGLISH if stop_words == "english" else stop_words
         self._stop_words = frozenset(word for text in listed for word in words(text))
-        tokens = [self._query_words(document.text) for document in self.documents]
-        if not any(tokens):
-            raise InputError(
-                f"BM25 needs passages with words, found {counted(len(self.documents), 'document')} without any.\n"
-                "Give it the corpus: strings, dicts with a text, or Documents."
-            )
-        self._word_weights = _word_weights(BM25Okapi(tokens))
+        self._index = _Index(self._query_words(document.text) for document in self.documents)
 
     def __call__(self, query: str, k: int) -> list[Document]:
         """Return the k best documents, best first. Documents with equal scores are in the order of the corpus."""
         scores = np.zeros(len(self.documents))
         for word in self._query_words(query):
-            if word in self._word_weights:
-                indices, weights = self._word_weights[word]
-                scores[indices] += weights
+            found = self._index.entries.get(word)
+            if found is not None:
+                scores[self._index.documents[found]] += self._index.added[found]
         return [replace(self.documents[i], score=float(scores[i])) for i in _best_indices(scores, k)]
 
     def _query_words(self, text: str) -> list[str]:
         return [word for word in words(text) if word not in self._stop_words]
 
 
-def _word_weights(index: BM25Okapi) -> dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]]:
-    """Return, for each word, the indices of the documents with the word, and its contribution to their scores.
+class _Index(BM25Okapi):  # type: ignore[misc]  # rank-bm25 has no types
+    """The index of `BM25Okapi`, in arrays with an entry for each word of each document, ordered by word.
 
-    The formula is that of `BM25Okapi.get_scores`, which looks up a word in every document of the corpus at each query.
+    `BM25Okapi` has a dict for each document, in which `get_scores` looks up each word of a query. Parameters, formulas
+    and scores are the same.
+
+    Attributes:
+        entries: by word, the range of its entries.
+        documents: of each entry, the index of the document.
+        added: of each entry, the contribution of the word to the score of the document.
     """
-    number = {word: i for i, word in enumerate(index.idf)}
-    distinct = [len(counts) for counts in index.doc_freqs]
-    word = np.fromiter((number[word] for counts in index.doc_freqs for word in counts), np.intp)
-    count = np.fromiter((n for counts in index.doc_freqs for n in counts.values()), np.int64)
-    length = np.repeat(index.doc_len, distinct)
-    idf = np.fromiter(index.idf.values(), np.float64)[word]
-    k1, b = index.k1, index.b
-    added = idf * (count * (k1 + 1) / (count + k1 * (1 - b + b * length / index.avgdl)))
-    by_word = np.argsort(word, kind="stable")
-    ends = np.cumsum(np.bincount(word))[:-1]
-    documents = np.repeat(np.arange(len(distinct)), distinct)[by_word]
-    return dict(
-        zip(number, zip(np.split(documents, ends), np.split(added[by_word], ends), strict=True), strict=True)
-    )
+
+    def __init__(self, corpus: Iterable[Sequence[str]]) -> None:
+        super().__init__(corpus)
+        idf, frequencies = np.array(list(self.idf.values())), np.bincount(self._words)
+        ends = np.cumsum(frequencies).tolist()
+        self.entries = dict(zip(self.idf, map(slice, [0, *ends], ends), strict=False))
+        by_word = np.argsort(self._words, kind="stable")
+        del self._words
+        self.added = np.array(self._counts, np.float64)[by_word]
+        self.documents = np.repeat(np.arange(self.corpus_size, dtype=np.int32), self._distinct)[by_word]
+        del self._counts, self._distinct, by_word
+        # In place: the arrays have millions of entries.
+        norms = self.k1 * (1 - self.b + self.b * np.array(self.doc_len) / self.avgdl)
+        divisors = norms[self.documents]
+        divisors += self.added
+        self.added *= self.k1 + 1
+        self.added /= divisors
+        del divisors
+        self.added *= np.repeat(idf, frequencies)
+
+    def _initialize(self, corpus: Iterable[Sequence[str]]) -> dict[str, int]:
+        """Return the number of documents with each word, in the order of their first appearance."""
+        numbers = defaultdict[str, int](count().__next__)
+        self._words, self._counts, self._distinct = array("i"), array("i"), array("i")
+        for document in corpus:
+            counts = Counter(document)
+            self._words.extend(map(numbers.__getitem__, counts))
+            self._counts.extend(counts.values())
+            self._distinct.append(len(counts))
+            self.doc_len.append(len(document))
+        self.corpus_size = len(self.doc_len)
+        if not numbers:
+            raise InputError(
+                f"BM25 needs passages with words, found {counted(self.corpus_size, 'document')} without any.\n"
+                "Give it the corpus: strings, dicts with a text, or Documents."
+            )
+        self.avgdl = sum(self.doc_len) / self.corpus_size
+        return dict(zip(numbers, np.bincount(self._words).tolist(), strict=True))
 
 
 def _best_indices(scores: NDArray[np.float64], k: int) -> NDArray[np.intp]:
     """Return the indices of the k highest scores, highest first, equal scores by index."""
-    if k < len(scores):
+    # Most passages have no word of the query, and a partition of many equal scores is slow.
+    candidates = np.flatnonzero(scores > 0)
+    if len(candidates) < k:
+        candidates = np.arange(len(scores))
+    highest = scores[candidates]
+    if k < len(candidates):
         # A partition, so that only the highest scores are sorted.
-        candidates = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
-        return candidates[np.argsort(-scores[candidates], kind="stable")][:k]
-    return np.argsort(-scores, kind="stable")
+        best = highest >= np.partition(highest, -k)[-k]
+        candidates, highest = candidates[best], highest[best]
+    return candidates[np.argsort(-highest, kind="stable")][:k]

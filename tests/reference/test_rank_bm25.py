@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 
 import pytest
 from rank_bm25 import BM25Okapi
@@ -45,3 +46,14 @@ def test_scores_of_real_passages(data) -> None:
     with gzip.open(data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line, _ in zip(lines, range(500), strict=False)]
     _check([record["ctxs"][0]["text"] for record in records], [record["question"] for record in records[:40]])
+
+
+def test_scores_of_corpora_of_few_words() -> None:
+    """The same holds where most words are in most documents, so that weights are negative."""
+    rng = random.Random(0)
+    negative = 0
+    for _ in range(200):
+        corpus = [" ".join(rng.choices("abcd", k=rng.randrange(1, 6))) for _ in range(rng.randrange(1, 8))]
+        _check(corpus, ["a", "b c", "d d a"])
+        negative += BM25Retriever(corpus)("a b c d", 1)[0].score < 0
+    assert negative
