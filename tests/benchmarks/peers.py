@@ -171,7 +171,9 @@ def run(peer: Peer, python: Path, folder: Path, kind: str, server: Server) -> Ru
 
 
 def write(folder: Path, peer: Peer, examples: int, spec: str) -> Path:
-    project(folder, examples, [spec])
+    """Write the questions and the files of a tool into a folder, and return the folder."""
+    # Without a spread, since each tool sends other requests for an example that has no answer.
+    project(folder, examples, [spec], spread=False)
     lines = (folder / "evals.jsonl").read_text(encoding="utf-8").splitlines()
     golden = [
         {

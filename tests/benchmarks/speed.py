@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.benchmarks import large_set
+from tests.benchmarks import items, large_set
 from tests.benchmarks.venvs import environment
 from tests.foreign_plugins import WITHOUT
 
@@ -44,14 +45,13 @@ RANKING: Final = ["recall@10", "ndcg@10", "map@10", "mrr@10"]
 QUESTIONS, DEPTH = 10_000, 100  # of the recorded run
 
 CONFTEST = """
+import items
 import pytest
 
 @pytest.fixture(scope="session")
 def rageval_retriever():
     def search(query, k):
-        n = int(query.split("item-")[1].rstrip("?"))
-        return [{"id": f"doc-{i}", "text": f"Of all things, item-{i} has the code c{i}x."}
-                for i in range(n, n + k)]
+        return items.search(int(query.split("item-")[1].rstrip("?")), k, spread={spread})
     return search
 """
 
@@ -152,9 +152,14 @@ print(*seconds)
 """
 
 
-def project(folder: Path, examples: int, specs: list[str]) -> None:
+def project(folder: Path, examples: int, specs: list[str], *, spread: bool = True) -> None:
+    """Write a project with this number of questions and a threshold for each score.
+
+    With `spread`, verdicts, recalls and lengths differ, and some questions are unscored. Without, every score is 1.
+    """
     folder.mkdir()
-    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    shutil.copy(items.__file__, folder)
+    (folder / "conftest.py").write_text(CONFTEST.format(spread=spread), encoding="utf-8")
     marks = "\n".join(f'@pytest.mark.rageval_threshold("{spec}", min=0.1)' for spec in specs)
     (folder / "test_gate.py").write_text(GATE.format(marks=marks), encoding="utf-8")
     records = (
@@ -162,7 +167,7 @@ def project(folder: Path, examples: int, specs: list[str]) -> None:
             "id": f"q{i}",
             "question": f"What is the code of item-{i}?",
             "answers": [f"c{i}x"],
-            "gold": [{"id": f"doc-{i}", "text": f"Of all things, item-{i} has the code c{i}x."}],
+            "gold": items.gold_passages(i, spread=spread),
         }
         for i in range(examples)
     )
