@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from pytest_rageval.answers.canonical.dates import Date, date_matches, dates_compatible
 from pytest_rageval.answers.canonical.parsing import (
@@ -196,9 +196,10 @@ def _has_other_number(tokens: Sequence[Token], reference: str) -> bool:
 def _as_date(reference: str) -> Date | None:
     """Return the date of a reference that consists of one date and perhaps function words ("in 1974"); else None."""
     tokens = parse(reference) if not is_long(reference) else ()
+    if any(isinstance(token, Word) and token.is_content_word for token in tokens):
+        return None
     figures = [token for token in tokens if isinstance(token, Figure)]
-    has_content_word = any(content_word_at(tokens, index) for index in range(len(tokens)))
-    value = figures[0].value if len(figures) == 1 and not has_content_word else None
+    value = figures[0].value if len(figures) == 1 else None
     return value if isinstance(value, Date) else None
 
 
@@ -460,8 +461,8 @@ def _explicit_polarity(tokens: Sequence[Token]) -> bool | None:
     >>> [_explicit_polarity(parse(text)) for text in ("Yes, it is", "Typically, no", "six")]
     [True, False, None]
     """
-    words = [(index, token.form) for index, token in enumerate(tokens) if isinstance(token, Word)]
-    for index, form in words[: _MAX_WORDS_BEFORE_POLARITY + 1]:
+    words = ((index, token.form) for index, token in enumerate(tokens) if isinstance(token, Word))
+    for index, form in islice(words, _MAX_WORDS_BEFORE_POLARITY + 1):
         alone = index + 1 >= len(tokens) or isinstance(tokens[index + 1], Punctuation)
         if form in _YES and (alone or index == 0):
             return True

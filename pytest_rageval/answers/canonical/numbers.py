@@ -4,16 +4,19 @@ Cardinals ("two hundred and six"), ordinals ("21st", "twenty-first"), fractions 
 million", "a dozen") and years as they are spoken ("nineteen seventy-four").
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from pytest_rageval.answers.canonical.words import Lexeme, numbers_by_word, skip_words, text_at
 
-_ROMAN_NUMERAL = re.compile(r"(?=[ivx]{2})(x{0,3})(ix|iv|v?i{0,3})")
-_ROMAN_UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
-_GIVEN_NAMES = frozenset({"vi", "xi"})
+# A single letter may be an initial, and two are given names.
+_ROMAN_NUMERALS = {
+    numeral: 10 * tens + units
+    for tens in range(4)
+    for units, suffix in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
+    if len(numeral := "x" * tens + suffix) > 1 and numeral not in {"vi", "xi"}
+}
 _SMALL = numbers_by_word(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen",
@@ -49,7 +52,7 @@ _HUNDRED = 100
 _SPOKEN_CENTURIES = range(10, 21)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Number:
     """A parsed number.
 
@@ -60,24 +63,21 @@ class Number:
         is_fraction: True for a fraction of a whole, such as "half" or "3/4".
     """
 
-    value: Fraction
+    value: Fraction | int
     end: int
     is_ordinal: bool = False
     is_fraction: bool = False
 
 
-def roman_value(word: str) -> Fraction | None:
+def roman_value(word: str) -> int | None:
     """Return the value of a folded Roman numeral from 2 to 39; None if the word is not such a numeral.
 
     A single letter is None, because it may be an initial. "vi" and "xi" are None, because they are given names.
 
-    >>> str(roman_value("xiv")), roman_value("xi"), roman_value("civil")
-    ('14', None, None)
+    >>> roman_value("xiv"), roman_value("xi"), roman_value("civil")
+    (14, None, None)
     """
-    match = _ROMAN_NUMERAL.fullmatch(word)
-    if match is None or word in _GIVEN_NAMES:
-        return None
-    return Fraction(10 * len(match[1]) + _ROMAN_UNITS.index(match[2]))
+    return _ROMAN_NUMERALS.get(word)
 
 
 def read_number(lexemes: Sequence[Lexeme], index: int, *, money: bool = False) -> Number | None:
@@ -96,6 +96,17 @@ def read_number(lexemes: Sequence[Lexeme], index: int, *, money: bool = False) -
         lexemes[index].kind not in {"number", "fraction"} and lexemes[index].text not in FIRST_WORDS
     ):
         return None
+    if money:
+        return _read_number(lexemes, index, money=True)
+    # Each reader of dates, times and quantities tries the same number.
+    lexeme = lexemes[index]
+    if lexeme.number is None:
+        lexeme.number = [_read_number(lexemes, index)]
+    number: Number | None = lexeme.number[0]
+    return number
+
+
+def _read_number(lexemes: Sequence[Lexeme], index: int, *, money: bool = False) -> Number | None:
     fraction = _read_fraction(lexemes, index)
     if fraction is not None:
         # "half a million", "half a dozen", "a quarter of a million".
@@ -143,7 +154,7 @@ def _read_digits(lexemes: Sequence[Lexeme], index: int) -> Number | None:
         return Number(Fraction(numerator, denominator), index + 1, is_fraction=True) if denominator else None
     if lexeme.kind != "number":
         return None
-    value = Fraction(lexeme.text)
+    value = int(lexeme.text) if lexeme.text.isdecimal() else Fraction(lexeme.text)
     following = lexemes[index + 1] if index + 1 < len(lexemes) else None
     if following is not None and following.touches_previous and following.text in _SUFFIXES:
         return Number(value, index + 2, is_ordinal=True)
@@ -163,9 +174,9 @@ def _read_spelled_out(lexemes: Sequence[Lexeme], index: int) -> Number | None:
     word = text_at(lexemes, index)
     if word in {"a", "an"} and text_at(lexemes, index + 1) in _SCALES:
         # The article means one only before a scale: "a hundred", "a dozen".
-        return _apply_scales(lexemes, Number(Fraction(1), index + 1))
+        return _apply_scales(lexemes, Number(1, index + 1))
     if word in _SCALES and word not in {"bn", "tn"}:
-        return _apply_scales(lexemes, Number(Fraction(1), index))
+        return _apply_scales(lexemes, Number(1, index))
     first = _read_below_hundred(lexemes, index)
     if first is None or first.is_ordinal:
         return first
@@ -174,7 +185,7 @@ def _read_spelled_out(lexemes: Sequence[Lexeme], index: int) -> Number | None:
 
 def _apply_scales(lexemes: Sequence[Lexeme], first: Number) -> Number:
     """Parse the scales ("hundred", "thousand") and further groups ("and five") after a first group."""
-    total, group, index, ordinal = Fraction(0), first.value, first.end, first.is_ordinal
+    total, group, index, ordinal = 0, first.value, first.end, first.is_ordinal
     scaled = False
     while not ordinal:
         word = text_at(lexemes, index)
@@ -183,7 +194,7 @@ def _apply_scales(lexemes: Sequence[Lexeme], first: Number) -> Number:
         if scale is not None:
             group *= scale
             if scale != _HUNDRED:
-                total, group = total + group, Fraction(0)
+                total, group = total + group, 0
             index, scaled, ordinal = index + 1, True, ordinal_scale
             continue
         rest = _read_below_hundred(lexemes, index + (word == "and")) if scaled else None
@@ -202,10 +213,10 @@ def _read_below_hundred(lexemes: Sequence[Lexeme], index: int) -> Number | None:
     unit = text_at(lexemes, after)
     for values, ordinal in ((_SMALL, False), (_ORDINALS, True)):
         if word in values:
-            return Number(Fraction(values[word]), index + 1, ordinal)
+            return Number(values[word], index + 1, ordinal)
         if word in _TENS and 0 < values.get(unit, 0) < _SMALL["ten"]:
-            return Number(Fraction(_TENS[word] + values[unit]), after + 1, ordinal)
-    return Number(Fraction(_TENS[word]), index + 1) if word in _TENS else None
+            return Number(_TENS[word] + values[unit], after + 1, ordinal)
+    return Number(_TENS[word], index + 1) if word in _TENS else None
 
 
 def _read_spoken_year(lexemes: Sequence[Lexeme], century: Number) -> Number | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_rageval.answers.canonical import dates, numbers, quantities
 from pytest_rageval.answers.canonical.dates import (
@@ -56,12 +56,16 @@ _ABBREVIATIONS = (
     (r"\bh2o\b", "water"),
     (r"\btv\b", "television"),
     (r"\bmph\b", "miles per hour"),
-    (r"(?:kph|kmh|km/h)\b", "km per hour"),
+    (r"(?<![a-z])(?:kph|kmh|km/h)\b", "km per hour"),
     (r"\bst\.(?= [^\W\d])", "saint"),
     (r"\bmt\b\.?(?= [^\W\d])", "mount"),
     (r"\bvs\b\.?", "versus"),
-    (r"\bper cent\b|pct\b", "percent"),
+    (r"\bper cent\b|(?<![a-z])pct\b", "percent"),
 )
+_WORDS_OF_ABBREVIATIONS = word_set(
+    "us usa u america uk ussr un e eu ww wwi wwii b bce d co h tv mph kph kmh km st mt vs cent pct"
+)
+_LETTERS = re.compile("[a-z]+")
 _ANY_ABBREVIATION = re.compile("|".join(f"({pattern})" for pattern, _ in _ABBREVIATIONS))
 
 _AT_LEAST = (
@@ -138,13 +142,14 @@ class Figure:
     part: str = ""
     approximate: bool = False
     in_range: bool = False
+    form: ClassVar[str] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Punctuation:
     """A punctuation mark."""
 
-    text: str
+    form: str
 
 
 Token = Figure | Word | Punctuation
@@ -187,8 +192,7 @@ class ParsedQuestion:
 
 def form_at(tokens: Sequence[Token], index: int) -> str:
     """Return the word or punctuation at an index; empty for a figure, and if the index is out of range."""
-    token = tokens[index] if 0 <= index < len(tokens) else None
-    return token.form if isinstance(token, Word) else token.text if isinstance(token, Punctuation) else ""
+    return tokens[index].form if 0 <= index < len(tokens) else ""
 
 
 def content_word_at(tokens: Sequence[Token], index: int) -> Word | None:
@@ -214,8 +218,7 @@ def parse(text: str) -> tuple[Token, ...]:
     tokens: list[Token] = []
     index = 0
     while index < len(lexemes):
-        parsed, index = _read_tokens(lexemes, index, tokens)
-        tokens.extend(parsed)
+        index = _read_tokens(lexemes, index, tokens)
     _mark_ranges(tokens)
     return tuple(tokens)
 
@@ -242,33 +245,38 @@ def _expand_abbreviations(text: str) -> str:
     >>> _expand_abbreviations("co2"), _expand_abbreviations("44 b.c.")
     ('carbon dioxide', '44 bc')
     """
+    # The search takes as long as all other parsing, and few texts have such a word.
+    if _WORDS_OF_ABBREVIATIONS.isdisjoint(_LETTERS.findall(text)):
+        return text
     return _ANY_ABBREVIATION.sub(lambda match: _ABBREVIATIONS[(match.lastindex or 1) - 1][1], text)
 
 
-def _read_tokens(
-    lexemes: Sequence[Lexeme], index: int, tokens: Sequence[Token]
-) -> tuple[tuple[Token, ...], int]:
-    """Parse the tokens that start at a lexeme; `tokens` precede them. Return them with the index after them."""
+def _read_tokens(lexemes: Sequence[Lexeme], index: int, tokens: list[Token]) -> int:
+    """Parse the tokens that start at a lexeme, and add them to those before. Return the index after them."""
     lexeme, end = lexemes[index], index + 1
-    if lexeme.text in _FIRST_WORDS or not (lexeme.kind in _SINGLE_TOKEN_KINDS or lexeme.text[:1].isalpha()):
+    text, kind = lexeme.text, lexeme.kind
+    if text in _FIRST_WORDS or not (kind in _SINGLE_TOKEN_KINDS or text[:1].isalpha()):
         rate_or_figures = _read_rate_or_figures(lexemes, index, tokens[-1] if tokens else None)
         if rate_or_figures is not None:
-            return rate_or_figures
-    roman = roman_value(lexeme.text) if content_word_at(tokens, len(tokens) - 1) else None
-    if roman is not None:
-        return (Figure(Quantity(roman)),), end
-    if lexeme.kind == "punctuation":
-        return (Punctuation(lexeme.text),), end
-    text = lexeme.text
-    # "4k" and "3d" are words, although they start with a number.
-    if (
-        lexeme.kind == "number"
+            tokens += rate_or_figures[0]
+            return rate_or_figures[1]
+    roman = roman_value(text)
+    if roman is not None and content_word_at(tokens, len(tokens) - 1):
+        tokens.append(Figure(Quantity(roman)))
+    elif kind == "punctuation":
+        tokens.append(Punctuation(text))
+    elif (
+        kind == "number"
         and end < len(lexemes)
         and lexemes[end].touches_previous
         and lexemes[end].kind == "word"
     ):
-        text, end = text + lexemes[end].text, end + 1
-    return (make_word(text, unspaced=lexeme.kind == "unspaced"),), end
+        # "4k" and "3d" are words, although they start with a number.
+        tokens.append(make_word(text + lexemes[end].text))
+        end += 1
+    else:
+        tokens.append(make_word(text, unspaced=True) if kind == "unspaced" else make_word(text))
+    return end
 
 
 def _read_rate_or_figures(

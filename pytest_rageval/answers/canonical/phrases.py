@@ -253,7 +253,7 @@ def _find_respaced(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator
             following = tokens[index]
             if isinstance(following, Word) and letters.startswith(following.form, matched):
                 matched += len(following.form)
-            elif not (isinstance(following, Punctuation) and following.text in "-.,'"):
+            elif not (isinstance(following, Punctuation) and following.form in "-.,'"):
                 break
             index += 1
         # `_find_sequence` finds the words with the same spaces.

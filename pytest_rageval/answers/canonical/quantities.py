@@ -37,7 +37,7 @@ class Unit:
 class Quantity:
     """A number with the readings of its unit, if it has one."""
 
-    number: Fraction
+    number: Fraction | int
     units: tuple[Unit, ...] = ()
 
     def dimensions(self) -> frozenset[str]:
@@ -115,7 +115,7 @@ def read_quantity(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int]
     if word in CURRENCIES:
         return _read_price(lexemes, index)
     if word in _OCCASIONS:
-        return Quantity(Fraction(_OCCASIONS[word]), units_named("time")), index + 1
+        return Quantity(_OCCASIONS[word], units_named("time")), index + 1
     following = lexemes[index + 1] if index + 1 < len(lexemes) else None
     if word == "minus" or (
         word == "-" and not lexemes[index].touches_previous and following and following.touches_previous
@@ -146,7 +146,7 @@ def _read_price(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] |
 def _read_single_unit(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] | None:
     """Parse "a month" or "an hour" as a quantity of one."""
     name = text_at(lexemes, index + 1)
-    quantity = Quantity(Fraction(1), units_named(name))
+    quantity = Quantity(1, units_named(name))
     if name == "second" or len(name) <= _MAX_SYMBOL_LENGTH or quantity.dimensions().isdisjoint(_DURATIONS):
         return None
     return _add_fraction(lexemes, quantity, index + 2)
@@ -236,6 +236,7 @@ def same_quantity(
     >>> same_quantity(days, Quantity(Fraction(14)), frozenset({"seconds"}))
     True
     """
+    pairs: list[tuple[Fraction | int, Fraction | int]]
     if expected.units and predicted.units:
         # Both numbers are in the predicted unit: a rounding shows in the digits as written.
         pairs = [
@@ -260,7 +261,7 @@ def same_quantity(
     )
 
 
-def _rounds_to(exact: Fraction, rounded: Fraction) -> bool:
+def _rounds_to(exact: Fraction | int, rounded: Fraction | int) -> bool:
     """Return True if `exact` rounds to `rounded`, up or down from a half, and `rounded` has two significant digits."""
     place = Fraction(1)
     while (rounded / place).denominator != 1 and place > Fraction(1, 10**6):
@@ -268,4 +269,4 @@ def _rounds_to(exact: Fraction, rounded: Fraction) -> bool:
     digits = int(abs(rounded / place))
     while digits and digits % 10 == 0:
         digits, place = digits // 10, place * 10
-    return len(str(digits)) >= _MIN_ROUNDED_DIGITS and abs(exact - rounded) * 2 <= place
+    return len(str(digits)) >= _MIN_ROUNDED_DIGITS and 2 * abs(Fraction(exact) - rounded) <= place

@@ -111,6 +111,7 @@ _MAX_WORDS_BESIDE_VERB = 5
 _MAX_TOKENS_TO_AGENT = 10
 _SEGMENT_ENDS = frozenset(".,;:!?(")
 _SEPARATORS = frozenset({"and", "or", ",", ";"})
+_NO_QUESTION = ParsedQuestion()
 _INSIDE_NAMES = ARTICLES | frozenset("-'\"")
 
 
@@ -128,18 +129,20 @@ def states_part(tokens: Sequence[Token], reference: Sequence[Token], question: P
     forms = [form_at(tokens, index) for index in range(len(tokens))]
     if not question.stems or "only" in forms or "alone" in forms:
         return False
-    end = next((index for index, form in enumerate(forms) if form in _SEGMENT_ENDS), len(tokens))
-    whole = _answer_items(reference, question)
-    return any(_is_part(text, reference, whole, question) for text in (tokens, tokens[:end]))
+    end = next((index for index, form in enumerate(forms) if form in _SEGMENT_ENDS), None)
+    whole, size = _answer_items(reference, question), len(_answer_items(reference, _NO_QUESTION))
+    texts = [tokens] if end is None else [tokens, tokens[:end]]
+    return any(_is_part(text, reference, whole, size, question) for text in texts)
 
 
 def _is_part(
-    tokens: Sequence[Token], reference: Sequence[Token], whole: Items, question: ParsedQuestion
+    tokens: Sequence[Token], reference: Sequence[Token], whole: Items, size: int, question: ParsedQuestion
 ) -> bool:
+    """Return True if a text is a part of a reference of `size` items, of which `whole` are not in the question."""
     part = _answer_items(tokens, question)
     if question.wants_person:
         part = _without_qualifiers(part, whole, question)
-    if not part or len(part) >= len(_answer_items(reference, ParsedQuestion())):
+    if not part or len(part) >= size:
         return False
     found = _find_part(part, whole, reference, question)
     if question.asks_when and _has_figure(whole) and not _has_figure(part):

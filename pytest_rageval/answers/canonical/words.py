@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from pytest_rageval.lib.text import COMMON_UNSPACED, is_word_character, normal_form
 
@@ -30,14 +31,14 @@ _DOLLAR_COUNTRY = re.compile(r"\b(?:us|au|ca|nz|hk)(?=\$)")
 
 # In scripts without spaces each character is a lexeme. Otherwise a name inside a sentence could not be found.
 _UNSPACED = rf"\u3005-\u303f{COMMON_UNSPACED}"
-_LETTER = f"(?:[a-z]|(?![{_UNSPACED}])[^\\x00-\\x7f])"
+_LETTER = f"[^\\x00-`{{-\\x7f{_UNSPACED}]"
 _LEXEME = re.compile(
     rf"""
-      (?P<date>(?:\d{{4}}(?P<s>[-/.])\d{{1,2}}(?P=s)\d{{1,2}}|\d{{1,2}}(?P<t>[-/.])\d{{1,2}}(?P=t)\d{{4}})(?!\d))
+      (?P<word>{_LETTER}+(?:'{_LETTER}+)*(?:\d[\da-z]*)?(?:\+\+|\#)?)
+    | (?P<date>(?:\d{{4}}(?P<s>[-/.])\d{{1,2}}(?P=s)\d{{1,2}}|\d{{1,2}}(?P<t>[-/.])\d{{1,2}}(?P=t)\d{{4}})(?!\d))
     | (?P<clock>\d{{1,2}}:\d{{2}}(?!\d))
     | (?P<fraction>\d+/\d+(?![\d/]))
     | (?P<number>\d{{1,3}}(?:[,']\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)
-    | (?P<word>{_LETTER}+(?:'{_LETTER}+)*(?:\d[\da-z]*)?(?:\+\+|\#)?)
     | (?P<unspaced>[{_UNSPACED}])
     | (?P<punctuation>[^\s])
     """,
@@ -84,16 +85,16 @@ _AMERICAN = parse_pairs(
     "draught draft, aeroplane airplane"
 )
 _SPELLINGS = tuple(
-    (re.compile(spelling), american)
-    for spelling, american in (
-        (r"(?<=[a-z]{2})our(?=$|s$|ed$|ing$|able$|ite|ful|less|er)", "or"),
-        (r"(?<=[bt])re(?=$|s$)", "er"),
-        (r"(?<=[a-z]{3})is(?=e$|es$|ed$|er$|ers$|ing$|ation)", "iz"),
-        (r"(?<=[a-z]{2})ys(?=e$|es$|ed$|ing$)", "yz"),
-        (r"ogue(?=$|s$)", "og"),
-        (r"^(def|off|lic|pret)enc(?=e)", r"\1ens"),
-        (r"(?<=an)ae(?=m)|(?<=h)ae(?=m)|(?<=p)ae(?=d)|^ae(?=sth)|(?<=ch)ae(?=o)|(?<=i)ae(?=v)", "e"),
-        (r"^oe(?=st|soph)|(?<=f)oe(?=t)|(?<=n)oe(?=uv)|(?<=rh)oe", "e"),
+    (part, re.compile(spelling), american)
+    for part, spelling, american in (
+        ("our", r"(?<=[a-z]{2})our(?=$|s$|ed$|ing$|able$|ite|ful|less|er)", "or"),
+        ("re", r"(?<=[bt])re(?=$|s$)", "er"),
+        ("is", r"(?<=[a-z]{3})is(?=e$|es$|ed$|er$|ers$|ing$|ation)", "iz"),
+        ("ys", r"(?<=[a-z]{2})ys(?=e$|es$|ed$|ing$)", "yz"),
+        ("ogue", r"ogue(?=$|s$)", "og"),
+        ("enc", r"^(def|off|lic|pret)enc(?=e)", r"\1ens"),
+        ("ae", r"(?<=an)ae(?=m)|(?<=h)ae(?=m)|(?<=p)ae(?=d)|^ae(?=sth)|(?<=ch)ae(?=o)|(?<=i)ae(?=v)", "e"),
+        ("oe", r"^oe(?=st|soph)|(?<=f)oe(?=t)|(?<=n)oe(?=uv)|(?<=rh)oe", "e"),
     )
 )
 _VOWEL = re.compile(r"[aeiouy]")
@@ -156,7 +157,7 @@ ROLES = word_set(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lexeme:
     """A lexical unit of a text.
 
@@ -165,11 +166,13 @@ class Lexeme:
         kind: "word", "unspaced" (one character of a script without spaces), "number", "fraction", "date", "clock" or
             "punctuation".
         touches_previous: True if it follows another lexeme without a space.
+        number: what `read_number` has found here, in a list; None before the first call.
     """
 
     text: str
     kind: str
     touches_previous: bool = False
+    number: list[Any] | None = None
 
 
 @lru_cache(maxsize=16384)
@@ -297,8 +300,9 @@ def stem(word: str) -> str:
     word = _IRREGULAR.get(word, word)
     if short:
         return word
-    for spelling, american in _SPELLINGS:
-        word = spelling.sub(american, word)
+    for part, spelling, american in _SPELLINGS:
+        if part in word:
+            word = spelling.sub(american, word)
     word = _strip_ending(_strip_plural(word))
     word = _AMERICAN.get(word, word)
     # Without its silent e, "use" has the same stem as "used" and "using".
@@ -308,9 +312,10 @@ def stem(word: str) -> str:
 def _strip_ending(word: str) -> str:
     """Strip at most one verb or adverb ending."""
     for ending, replacement in (("ied", "y"), ("ily", "y"), ("ing", ""), ("ed", ""), ("ly", "")):
-        base = word.removesuffix(ending) + replacement
-        if word.endswith(ending) and len(base) >= _MIN_BASE_LENGTH and _VOWEL.search(base):
-            return _DOUBLED.sub(r"\1", base)
+        if word.endswith(ending):
+            base = word.removesuffix(ending) + replacement
+            if len(base) >= _MIN_BASE_LENGTH and _VOWEL.search(base):
+                return _DOUBLED.sub(r"\1", base)
     return word
 
 
@@ -330,18 +335,15 @@ class Word:
         form: the folded word without accents.
         stem: the stem of `form`.
         alternative_stem: the stem of the spelling with two letters for an umlaut; mostly equal to `stem`.
+        is_content_word: True if the word is neither a function word nor a negator.
         unspaced: True for a character of a script without spaces.
     """
 
     form: str
     stem: str
     alternative_stem: str
+    is_content_word: bool
     unspaced: bool = False
-
-    @property
-    def is_content_word(self) -> bool:
-        """True if the word is neither a function word nor a negator."""
-        return self.form not in FUNCTION_WORDS and self.form not in NEGATORS
 
 
 @lru_cache(maxsize=16384)
@@ -352,7 +354,8 @@ def make_word(form: str, *, unspaced: bool = False) -> Word:
     ('rontgen', 'roentgen')
     """
     bare = _strip_accents(form)
-    return Word(bare, stem(bare), stem(_strip_accents(form.translate(_TWO_LETTER_SPELLINGS))), unspaced)
+    alternative = stem(_strip_accents(form.translate(_TWO_LETTER_SPELLINGS)))
+    return Word(bare, stem(bare), alternative, bare not in FUNCTION_WORDS and bare not in NEGATORS, unspaced)
 
 
 def same_word(first: Word, second: Word) -> bool:
