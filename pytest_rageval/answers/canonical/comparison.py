@@ -120,7 +120,14 @@ def matches_any(prediction: str, references: Sequence[str], *, question: str = "
     >>> [matches_any(date, ["1990", "14 June 1990"]) for date in ("12 March 1990", "14 June 1990", "1990")]
     [False, True, True]
     """
-    dates = {reference: date for reference in references if (date := _as_date(reference)) is not None}
+    if not prediction.strip():
+        return False
+    # A date can only contradict another reference.
+    dates = {
+        reference: date
+        for reference in (references if len(references) > 1 else ())
+        if (date := _as_date(reference)) is not None
+    }
     predicted_dates = [
         token.value
         for token in (parse(_truncate(prediction)) if len(dates) > 1 else ())
@@ -145,22 +152,34 @@ def matches_any(prediction: str, references: Sequence[str], *, question: str = "
             and not any(dates_compatible(predicted, other) for predicted in within for other in more_exact)
         )
 
+    # Whatever the question is, so that it need not be parsed.
+    equal = {reference: _equals(prediction, reference) for reference in references}
+    if any(equal[reference] and not is_contradicted(reference) for reference in references):
+        return True
     years = {date.year for date in dates.values() if date.month is not None}
     parsed_question = parse_question(_truncate(question))
     if len(years) > 1:
         parsed_question = replace(parsed_question, asks_when=False)
     return any(
-        _matches(prediction, reference, parsed_question) and not is_contradicted(reference)
+        equal[reference] is None
+        and _matches(prediction, reference, parsed_question)
+        and not is_contradicted(reference)
         for reference in references
     )
 
 
-def _matches(prediction: str, reference: str, question: ParsedQuestion) -> bool:
-    if not prediction.strip():
-        return False
+def _equals(prediction: str, reference: str) -> bool | None:
+    """Return True if a prediction has the letters of a reference; None if it has others.
+
+    Texts without letters and digits, of which nothing is left after folding, must be the same.
+    """
     folded = fold(prediction)
-    if _letters(folded) == _letters(fold(reference)):
-        return bool(folded) or prediction.strip().casefold() == reference.strip().casefold()
+    if _letters(folded) != _letters(fold(reference)):
+        return None
+    return bool(folded) or prediction.strip().casefold() == reference.strip().casefold()
+
+
+def _matches(prediction: str, reference: str, question: ParsedQuestion) -> bool:
     if is_long(reference) or not parse(reference):
         return False
     tokens = parse(_truncate(prediction))[:MAX_PREDICTION_TOKENS]
