@@ -247,6 +247,81 @@ def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.M
     assert not llm.requests
 
 
+FIVE_STEPS = ("better", "Slightly better", "tie", "slightly worse", "worse", "worse")
+
+
+def pairs() -> None:
+    """Write pairs of answers with labels on the five-step scale."""
+    labels(
+        {"question": f"What is thing {n}?", "first": f"the one {n}", "second": "two", "human": human}
+        for n, human in enumerate(FIVE_STEPS)
+    )
+
+
+RATINGS = {"strict": "112222", "mild": "110220", "odd": "221101"}
+"""The rating that each model gives to each pair."""
+
+
+def rating(body: dict[str, Any]) -> str:
+    """Return the rating of the model that a request names."""
+    return f"<rating>{RATINGS[body['model']][number(body['messages'][-1]['content'])]}</rating>"
+
+
+def test_several_judges_and_their_majority(judge: Callable[..., Done], llm: LLMServer) -> None:
+    """Each of several judges and their majority are compared with people, by the replies of one round."""
+    pairs()
+    llm.refuse = rating
+    done = judge("--model=strict,mild,odd")
+    assert done.status == 0, done.err
+    assert len(llm.requests) == 3 * len(FIVE_STEPS)
+    lines = done.out.splitlines()
+    assert lines[0].startswith("strict,mild,odd: judge against people (labels.jsonl, n = 6): kappa ")
+    table = [re.split(r"  +", line) for line in lines[lines.index("") + 1 :]]
+    assert table[0] == [
+        "better of 6 pairs",
+        "the first",
+        "neither",
+        "the second",
+        "kappa",
+        "accuracy",
+        "pearson",
+    ]
+    rows = {name: cells for name, *cells in table[1:]}
+    assert rows["people"] == ["33.3%", "16.7%", "50.0%", "-", "-", "-"]
+    assert rows["strict"][:3] == ["33.3%", "0.0%", "66.7%"]
+    assert rows["strict"][4] == "0.833"
+    assert rows["mild"][:3] == ["33.3%", "33.3%", "33.3%"]
+    assert rows["odd"][:3] == ["50.0%", "16.7%", "33.3%"]
+    # 1 1 - 2 2 -: two of three agree, except on the third pair (2, 0, 1) and the last (2, 0, 1).
+    assert rows["majority of 3"][:5] == ["33.3%", "33.3%", "33.3%", "0.750", "0.833"]
+    report = json.loads(judge("--model=strict,mild,odd", "--replay", "--json").out)
+    assert report["distribution"] == {
+        "people": {"the first": 2, "neither": 1, "the second": 3},
+        "judge": {"the first": 2, "neither": 2, "the second": 2},
+    }
+    assert list(report["judges"]) == ["strict", "mild", "odd"]
+    assert report["judges"]["strict"]["distribution"]["judge"]["neither"] == 0
+    assert report["judges"]["mild"]["agreement"]["accuracy"]["value"] == pytest.approx(5 / 6)
+
+
+def test_the_distribution_of_one_judge_on_pairs(judge: Callable[..., Done], llm: LLMServer) -> None:
+    """Of pairs, wins and ties of people and the judge are shown beside each other, also for one judge."""
+    pairs()
+    llm.refuse = rating
+    lines = judge("--model=strict").out.splitlines()
+    assert [line.split("  ")[0] for line in lines[-3:]] == ["better of 6 pairs", "people", "strict"]
+
+
+def test_a_step_that_does_not_exist(judge: Callable[..., Done], llm: LLMServer) -> None:
+    """A label of a pair that is on no scale is an error that lists both scales."""
+    labels([{"question": "q", "first": "a", "second": "b", "human": "much better"}])
+    refused = judge()
+    assert refused.status == 2
+    assert "\"human\" is 'much better'" in refused.err
+    assert "better, slightly better, tie, slightly worse or worse" in refused.err
+    assert not llm.requests
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -153,12 +153,12 @@ class LLMJudge:
         The first model whose verdict is that before it decides, or else the last one.
         """
         before = 0.0
-        for left, judge in zip(range(len(self._models) - 1, -1, -1), self._judges_in_turn, strict=True):
+        for left, judge in zip(range(len(self._models) - 1, -1, -1), self.judges_in_turn, strict=True):
             try:
                 verdict = await judge.compare(question, references, prediction)
             except Planned:
                 # A plan counts the requests that may be needed.
-                for other in self._judges_in_turn[len(self._models) - left :]:
+                for other in self.judges_in_turn[len(self._models) - left :]:
                     with suppress(Planned):
                         await other.compare(question, references, prediction)
                 raise
@@ -254,7 +254,8 @@ class LLMJudge:
         return self.model, *self.other_models
 
     @cached_property
-    def _judges_in_turn(self) -> tuple["LLMJudge", ...]:
+    def judges_in_turn(self) -> tuple["LLMJudge", ...]:
+        """A judge for each of the models alone; its requests are those of the vote of all."""
         return tuple(replace(self, model=model, other_models=()) for model in self._models)
 
     @cached_property

@@ -64,7 +64,9 @@ COMMANDS: Final = (
             "share of verdicts that change between votes, with the order of the texts, with the wording of the "
             "question, and if a text contains instructions to the judge.",
             (value("labels", "LABELS", "labelled answers or pairs, JSON lines"),
-             value("--model", "NAME", "name of the model at the server", str, required=True),
+             value("--model", "NAME",
+                   "name of the model at the server; several, with commas between them, vote, and each is measured too",
+                   str, required=True),
              value("--base-url", "URL", "OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)",
                    _parse_url),
              value("--votes", "N",

@@ -27,7 +27,7 @@ from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome, Tally
 from pytest_rageval.core.settings import EMBEDDED
 from pytest_rageval.extensions.calibration.calibration import Calibration, judge_items, judge_verdict
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, load_labels
-from pytest_rageval.extensions.calibration.report import agreement_with_people
+from pytest_rageval.extensions.calibration.report import agreement_with_people, distribution
 from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
 from pytest_rageval.reports.agreement import calibration_lines
 from pytest_rageval.reports.build import usage_entry, usage_lines
@@ -49,7 +49,7 @@ def judge_command(options: argparse.Namespace) -> int:
         )
     if options.swap and labels.passages:
         raise InputError(f"{labels.name} holds passages, which have no order to swap.\nLeave out --swap.")
-    if options.model == EMBEDDED:
+    if EMBEDDED in _names(options):
         raise InputError(
             f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
             "Name a model at a server with --model and --base-url."
@@ -251,6 +251,7 @@ class _JudgeReport:
     Attributes:
         calibration: the agreement with people.
         flips: the changed verdicts, by what was changed, such as "order of references".
+        judges: of several models, the agreement of each alone with people, by its name.
         reworded: the agreement with people of the prompt in other words (--paraphrase); None if not measured.
         positions: the position bias in pairs (--swap); None if not measured.
         injections: the trials with injections (--injections), by their name.
@@ -258,6 +259,7 @@ class _JudgeReport:
 
     calibration: Calibration
     flips: dict[str, Flips]
+    judges: dict[str, Calibration]
     reworded: Calibration | None = None
     positions: PositionBias | None = None
     injections: dict[str, list[Trial]] = field(default_factory=dict)
@@ -270,8 +272,15 @@ async def _evaluate_judge(
     model = cast("LLMJudge", session.models.judge)
     model = replace(model, prompts=prompts, voting=replace(model.voting, all_votes=True))
     base = await judge_items(labels, judge_verdict(model, labels.scale))
+    judges: dict[str, Calibration] = {}
+    if model.other_models:
+        # The replies are those of the vote of all, which are in the cache.
+        for alone in model.judges_in_turn:
+            verdicts = await judge_items(labels, judge_verdict(alone, labels.scale))
+            judges[alone.model] = Calibration(labels, verdicts)
     split_votes = count_split_votes(base)
-    flips = {} if split_votes is None else {f"{model.voting.votes} votes": split_votes}
+    drawn = f"{len(judges)} judges" if judges else f"{model.voting.votes} votes"
+    flips = {} if split_votes is None else {drawn: split_votes}
     reworded = positions = None
     # An abstention is judged wrong by a rule, without a request to the model.
     judged_by_model = {
@@ -307,7 +316,32 @@ async def _evaluate_judge(
         summary = summarize_trials(trials)
         ids = tuple(trial.injection.id for trial in trials if trial.flipped)
         flips[name] = Flips(summary.cases, summary.flipped, ids)
-    return _JudgeReport(Calibration(labels, base), flips, reworded, positions, trials_by_name)
+    return _JudgeReport(Calibration(labels, base), flips, judges, reworded, positions, trials_by_name)
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    return [name.strip() for name in options.model.split(",")]
+
+
+def _table_of_judges(report: _JudgeReport, options: argparse.Namespace) -> list[str]:
+    """Return the verdicts of people, of each judge and of their majority: for pairs, and for several judges."""
+    calibration, labels = report.calibration, report.calibration.labels
+    if not (report.judges or labels.pairs):
+        return []
+    together = f"majority of {len(report.judges)}" if report.judges else options.model
+    no_measures = ["-"] * len(calibration.agreement)
+    rows = [("people", *_shares(calibration, "people"), *no_measures)]
+    for name, each in {**report.judges, together: calibration}.items():
+        measures = ["-" if found is None else f"{found.value:.3f}" for found in each.agreement.values()]
+        rows.append((to_one_line(name), *_shares(each, "judge"), *measures))
+    what = f"better of {len(labels)} pairs" if labels.pairs else f"{len(labels)} {labels.kind}"
+    words = (distribution(calibration) or {}).get("people", ())
+    return ["", format_table((what, *words, *calibration.agreement), rows)]
+
+
+def _shares(calibration: Calibration, rater: str) -> list[str]:
+    counts, n = distribution(calibration), len(calibration.labelled_verdicts)
+    return [f"{count / n:.1%}" if n else "-" for count in counts[rater].values()] if counts else []
 
 
 def _select(ids: set[str], outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -323,6 +357,7 @@ def _report_lines(report: _JudgeReport, options: argparse.Namespace) -> list[str
     lines += reason_lines(
         outcome.unscored for outcome in calibration.outcomes if outcome.unscored is not None
     )
+    lines += _table_of_judges(report, options)
     if report.flips:
         rows = []
         for name, flips in report.flips.items():
@@ -355,6 +390,14 @@ def _report_document(report: _JudgeReport, options: argparse.Namespace) -> dict[
     return {
         "model": options.model,
         **agreement_with_people(report.calibration),
+        "distribution": distribution(report.calibration),
+        "judges": {
+            name: {
+                "agreement": agreement_with_people(judge)["agreement"],
+                "distribution": distribution(judge),
+            }
+            for name, judge in report.judges.items()
+        },
         "reworded": None if report.reworded is None else agreement_with_people(report.reworded),
         "flips": {
             name: {"changed": flips.changed, "of": flips.total, "ids": list(flips.ids)}

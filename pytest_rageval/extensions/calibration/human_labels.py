@@ -28,6 +28,11 @@ MAX_UNUSABLE_SHARE: Final = 0.1  # share of the items that may be unusable; a fi
 PREFERENCES: Final[Mapping[float, float]] = {1: 1.0, 2: -1.0, 0: 0.0}
 """The score of each label of a pair: 1 if the first answer is better, -1 if the second is, 0 if neither."""
 
+STEPS: Final[Mapping[str, float]] = {
+    "better": 1.0, "slightly better": 1.0, "tie": 0.0, "slightly worse": -1.0, "worse": -1.0,
+}  # fmt: skip
+"""The score of each step of the scale by which people rate the first answer in RAG-QA Arena, merged to three."""
+
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswer:
@@ -130,9 +135,8 @@ def load_labels(path: Path) -> HumanLabels:
 
     The key `human` is one label, or a list with one label for each annotator, always in the same order, with null for a
     missing label. A line with the label "unclear" is left out. A label of an answer is true, false or a number from 0
-    to 1. A label of a pair is 1 (the first answer is better), 2 (the second) or 0 (neither). A label of a passage is
-    true or false. The default id of an item is
-    its line.
+    to 1. A label of a pair is 1 (the first answer is better), 2 (the second) or 0 (neither), or one of `STEPS`. A label
+    of a passage is true or false. The default id of an item is its line.
 
     An item that cannot be used, or that repeats the id or the texts of an earlier item, is left out and listed in
     `unusable`. Two items are the same if they have the same question and the same references and answer, the same two
@@ -321,10 +325,14 @@ def _parse_relevance(value: Any, name: str, check: Check) -> float:
 
 
 def _parse_preference(value: Any, name: str, check: Check) -> float:
+    if isinstance(value, str) and (step := _normalize_space(value).lower()) in STEPS:
+        return STEPS[step]
     # 1.0 counts as 1: data frames write integer columns with missing values as floats.
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in PREFERENCES:
+        *steps, last = STEPS
         check.fail(
             f"{name} is {value!r:.40}",
-            "Write 1 where the first answer is better, 2 where the second is, 0 where neither.",
+            "Write 1 where the first answer is better, 2 where the second is, 0 where neither; or in words, of the "
+            f"first answer: {', '.join(steps)} or {last}.",
         )
     return PREFERENCES[value]

@@ -1,5 +1,6 @@
 """Builds the entry of a calibration, and its failure message: the agreement of the judge with human labels."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -66,6 +67,25 @@ def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
             for verdict in calibration.disagreements
         ],
     }
+
+
+def distribution(calibration: Calibration) -> dict[str, dict[str, int]] | None:
+    """Return how many items people, and the judge, gave each label; None for grades.
+
+    Of pairs these are the wins and ties of the first answer.
+    """
+    words = LABELS[calibration.labels.scale]
+    verdicts = calibration.labelled_verdicts
+    given = {"people": [each.human for each in verdicts], "judge": [each.judge for each in verdicts]}
+    counts = {rater: Counter(labels) for rater, labels in given.items()}
+    return (
+        {
+            rater: {words[label]: counts[rater][label] for label in sorted(words, reverse=True)}
+            for rater in counts
+        }
+        if words
+        else None
+    )
 
 
 def calibration_failure_lines(result: CalibrationResult, *, limit: int | None) -> list[str]:
