@@ -73,23 +73,20 @@ AnswerMeasure = Callable[[str, Sequence[str]], float]
 class Measure:
     """An answer measure that is documented, or depends on options of the run.
 
-    Attributes:
-        compute: a function `(prediction, references, **arguments)` that returns a number in [0, 1].
-        definition: one or two sentences, for lists of scores.
-        extra: the extra of the package that it needs; None if it needs none.
-        arguments: a function of the settings of a run that returns the keyword arguments of `compute`.
-        fingerprint: a function of the settings of a run that returns what the result depends on, by name.
-        settings: the settings of the run; None for `compute` without arguments.
-        worked: the value in the worked example of answers (`scores.answer`), and how it is computed.
+    `compute` is a function `(prediction, references, **arguments)` that returns a number in [0, 1]; without settings it
+    has no arguments.
     """
 
     compute: Callable[..., float]
-    definition: str = ""
-    extra: str | None = None
+    definition: str = ""  # one or two sentences, for lists of scores
+    extra: str | None = None  # of the package that it needs
     arguments: Callable[[Settings], Mapping[str, Any]] = lambda _: {}
-    fingerprint: Callable[[Settings], Mapping[str, str]] = lambda _: {}
+    fingerprint: Callable[[Settings], Mapping[str, str]] = lambda _: {}  # what the result depends on, by name
     settings: Settings | None = None
-    worked: tuple[float, str] = (0.0, "")
+    worked: tuple[float, str] = (
+        0.0,
+        "",
+    )  # the value in the example of `scores.answer`, and how it is computed
 
     def __call__(self, prediction: str, references: Sequence[str]) -> float:
         """Return the value of an answer."""

@@ -64,7 +64,11 @@ def token_f1(prediction: str, references: Sequence[str]) -> float:
     >>> token_f1("東京", ["東京都"])
     0.8
     """
-    return max((_f1(prediction, reference) for reference in references), default=0.0)
+    counts = (_count_tokens(prediction, reference) for reference in references)
+    scores = (
+        2 * shared / (predicted + expected) if shared else 0.0 for shared, predicted, expected in counts
+    )
+    return max(scores, default=0.0)
 
 
 def token_recall(prediction: str, references: Sequence[str]) -> float:
@@ -81,7 +85,8 @@ def token_recall(prediction: str, references: Sequence[str]) -> float:
     >>> token_recall("eleven hours", ["eleven minutes"])
     0.5
     """
-    return max((_recall(prediction, reference) for reference in references), default=0.0)
+    counts = (_count_tokens(prediction, reference) for reference in references)
+    return max((shared / expected if shared else 0.0 for shared, _, expected in counts), default=0.0)
 
 
 def containment(prediction: str, references: Sequence[str]) -> float:
@@ -165,16 +170,6 @@ _OPENING, _CLOSING = "\u2018\u2019"
 _KEPT_BY_SQUAD: Final = frozenset({*_DASHES, _OPENING, _CLOSING})
 _DASH_NOT_BETWEEN_SPACES: Final = lazy_pattern(rf"(?<!\S\s)[{_DASHES}]|[{_DASHES}](?!\s\S)")
 _APOSTROPHE: Final = lazy_pattern(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
-
-
-def _f1(prediction: str, reference: str) -> float:
-    shared, in_prediction, in_reference = _count_tokens(prediction, reference)
-    return 2 * shared / (in_prediction + in_reference) if shared else 0.0
-
-
-def _recall(prediction: str, reference: str) -> float:
-    shared, _, in_reference = _count_tokens(prediction, reference)
-    return shared / in_reference if shared else 0.0
 
 
 def _count_tokens(prediction: str, reference: str) -> tuple[int, int, int]:

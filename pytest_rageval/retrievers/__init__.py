@@ -73,9 +73,14 @@ class Retriever:
         self.fields: FieldSample = FieldSample()
         read = partial(read, sample=self.fields)
         self.max_concurrency = max_concurrency
+        self.replays = replays
+        # Options of the run that change what it returns, for the fingerprint of the baseline.
+        self.settings: Mapping[str, str] = {}
+        self.description: str = search.description
+        self.own_k: int | None = search.own_k
+        self.context_names: frozenset[str] = frozenset(search.context)
         self._search = search
         self._name = name
-        self._replays = replays
         self._has_required_context = any(search.context.values()) or "example" in search.context
         self._user = UserCallable(name, search.retrieve, loop, cause=failure_cause(name), read=read)
         self._batcher: QueryBatcher | None = (
@@ -87,31 +92,6 @@ class Retriever:
         """The number of completions that the retriever requested, by model."""
         batched = Counter[str]() if self._batcher is None else self._batcher.completion_counts
         return self._user.completion_counts + batched
-
-    @property
-    def replays(self) -> bool:
-        """Whether it replays recorded rankings, so that the duration of a call is not that of a retrieval."""
-        return self._replays
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Options of the run that change what it returns, for the fingerprint of the baseline; none by default."""
-        return {}
-
-    @property
-    def description(self) -> str:
-        """The class of the retriever, and by what it was recognised; empty for a function."""
-        return self._search.description
-
-    @property
-    def own_k(self) -> int | None:
-        """The number of documents that it is configured to return; None if there is none."""
-        return self._search.own_k
-
-    @property
-    def context_names(self) -> frozenset[str]:
-        """The parts of the context that it accepts: "history", "filters", "metadata" or "example"."""
-        return frozenset(self._search.context)
 
     def key(self, query: Example | str) -> tuple[str, str]:
         """Return a key of the arguments of a call without k; InputError if the retriever rejects the filters."""
@@ -139,7 +119,7 @@ class Retriever:
         result, seconds = await self._retrieve_documents(example, requested_k, alone=alone)
         if excluded:
             result = replace(result, documents=_without(result.documents, excluded, k, asked_k))
-        if result.seconds is not None or self._replays:
+        if result.seconds is not None or self.replays:
             seconds = result.seconds
         if isinstance(result.documents, SpooledDocuments) and len(result.documents) <= k:
             # The documents of a recorded run are distinct, and are created when they are used.

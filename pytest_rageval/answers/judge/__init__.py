@@ -43,41 +43,23 @@ Text = str | Sequence[str]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JudgeTask(Generic[V]):
-    """What a judge decides about a question and further texts, in one request for each vote.
+    """What a judge decides about a question and further texts, in one request for each vote."""
 
-    Attributes:
-        name: the method of the user's judge; if the method has a criterion as its first argument, "METHOD CRITERION".
-        template: the name of the prompt's template, whose `ARGUMENTS` are question and texts.
-        texts: the names of question and texts in plans; a name of several texts ends in "*".
-        parse: returns the verdict of a reply; raises Unscored, or with `response_format` ValueError, if it has none.
-        vote: returns the verdict of several votes, which are in a fixed order; raises Unscored if they decide nothing.
-        read: returns the verdict for a result of the user's method; raises InvalidResult or Unscored.
-        call: the user's method with its arguments, and what needs it.
-        returns: what the user's method returns.
-        decides: what the judge decides, as the subject of a sentence.
-        instead: what to do without a judge, in the imperative.
-        is_yes_no: whether the verdict is yes or no, so that a judge may be suspected of always giving the same.
-        by_majority: whether most votes decide, so that no more are requested when the majority is certain.
-        prepare: changes the texts for the prompt.
-        problem: returns what is wrong with a verdict on the texts; empty if nothing is.
-        response_format: the format that the request names. An unreadable reply is then requested once again.
-    """
-
-    name: str
-    template: str
-    texts: tuple[str, ...]
-    parse: Callable[[str], V]
-    vote: Callable[[Sequence[V]], V]
-    read: Callable[[object], V]
-    call: str
-    returns: str
-    decides: str
-    instead: str
-    is_yes_no: bool = False
-    by_majority: bool = False
-    prepare: Callable[..., Sequence[Text]] = lambda *texts: texts
-    problem: Callable[..., str] = lambda _verdict, *_texts: ""
-    response_format: Mapping[str, Any] | None = None
+    name: str  # the method of the user's judge; with a criterion as its first argument, "METHOD CRITERION"
+    template: str  # the name of the prompt's template, whose `ARGUMENTS` are question and texts
+    texts: tuple[str, ...]  # the names of question and texts in plans; a name of several texts ends in "*"
+    parse: Callable[[str], V]  # a reply; Unscored, or with `response_format` ValueError, if it has no verdict
+    vote: Callable[[Sequence[V]], V]  # of several votes, in a fixed order; Unscored if they decide nothing
+    read: Callable[[object], V]  # a result of the user's method; InvalidResult or Unscored
+    call: str  # the user's method with its arguments, and what needs it
+    returns: str  # what the user's method returns
+    decides: str  # what the judge decides, as the subject of a sentence
+    instead: str  # what to do without a judge, in the imperative
+    is_yes_no: bool = False  # so that a judge may be suspected of always giving the same verdict
+    by_majority: bool = False  # no more votes are requested when the majority is certain
+    prepare: Callable[..., Sequence[Text]] = lambda *texts: texts  # changes the texts for the prompt
+    problem: Callable[..., str] = lambda _verdict, *_texts: ""  # what is wrong with a verdict on the texts
+    response_format: Mapping[str, Any] | None = None  # with one, an unreadable reply is requested once again
 
     @property
     def method(self) -> str:

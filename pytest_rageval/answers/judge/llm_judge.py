@@ -41,16 +41,13 @@ class Voter(NamedTuple):
 class Voting:
     """How many votes decide a verdict, and how they are requested.
 
-    Attributes:
-        votes: the number of votes of each model, which is odd. One vote is drawn at temperature 0. Several are drawn at
-            `TEMPERATURE` as samples 0, 1, 2 …, so that five votes share three with an earlier run of three.
-        first_sample: the number of the first sample.
-        all_votes: whether all votes are requested, also when the majority is certain, to measure how often they differ.
+    One vote is drawn at temperature 0. Several are drawn at `TEMPERATURE` as samples 0, 1, 2 …, so that five votes
+    share three with an earlier run of three.
     """
 
-    votes: int = 1
+    votes: int = 1  # of each model; odd
     first_sample: int = 0
-    all_votes: bool = False
+    all_votes: bool = False  # also when the majority is certain, to measure how often they differ
 
     @property
     def temperature(self) -> float:

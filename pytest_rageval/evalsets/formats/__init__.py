@@ -152,19 +152,15 @@ class Shape:
 class Format:
     """An eval-set format.
 
-    Attributes:
-        name: the name that users write: `format="beir"`.
-        recognises: returns True if a file or folder looks like this format.
-        read: called with a path and, as keywords, the options of the format. It returns an iterator over the place
-            for error messages ("support.jsonl line 3") and the record in the native format, from the first record. It
-            reads lazily, and raises InputError if a file is missing or has another form.
-        general: True if any other format that recognises the file is preferred.
+    `read` is called with a path and, as keywords, the options of the format. It returns an iterator over the place for
+    error messages ("support.jsonl line 3") and the record in the native format, from the first record. It reads lazily,
+    and raises InputError if a file is missing or has another form.
     """
 
-    name: str
-    recognises: Callable[[Shape], bool]
+    name: str  # as users write it: `format="beir"`
+    recognises: Callable[[Shape], bool]  # whether a file or folder looks like this format
     read: Callable[..., Records]
-    general: bool = False
+    general: bool = False  # any other format that recognises the file is preferred
 
     @property
     def options(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Calls a retriever without k, so that it returns as many documents as it is configured to."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -55,21 +55,14 @@ class OwnKRetriever(Retriever):
 
     def __init__(self, search: Search, loop: BackgroundEventLoop, **arguments: Any) -> None:
         super().__init__(replace(search, own_k=None), loop, **arguments)
-        self._own_k = search.own_k
-
-    @property
-    def own_k(self) -> int | None:
-        return self._own_k
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """The option: scores of a retriever that was asked for k are no baseline."""
-        return {"k": "own"}
+        self.own_k = search.own_k
+        # Scores of a retriever that was asked for k are no baseline.
+        self.settings = {"k": "own"}
 
     async def retrieve(self, query: Example | str, k: int, *, alone: bool = False) -> Ranking:
         """Return the first k documents of those that it returns when it ships; raise the errors of `Retriever`."""
         ranking = await super().retrieve(query, k, alone=alone)
-        return replace(ranking, own_k=self._own_k, without_k=True)
+        return replace(ranking, own_k=self.own_k, without_k=True)
 
 
 def _without_k(search: Search, retriever: object, name: str) -> Search:
