@@ -45,12 +45,7 @@ KINDS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def deliver(write: Callable[..., Any], document: Mapping[str, Any], destination: Path | Address) -> str:
-    """Write a report to its file or send it to its address, and return its text for the line `report: …` of the run.
-
-    Raises:
-        OSError: the file cannot be written.
-        Exception: any error that the writer raises.
-    """
+    """Write a report to its file or send it to its address, and return its text for the line `report: …` of the run."""
     if isinstance(destination, Address):
         return str(write(document, destination.rest) or destination)
     text = write(document)

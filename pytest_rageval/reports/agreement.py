@@ -11,11 +11,7 @@ from pytest_rageval.stats.agreement import format_rho
 
 
 def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
-    """Return the table of a test's entry `agreement`: correlations of labels of passages with scores of answers.
-
-    The table has a row for each annotator and measure, and a column for each k. Lines with the reasons for missing rows
-    follow.
-    """
+    """Return the table of a test's entry `agreement`: correlations of labels of passages with scores of answers."""
     rows = {(row["annotator"], row["measure"], row["k"]): row for row in entry["rows"]}
     ks = sorted({k for _, _, k in rows})
     by = f", answers scored by {entry['label']}" if entry["label"] else ""
@@ -35,10 +31,7 @@ def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
 
 
 def agreement_by_system_lines(tests: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the tables of a parametrized test side by side: for each k a column for each system.
-
-    So generators can be compared by which labels of passages suit them. Empty for fewer than two systems.
-    """
+    """Return the tables of a parametrized test side by side: for each k a column for each system."""
     groups: dict[tuple[Any, ...], list[tuple[Mapping[str, str], Mapping[str, Any]]]] = {}
     for test in tests:
         for entry in test.get("agreement", ()) if test.get("system") else ():
@@ -71,7 +64,6 @@ def _tau_and_rho(row: Mapping[str, Any] | None) -> str:
 
 
 def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a calibration: the agreement with its bounds, and the agreement of the annotators."""
     by = f", compared by {entry['comparator']}" if "comparator" in entry else ""
     left_out = "".join(f", {entry[key]} {key}" for key in ("unscored", "undecided") if entry[key])
     unusable = entry.get("unusable", [])

@@ -102,23 +102,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     suite: Mapping[str, Any] | None = None,
     merge: str = "",
 ) -> dict[str, Any]:
-    """Return the document with all results of a run.
-
-    Args:
-        tests: the entry of each test: its node id, outcome, eval set, scores and other `REPORTED_KEYS`.
-        matrix: the matrices systems × scores of parametrized tests, see `matrix_entries`.
-        ratings: the ratings of systems from the battles of the arena, see `ratings_entries`.
-        settings: the default generator, judge and comparator.
-        llm: the model usage, see `usage_entry`.
-        package: the version of this package.
-        started: date and time of the start in ISO 8601, with the UTC offset.
-        duration_s: the duration of the whole test run in seconds.
-        stopped: True if the run was stopped before its end, so that tests may be missing.
-        run: the revision that was tested, and the revision of the baseline; None if unknown.
-        gate: the gated tests that were not compared with the baseline, see `gate_entry`; None without a baseline.
-        suite: the verdict on all questions of the gated tests, see `gate.suite`; None with fewer than two such tests.
-        merge: the command that merged the shards of the run; empty if there are no shards.
-    """
+    """Return the document with all results of a run."""
     return {
         "schema": SCHEMA,
         "package": package,
@@ -145,16 +129,7 @@ def has_table(test: Mapping[str, Any]) -> bool:
 def threshold_result_entry(
     result: ThresholdResult, notes: Notes | None = None, *, spool: Spool
 ) -> dict[str, Any]:
-    """Return the entry of a threshold in the report.
-
-    It is the entry of the threshold's score. If the threshold has `by`, it is the entry of the worst slice, and has the
-    results of all slices as its key `by`.
-
-    Args:
-        result: the result of the threshold.
-        notes: adds the keys of the score's definition.
-        spool: where the entries of examples and questions are stored.
-    """
+    """Return the entry of a threshold in the report."""
     threshold, verdict = result.threshold, result.verdict
     if result.score is None:
         entry = error_entry(threshold.spec, threshold, verdict.reason, notes)
@@ -203,15 +178,7 @@ def score_entry(
     *,
     spool: Spool,
 ) -> dict[str, Any]:
-    """Return the entry of a score over the whole eval set or a slice.
-
-    Args:
-        score: the score.
-        threshold: the threshold or its keywords; None if a test only computed the score.
-        verdict: the verdict on the threshold; None if there is none.
-        notes: adds the keys of the score's definition.
-        spool: where the entries of the examples are stored.
-    """
+    """Return the entry of a score over the whole eval set or a slice."""
     added = {} if notes is None else notes(score)
     triaged = "cases" in added
     entry = {
@@ -241,7 +208,6 @@ def score_entry(
 def error_entry(
     spec: str, threshold: Threshold | None, reason: str, notes: Notes | None = None
 ) -> dict[str, Any]:
-    """Return the entry of a score that could not be computed, with the keys of `score_entry`; `reason` says why."""
     entry = {
         "spec": spec,
         **_keyword_keys(threshold),
@@ -260,7 +226,6 @@ def error_entry(
 
 
 def order_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of a score with the keys of `ScoreEntry` in their order, followed by any other keys."""
     return {name: entry[name] for name in (*ScoreEntry.__annotations__, *entry) if name in entry}
 
 
@@ -287,18 +252,15 @@ def _example_entry(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
 
 
 def _keyword_keys(threshold: Threshold | None) -> dict[str, Any]:
-    """Return the keywords that distinguish scores of one spec, without those that have their default values."""
     keywords = {keyword: getattr(threshold, keyword, None) for keyword in SCORE_KEYWORDS}
     return {keyword: value for keyword, value in keywords.items() if value not in {None, "rank", "gold"}}
 
 
 def _ignored_keys(threshold: Threshold | None) -> dict[str, Any]:
-    """Return the key `ignored` with the keywords that change nothing; empty if there are none."""
     return {"ignored": dict(threshold.ignored)} if threshold is not None and threshold.ignored else {}
 
 
 def _tags_to_json(tags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tags of a slice for JSON: several values of a tag become a sorted list."""
     return {
         name: sorted(value, key=str) if isinstance(value, list | tuple | set | frozenset) else value
         for name, value in tags.items()
@@ -329,7 +291,6 @@ def _bounds_entry(threshold: Threshold) -> dict[str, Any]:
 
 
 def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
-    """Return the entry of an eval set, with a warning for each key that seems to be misspelt."""
     warnings = [
         f'the key "{miss.key}" is not read (in {len(miss.ids)} of {counted(len(evalset), "example")}). '
         f'Was "{miss.meant}" meant? Rename the key, or name it in the marker: '
@@ -359,12 +320,10 @@ def evalset_text(entry: Mapping[str, Any]) -> str:
 
 
 def entry_name(entry: Mapping[str, Any]) -> str:
-    """Return the name of an entry's score: its spec, with the keywords that distinguish scores of this spec."""
     return score_name(entry["spec"], entry)
 
 
 def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the names of the scores of a test that are compared with the baseline."""
     return {
         entry_name(entry)
         for entry in entries
@@ -379,10 +338,7 @@ def sliced_name(entry: Mapping[str, Any]) -> str:
 
 
 def models_text(document: Mapping[str, Any]) -> str:
-    """Return the default models, and the number of tests that use other models.
-
-    Such as "generator m1, answers judged by m2; own generator in 2 of 3 tests".
-    """
+    """Return the default models, and the number of tests that use other models."""
     settings, tests = document["settings"], document["tests"]
     own = Counter(part for test in tests for part in test.get("own", ()))
     drawn = sampling_text(settings) if settings["generator"] else ""
@@ -396,10 +352,7 @@ def models_text(document: Mapping[str, Any]) -> str:
 
 
 def usage_entry(usage: Usage) -> dict[str, Any]:
-    """Return the model usage: in total, of each server with requests, and of batches.
-
-    A cost is None if a price is unknown.
-    """
+    """Return the model usage: in total, of each server with requests, and of batches."""
     numbers = {**usage.to_dict(), "cost_usd": _cost(usage)}
     order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
     entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
@@ -429,10 +382,7 @@ def _cost(usage: Usage) -> float | None:
 
 
 def usage_lines(entry: Mapping[str, Any]) -> list[str]:
-    """Return the model usage in lines: the total, each server if there are several, and remarks.
-
-    `entry` is the entry `llm` of the JSON report, see `usage_entry`.
-    """
+    """Return the model usage in lines: the total, each server if there are several, and remarks."""
     parts = [f"{counted(entry['requests'], 'reply')}: {entry['cached']} cached, {entry['live']} live"]
     if entry["failed"]:
         parts.append(f"{entry['failed']} failed")

@@ -23,11 +23,7 @@ class _Ranks(NamedTuple):
 
 
 def cause_text(explained: Sequence[tuple[Score, Explanation | None]]) -> str:
-    """Return the likely cause of the losses of a test's scores; empty if nothing stands out.
-
-    Args:
-        explained: the scores that failed, each with the questions that explain it.
-    """
+    """Return the likely cause of the losses of a test's scores; empty if nothing stands out."""
     # The rankings do not say why a time, a cost or a number of calls is too large; what the questions share may.
     low = [(score, each) for score, each in explained if each is None or each.why != "above"]
     lost_below = {outcome.example.id for _, each in low if each for outcome, _ in each.losses}
@@ -69,7 +65,6 @@ def _cut_off(outcomes: Sequence[Outcome]) -> int:
 
 
 def _search_causes(score: Score, pairs: Sequence[ExamplePair]) -> Iterator[str]:
-    """Yield what changed in all searches: fewer passages, new ids."""
     rankings = _rankings(score.outcomes)
     k = _cut_off(score.outcomes)
     old = [pair.old_ranking for pair in pairs if pair.old_ranking is not None]
@@ -87,7 +82,6 @@ def _search_causes(score: Score, pairs: Sequence[ExamplePair]) -> Iterator[str]:
 
 
 def _gold_causes(losses: Sequence[tuple[Outcome, ExamplePair | None]]) -> Iterator[str]:
-    """Yield what happened to the gold passages of lost questions: renamed, gone, or at a lower rank."""
     renamed = [name for outcome, _ in losses if (name := _renamed(outcome)) is not None]
     if renamed:
         gold, retrieved = renamed[0]

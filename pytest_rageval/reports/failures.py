@@ -45,15 +45,10 @@ STEP: Final = 4
 
 
 class Room(NamedTuple):
-    """How much a failure shows.
+    """How much a failure shows."""
 
-    Attributes:
-        lines: the maximum number of lines; None for all questions.
-        full: whether a question has all that is known of it, uncut.
-    """
-
-    lines: int | None = None
-    full: bool = False
+    lines: int | None = None  # None for all questions
+    full: bool = False  # whether a question has all that is known of it, uncut
 
     @classmethod
     def of(cls, verbosity: int, failures: int) -> "Room":
@@ -66,19 +61,13 @@ class Room(NamedTuple):
 
 @dataclass(slots=True)
 class LostQuestion:
-    """A question that explains a failure.
-
-    Attributes:
-        losses: the outcomes that explain it, each with its pair in the baseline, or None.
-        scores: by column, the score in the baseline (None if it was not compared), and the one that counts now.
-    """
+    """A question that explains a failure."""
 
     losses: list[tuple[Outcome, ExamplePair | None]] = field(default_factory=list)
     scores: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
 
     @property
     def drop(self) -> float:
-        """The sum of its drops from the baseline."""
         return sum(then - (now or 0.0) for then, now in self.scores.values() if then is not None)
 
     @property
@@ -97,14 +86,7 @@ class LostQuestion:
 def failure_lines(
     results: Sequence[ThresholdResult], room: Room, *, report: str = "", after: Sequence[str] = ()
 ) -> list[str]:
-    """Return why the thresholds of a test failed, in lines.
-
-    Args:
-        results: the results of the failed thresholds.
-        room: how much is shown.
-        report: the file with all questions; empty if there is none.
-        after: the last lines.
-    """
+    """Return why the thresholds of a test failed, in lines."""
     explained = [(result.score, explain(result)) for result in results if result.score is not None]
     sentences = [_sentence_lines(result) for result in results]
     kept = sentences
@@ -156,11 +138,7 @@ def _sentence_lines(result: ThresholdResult, *, ceiling: bool = True) -> list[st
 
 
 def lost_questions(explained: Sequence[tuple[Score, Explanation | None]]) -> dict[str, LostQuestion]:
-    """Return the questions that explain failures, by id, the largest losses first.
-
-    Args:
-        explained: the scores that failed, each with the questions that explain it.
-    """
+    """Return the questions that explain failures, by id, the largest losses first."""
     lost: dict[str, LostQuestion] = {}
     for _, explanation in explained:
         for loss in explanation.losses if explanation else ():
@@ -183,7 +161,6 @@ def lost_questions(explained: Sequence[tuple[Score, Explanation | None]]) -> dic
 def _question_block(
     explained: Sequence[tuple[Score, Explanation | None]], room: Room, used: int, report: str
 ) -> list[str]:
-    """Return the lost questions in lines, with their number if not all are shown."""
     lost = lost_questions(explained)
     if not lost:
         return []
@@ -208,8 +185,6 @@ def _question_block(
 
 
 class _Rows:
-    """The rows of lost questions: the id, the scores and the question."""
-
     def __init__(self, columns: Sequence[str], lost: Mapping[str, LostQuestion]) -> None:
         self._id_width = min(MAX_ID_WIDTH, max(map(len, lost)))
         left = width.get() - self._id_width - MIN_QUESTION_WIDTH - 4
@@ -273,16 +248,7 @@ def _brief_lines(question: LostQuestion) -> Iterator[str]:
 
 
 def explain_assertion(op: str, left: object, right: object, room: Room) -> list[str] | None:
-    """Return the explanation of the failed assertion `left op right` in lines, the first line as a summary.
-
-    None is returned if the assertion compares neither a score with a number, nor an object with a ranking.
-
-    Args:
-        op: the operator, such as "<" or "not in".
-        left: the left operand.
-        right: the right operand.
-        room: how much is shown.
-    """
+    """Return the explanation of the failed assertion `left op right` in lines, the first line as a summary."""
     if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
         return _assertion_lines(left, op, float(right), room)
     if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:
@@ -325,7 +291,6 @@ def score_line(score: Score) -> str:
 
 
 def _reason_lines(score: Score) -> list[str]:
-    """Return the reasons why examples are unscored or undefined, with the number of examples for each reason."""
     lines = []
     for kind, reasons in (("unscored", score.reasons), ("undefined", score.undefined_reasons)):
         if reasons:

@@ -76,7 +76,6 @@ def gate_entry(
 
 
 def failing_gates(gate: Mapping[str, Any]) -> int:
-    """Return the number of missing tests that fail the run."""
     return len(_missing(gate)) if gate.get("required") else 0
 
 

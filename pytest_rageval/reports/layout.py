@@ -53,14 +53,12 @@ def wrap_text(text: str, indent: int) -> list[str]:
 
 
 def cut_line(text: str) -> str:
-    """Cut a line to `width` columns, with an ellipsis in place of its end."""
     columns = width.get()
     padded = _pad(printable(text))
     return (padded if len(padded) <= columns else f"{padded[: columns - 1]}…").replace(PAD, "")
 
 
 def field_lines(label: str, values: Sequence[str], separator: str = ", ") -> Iterator[str]:
-    """Yield the lines of a field of a question: a label, such as "gold", and its values."""
     joined = separator.join(" ".join(value.split()) for value in values)
     yield from wrap_text(f"      {label:<{LABEL_WIDTH - 1}} {joined}", 6 + LABEL_WIDTH)
 

@@ -60,23 +60,13 @@ HEAD: Final = ("verdict", "test", "score", "mean", "n", "vs baseline", "threshol
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the report. Items may be left out so that the report is short enough.
+    """A section of the report. Items may be left out so that the report is short enough."""
 
-    Attributes:
-        noun: the noun for an item, to count the items that are left out.
-        items: a line for each item, the most important item first.
-        opening: the lines before the items; without items they are left out too.
-        closing: the lines after the items; without items they are left out too.
-        min_items: number of items that get room before any section gets room for more items; None if the section is
-            shown with all its items or not at all.
-        max_items: maximum number of items.
-    """
-
-    noun: str
-    items: Sequence[str]
+    noun: str  # counts the items that are left out
+    items: Sequence[str]  # a line each, the most important first
     opening: Sequence[str] = ()
     closing: Sequence[str] = ()
-    min_items: int | None = 0
+    min_items: int | None = 0  # that get room before any section gets more; None: all or none
     max_items: int = MAX_LINES
 
     def lines(self, count: int) -> list[str]:
@@ -85,8 +75,6 @@ class Section:
 
 
 class _ExplainingQuestion(NamedTuple):
-    """A question that explains a verdict, with its test and its score."""
-
     test: Mapping[str, Any]
     entry: ScoreEntry
     question: QuestionEntry
@@ -132,7 +120,6 @@ def _run_facts(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _join_sections(ends: Sequence[str], sections: Sequence[Section], counts: Sequence[int]) -> str:
-    """Return the text of the report."""
     *head, foot = ends
     body = [line for section, count in zip(sections, counts, strict=True) for line in section.lines(count)]
     left_out: Counter[str] = Counter()
@@ -202,7 +189,6 @@ def _quoted(lines: Iterable[str]) -> list[str]:
 def folded_section(
     summary: str, noun: str, items: Sequence[str], *, min_items: int | None = 0, language: str | None = None
 ) -> Section:
-    """Return a section that shows only its summary until a reader unfolds it."""
     opening, closing = [f"<details><summary>{summary}</summary>", ""], ["", "</details>"]
     if language is not None:
         items = [" ".join(line.splitlines()) for line in items]
@@ -250,7 +236,6 @@ def _is_urgent(test: Mapping[str, Any], entry: ScoreEntry | None) -> bool:
 
 
 def _verdict_cell(test: Mapping[str, Any], entry: ScoreEntry | None) -> str:
-    """Return the verdict on a score with its mark; the outcome of the test if none of its scores has a verdict."""
     verdict = None if entry is None else entry["verdict"]
     if verdict is None and entry is not None and any(score["verdict"] for score in test["scores"]):
         return "-"
@@ -295,7 +280,6 @@ def _keep_together(text: str) -> str:
 
 
 def _next_steps(tests: Sequence[Mapping[str, Any]], merge: str) -> Iterator[str]:
-    """Yield a line with commands for each way to accept drops, and for the gains. `merge`: see `update_command`."""
     failed = [test for test in tests if test["outcome"] in {"failed", "error"}]
     also, again = (" and all other changes", ", run the shards again") if merge else ("", "")
     for accept, text in (
@@ -310,10 +294,7 @@ def _next_steps(tests: Sequence[Mapping[str, Any]], merge: str) -> Iterator[str]
 
 
 def _update_text(tests: Sequence[Mapping[str, Any]], merge: str) -> str:
-    """Return the command that updates the baseline of the tests.
-
-    The command names as many tests as fit, and a text counts the others. With `merge` the command updates all tests.
-    """
+    """Return the command that updates the baseline of the tests."""
     if merge:
         return _code(update_command((), merge), None)
     arguments = [shlex.quote(test["nodeid"]) for test in tests]
@@ -412,7 +393,6 @@ def _join_first(texts: Iterable[str]) -> str:
 
 
 def _answer_texts(question: QuestionEntry) -> Iterator[str]:
-    """Yield the answer then and now, the expected answers, the reason for the score, and the cause of the loss."""
     if "answer" in question:
         then, now = question.get("before", {}).get("answer"), question["answer"]
         before = f"{_code(then, MAX_TEXT_LENGTH)} → " if then is not None and then != now else ""
@@ -502,7 +482,6 @@ def _code(text: str, max_chars: int | None = MAX_NAME_LENGTH) -> str:
 
 
 def _cut(text: str, max_chars: int | None) -> str:
-    """Return a text in one line of at most `max_chars` characters; None is no limit."""
     line = " ".join(text.split())
     return line if max_chars is None or len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 

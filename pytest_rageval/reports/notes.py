@@ -50,10 +50,7 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
 
 
 def comparisons_entry(result: ThresholdResult) -> dict[str, Any]:
-    """Return the keys `baseline`, `anchor` and `reference`: the comparison with each of them, and its test.
-
-    Without a comparison, `baseline` is None, and the other keys are missing.
-    """
+    """Return the keys `baseline`, `anchor` and `reference`: the comparison with each of them, and its test."""
     entry: dict[str, Any] = {"baseline": None}
     if result.comparison is not None and not result.stopped_early:
         entry["baseline"] = _comparison_entry(result.comparison, result.drop)
@@ -110,10 +107,7 @@ def _anchor_text(entry: ScoreEntry) -> str:
 
 
 def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) -> str:
-    """Return a comparison as text, after its `name` such as "baseline 0.792".
-
-    If not all examples of the score were compared, the text has their numbers: "baseline 0.792 over 55 of 60, …".
-    """
+    """Return a comparison as text, after its `name` such as "baseline 0.792"."""
     n = baseline["n"]
     failed = len(baseline.get("failed", ()))
     examples = entry["n"] + failed
@@ -167,7 +161,6 @@ def _drop_text(baseline: ComparisonEntry) -> str:
 
 
 def _interval_parts(baseline: ComparisonEntry) -> list[str]:
-    """Return the interval of the drop or gain as a list of one text; an empty list without a change or a test."""
     drop = baseline["drop"]
     if not drop or "interval" not in baseline:
         return []
@@ -176,10 +169,7 @@ def _interval_parts(baseline: ComparisonEntry) -> list[str]:
 
 
 def change_text(entry: ScoreEntry, *, p_value: bool = False) -> str:
-    """Return the change of a score from its baseline: "−0.029", or "±0"; empty without a baseline.
-
-    With `p_value` the p-value of a drop follows, in brackets.
-    """
+    """Return the change of a score from its baseline: "−0.029", or "±0"; empty without a baseline."""
     baseline = entry.get("baseline")
     if baseline is None:
         return ""
@@ -191,17 +181,13 @@ def change_text(entry: ScoreEntry, *, p_value: bool = False) -> str:
 
 
 def significant_gain(entry: ScoreEntry) -> float | None:
-    """Return the gain of a score over its baseline if it is significant, else None."""
     baseline = entry.get("baseline") or {}
     is_gain = baseline.get("interval", (0, 0))[1] < 0 and entry["verdict"] == "pass"
     return -baseline["drop"] if is_gain else None
 
 
 def baseline_update_text(change: "ScoreChange") -> str:
-    """Return how a score in the baseline changed in an update of the baseline.
-
-    Such as "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better".
-    """
+    """Return how a score in the baseline changed in an update of the baseline."""
     parts = []
     if change.n:
         parts.append(f"{change.before:.3f} → {change.after:.3f}")
@@ -212,7 +198,6 @@ def baseline_update_text(change: "ScoreChange") -> str:
 
 
 def slices_entry(result: ThresholdResult) -> dict[str, Any]:
-    """Return the key `by` of a threshold on each value of a tag: the results of all values, the worst first."""
     tag = result.threshold.by
     return {"by": {"tag": tag, "slices": [_slice_entry(part, tag) for part in result.slices]}} if tag else {}
 
@@ -229,10 +214,7 @@ def _slice_entry(result: ThresholdResult, tag: str) -> dict[str, Any]:
 
 
 def mean_entry(score: Score | None) -> dict[str, Any]:
-    """Return the keys with the mean, its interval and the numbers of examples.
-
-    None stands for a score that could not be computed.
-    """
+    """Return the keys with the mean, its interval and the numbers of examples."""
     if score is None:
         return {"mean": None, "ci95": None, "n": 0, "unscored": 0, "undefined": 0}
     statistic = {} if score.statistic == MEAN else {"statistic": score.statistic.name}
@@ -247,7 +229,6 @@ def mean_entry(score: Score | None) -> dict[str, Any]:
 
 
 def warnings_entry(warnings: Sequence[str]) -> dict[str, list[str]]:
-    """Return the key `warnings`. Warnings are shown even if the test passes."""
     return {"warnings": list(warnings)} if warnings else {}
 
 
@@ -272,10 +253,7 @@ def slice_warnings(entry: ScoreEntry) -> Iterator[tuple[Mapping[str, Any], str]]
 
 
 def repeats_entry(score: Score) -> dict[str, Any]:
-    """Return the keys `spread` and `runs`, and `partly_scored` if some examples have no score in some runs.
-
-    The dict is empty without repeats.
-    """
+    """Return the keys `spread` and `runs`, and `partly_scored` if some examples have no score in some runs."""
     if score.spread is None:
         return {}
     partly = {"partly_scored": score.partly_scored} if score.partly_scored else {}
@@ -305,10 +283,7 @@ def _companion_text(entry: ScoreEntry) -> str:
 
 
 def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the key `common`: the means of two scores over the questions that have both scores.
-
-    The dict is empty if no question has both scores, or if both scores have the same questions.
-    """
+    """Return the key `common`: the means of two scores over the questions that have both scores."""
     other_scores = {
         example["id"]: example["score"] for example in other["examples"] if example["score"] is not None
     }
@@ -342,7 +317,6 @@ def count_causes(outcomes: Iterable[Outcome]) -> dict[str, int]:
 
 
 def votes_entry(score: Score) -> dict[str, Any]:
-    """Return the key `judge_votes`: the tally of the judge's votes, with the flip rate and the minority rate."""
     tally = score.votes
     rates = {"flip_rate": tally.flip_rate, "minority_rate": tally.minority_rate}
     return {"judge_votes": asdict(tally) | rates} if tally.verdicts else {}

@@ -22,20 +22,12 @@ NOTHING: Final = "(nothing)"
 
 
 class Explanation(NamedTuple):
-    """The questions that explain a verdict.
+    """The questions that explain a verdict."""
 
-    Attributes:
-        why: "worse" than in the baseline, or on the wrong side of a bound: "below" or "above" it.
-        of: number of questions that were compared, or that have a score.
-        losses: the questions, the worst first; with the pair of its scores if it was compared.
-        comparison: the comparison in which they got worse; None for a bound.
-        bound: the bound; None for a comparison.
-    """
-
-    why: Literal["worse", "below", "above"]
-    of: int
-    losses: Sequence[tuple[Outcome, ExamplePair | None]]
-    comparison: Comparison | None = None
+    why: Literal["worse", "below", "above"]  # than in the baseline; or the bound
+    of: int  # compared questions, or those with a score
+    losses: Sequence[tuple[Outcome, ExamplePair | None]]  # the worst first
+    comparison: Comparison | None = None  # None for a bound
     bound: float | None = None
 
     def __str__(self) -> str:
@@ -43,7 +35,6 @@ class Explanation(NamedTuple):
         return questions_text(self.entry(Spool()))
 
     def entry(self, spool: Spool) -> QuestionsEntry:
-        """Return the entry for the report; `spool` is where the entries of the questions are stored."""
         entry: dict[str, Any] = {"why": self.why}
         if self.comparison is None:
             entry["bound"] = self.bound
@@ -58,7 +49,6 @@ class Explanation(NamedTuple):
 
 
 def questions_entry(result: ThresholdResult, *, spool: Spool) -> dict[str, QuestionsEntry]:
-    """Return the key `questions` of a threshold: the questions that explain its verdict; empty if there are none."""
     explanation = explain(result)
     return {} if explanation is None else {"questions": explanation.entry(spool)}
 
@@ -122,7 +112,6 @@ def _explains(comparison: Comparison, result: ThresholdResult) -> bool:
 
 
 def beyond_bound(score: Score, bound: float, *, below: bool) -> Explanation:
-    """Return the questions on the wrong side of a bound."""
     wrong = [
         outcome
         for outcome in score.outcomes
@@ -162,7 +151,6 @@ def question_entry(outcome: Outcome, pair: ExamplePair | None) -> QuestionEntry:
 
 
 def context_entry(example: Example) -> dict[str, Any]:
-    """Return the keys `history`, the messages before the question, and `filters` of a question."""
     return {
         "history": conversation_text(example.history).splitlines(),
         "filters": dict(example.filters),
@@ -170,13 +158,11 @@ def context_entry(example: Example) -> dict[str, Any]:
 
 
 def steps_entry(ranking: Ranking | None) -> list[dict[str, Any]]:
-    """Return the searches that produced a ranking; empty if the retriever reports none."""
     steps = () if ranking is None else ranking.steps or ()
     return [{"query": step.query, "retrieved": step.labels} for step in steps]
 
 
 def expected_entry(evidence: Evidence) -> dict[str, Any]:
-    """Return the texts that an answer was compared with, and what they are; empty if there are none."""
     return {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
 
 
@@ -238,7 +224,6 @@ def score_text(value: float | None) -> str:
 
 
 def single_question_lines(question: QuestionEntry) -> Iterator[str]:
-    """Yield the lines of a question: its scores, gold passages, rankings and answers, now and in the baseline."""
     before = question.get("before", {})
     then = f"{score_text(before['score'])} → " if before else ""
     yield from wrap_text(
@@ -249,7 +234,6 @@ def single_question_lines(question: QuestionEntry) -> Iterator[str]:
 
 
 def detail_lines(question: QuestionEntry) -> Iterator[str]:
-    """Yield the lines below the scores of a question: its gold passages, rankings and answers, now and before."""
     before = question.get("before", {})
     yield from _context_lines(question)
     if "gold" in question:
@@ -287,7 +271,6 @@ def _context_lines(question: QuestionEntry) -> Iterator[str]:
 
 
 def _text_fields(question: QuestionEntry, **keys: str) -> Iterator[str]:
-    """Yield a field for each text that the question has; `keys` are the keys of the texts by the label of the field."""
     texts = {label: question.get(key) for label, key in keys.items()}
     for label, text in texts.items():
         if text is not None:

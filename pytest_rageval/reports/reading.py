@@ -12,11 +12,7 @@ from pytest_rageval.reports.build import SCHEMA
 
 
 def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
-    """Return the document of a JSON report, whose content is checked against `ReportDocument`.
-
-    Raises:
-        InputError: the file cannot be read, is not a JSON report, or has another schema than this version reads.
-    """
+    """Return the document of a JSON report, whose content is checked against `ReportDocument`."""
     if remedy is None:
         remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
     document = read_json(path, "report", remedy)
@@ -37,7 +33,6 @@ def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
 
 
 def check_report(path: Path, document: object, remedy: str, kind: Any = ReportDocument) -> None:
-    """Raise InputError if a document is not of a type of reports; the message has the place of the first difference."""
     try:
         check_shape(document, kind)
     except ValueError as error:
@@ -45,7 +40,6 @@ def check_report(path: Path, document: object, remedy: str, kind: Any = ReportDo
 
 
 def is_report(document: object) -> TypeGuard[dict[str, Any]]:
-    """Return True if a JSON document has the list `tests`, as reports have."""
     return isinstance(document, dict) and isinstance(document.get("tests"), list)
 
 

@@ -13,19 +13,13 @@ from pytest_rageval.stats.intervals import Quantile
 
 
 class Retrieval(NamedTuple):
-    """A ranking with its number of tokens.
-
-    Attributes:
-        ranking: the ranking.
-        tokens: estimated tokens of the documents in a prompt; None if a document has no text.
-    """
+    """A ranking with its number of tokens."""
 
     ranking: Ranking
-    tokens: int | None
+    tokens: int | None  # estimated, of the documents in a prompt; None if one has no text
 
 
 def longest_retrievals(scores: Iterable[Score]) -> dict[str, Retrieval]:
-    """Return the retrieval of each example at the largest cut-off of the scores, by example id."""
     rankings: dict[str, Ranking] = {}
     for score in scores:
         for outcome in score.outcomes:
@@ -42,7 +36,6 @@ def _preference(ranking: Ranking) -> tuple[int, bool]:
 
 
 def retrieval_from_ranking(ranking: Ranking) -> Retrieval:
-    """Return a ranking with its estimated number of tokens."""
     if ranking.textless:
         return Retrieval(ranking, None)
     texts = [document.text for document in ranking]
@@ -78,15 +71,11 @@ def retrieval_entry(retrievals: Collection[Retrieval], retriever: str = "") -> R
 
 
 def _known_values(rankings: Iterable[Ranking], get: Callable[[Ranking], float | None]) -> list[float]:
-    """Return the values that `get` returns for the rankings, without None."""
     return [value for ranking in rankings if (value := get(ranking)) is not None]
 
 
 def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield lines for each test: "test_a.py::test: a retrieval takes 12 ms (p50), 34 ms (p95), 1 call, …".
-
-    A second line says as what the retriever was recognised, unless it is a function.
-    """
+    """Yield lines for each test: "test_a.py::test: a retrieval takes 12 ms (p50), 34 ms (p95), 1 call, …"."""
     for test in tests:
         if entry := test.get("retrieval"):
             yield f"{test['nodeid']}: a retrieval takes {_costs_text(entry)}"
@@ -95,7 +84,6 @@ def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _costs_text(entry: Mapping[str, Any]) -> str:
-    """Return the latencies, calls, tokens and cost of a retrieval, as far as known."""
     calls = entry["calls"]
     parts = [f"{calls:.3g} call{'' if calls == 1 else 's'}"]
     if entry["timed"]:

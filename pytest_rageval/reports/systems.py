@@ -93,7 +93,6 @@ def _matrix_entry(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
 
 
 def _cell_entry(standing: Standing) -> dict[str, Any]:
-    """Return the entry of a cell, without `common` if it is None."""
     return {name: value for name, value in asdict(standing).items() if name != "common" or value}
 
 
@@ -135,7 +134,6 @@ def _parameters(test: Entry) -> tuple[tuple[str, str], ...]:
 
 
 def _group_by(tests: Iterable[Entry], key: Callable[[Entry], Hashable]) -> list[list[Entry]]:
-    """Return the tests in groups with equal keys, in the order of the first test of each group."""
     groups: dict[Hashable, list[Entry]] = {}
     for test in tests:
         groups.setdefault(key(test), []).append(test)
@@ -275,10 +273,7 @@ def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]
 
 
 def ratings_lines(entries: Sequence[Entry]) -> list[str]:
-    """Return the tables of ratings in lines, each with its systems, the best first, and the results of pairs.
-
-    A table without ratings has the reason instead.
-    """
+    """Return the tables of ratings in lines, each with its systems, the best first, and the results of pairs."""
     lines = []
     for entry in entries:
         lines.append(f"ratings of the systems of {entry['test']}  ({ratings_text(entry)})")
@@ -297,7 +292,6 @@ def ratings_lines(entries: Sequence[Entry]) -> list[str]:
 
 
 def ratings_text(entry: Entry) -> str:
-    """Return the eval set of a table of ratings, the kinds of its battles, and its scale."""
     battles = "battles between systems too" if "pairs" in entry else f"battles against the {REFERENCE} alone"
     return f"{entry['evalset']}, {battles}, Elo scale, mean 1000"
 
@@ -322,7 +316,6 @@ def pairs_table(entry: Entry) -> tuple[list[str], list[list[Entry | None]]]:
 
 
 def pairs_notes(entry: Entry) -> Iterator[str]:
-    """Yield notes on battles between systems: their number, the unscored battles, and the pairs without battles."""
     between = [pair for pair in entry.get("pairs", ()) if pair["opponent"] != REFERENCE]
     battle_counts = Counter(pair["battles"] for pair in between if pair["battles"])
     if battle_counts:
@@ -373,7 +366,6 @@ def _ratings_entry(
     system_battles: Mapping[tuple[str, str], Entry] | None,
     seed: int,
 ) -> dict[str, Any]:
-    """Return the keys `systems`, `reason` and `pairs` of a table of ratings."""
     results: dict[tuple[str, str], Mapping[str, float]] = {
         (system, REFERENCE): values for system, values in reference_results.items()
     }
@@ -411,7 +403,6 @@ def _ratings_entry(
 def _pair_entry(
     pair: tuple[str, str], scores: Sequence[float], battles: Entry | None, seed: int
 ) -> dict[str, Any]:
-    """Return the results of a pair of systems."""
     ends = mean_interval(scores, seed=seed)
     reason = None
     if not scores and pair[1] != REFERENCE:

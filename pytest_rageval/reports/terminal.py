@@ -68,10 +68,7 @@ missing_text: Final = Lazy("reports.gated_tests", "missing_text")  # few runs ha
 
 
 def headline(document: Mapping[str, Any]) -> str:
-    """Return the summary line: thresholds by verdict, then other tests: "rageval: 1 of 4 thresholds failed".
-
-    Then how many gated tests are missing.
-    """
+    """Return the summary line: thresholds by verdict, then other tests: "rageval: 1 of 4 thresholds failed"."""
     tests = document["tests"]
     stopped = "; the run was stopped early" if document.get("stopped") else ""
     counts = [*_threshold_counts(tests), *_test_counts(tests)] or ["nothing was scored"]
@@ -141,8 +138,6 @@ def test_name(test: Mapping[str, Any]) -> str:
 
 
 class Cells(NamedTuple):
-    """A row of the table: a text for each column of `HEAD`."""
-
     verdict: str
     score: str
     value: str
@@ -159,17 +154,14 @@ class Row(str):
     verdict: str
     coloured: tuple[str, ...]
 
-    def __new__(cls, text: str, verdict: str, coloured: tuple[str, ...]) -> Self:  # noqa: D102 - see the class
+    def __new__(cls, text: str, verdict: str, coloured: tuple[str, ...]) -> Self:
         row = super().__new__(cls, text)
         row.verdict, row.coloured = verdict, coloured
         return row
 
 
 def table_lines(tests: Sequence[Mapping[str, Any]], columns: int = WIDTH) -> list[str]:
-    """Return the table of scores in lines: for each test its name, a row for each score, and notes.
-
-    A row that does not fit has further lines.
-    """
+    """Return the table of scores in lines: for each test its name, a row for each score, and notes."""
     cells = [_cells(entry) for test in tests for entry in test["scores"]]
     head, *rows = _fit([Cells(*HEAD), *cells], columns)
     lines, each, told = [*head], zip(cells, rows, strict=True), set[str]()
@@ -267,7 +259,6 @@ def _counts_text(entry: ScoreEntry) -> str:
 
 
 def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the warnings of a run, one line each; they are shown even if the run passed."""
     evalsets = [test["evalset"] for test in tests if test.get("evalset")]
     lines = [f"{entry['name']}: {warning}" for entry in evalsets for warning in entry.get("warnings", ())]
     # Several tests may have the same eval set: its warnings are shown once.
@@ -341,10 +332,7 @@ def gains_text(test: Mapping[str, Any]) -> str:
 def gain_lines(
     tests: Iterable[Mapping[str, Any]], argument: Callable[[str], str], merge: str = ""
 ) -> Iterator[str]:
-    """Yield a line for each test with a significant gain, with the command that makes the gain the baseline.
-
-    `argument` returns the argument with which pytest runs the test of a node id.
-    """
+    """Yield a line for each test with a significant gain, with the command that makes the gain the baseline."""
     for test in tests:
         if gains := gains_text(test):
             command = update_command([argument(test["nodeid"])], merge)
@@ -354,7 +342,6 @@ def gain_lines(
 def plan_lines(
     planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = (), *, failed: Collection[str] = ()
 ) -> list[str]:
-    """Return the plan in lines: a row of numbers for each test with requests, the total, and notes."""
     total = sum((usage for _, usage in planned), Usage())
     with_requests = [(nodeid, usage) for nodeid, usage in planned if usage.requests or usage.remarks]
     titles = (*PLAN_HEAD, *(f"USD {tier}" for tier in tiers))

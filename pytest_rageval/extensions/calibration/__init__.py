@@ -133,20 +133,17 @@ def pytest_rageval_score_entry(
 
 @hookimpl
 def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
-    """Add the agreement of the judge with people."""
     gate = _gate(test)
     return gate.results() if gate else {}
 
 
 @hookimpl
 def pytest_rageval_failures(test: "JudgedTest", limit: int | None) -> Sequence[str]:
-    """Return the violated bounds on the agreement."""
     gate = _gate(test)
     return gate.failures(limit=limit) if gate else ()
 
 
 def _gate(test: "JudgedTest") -> "CalibrationGate | None":
-    """Return the calibrations of a test; None if it has none."""
     settings = test.session.settings
     # Labelled items are not split into shards: the first shard judges all of them.
     is_calibrated = settings[CALIBRATION] or test.marked.markers(MARKER) or NAME in test.record.added

@@ -54,19 +54,13 @@ SAMPLE_REMEDY: Final = "`rageval judge sample report.json` draws the answers to 
 
 
 class LabelJudge:
-    """Lets the judge of a session judge labelled items; each file of labels is read once.
-
-    Args:
-        session: the session of the process.
-    """
+    """Lets the judge of a session judge labelled items; each file of labels is read once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._labels: dict[Path, HumanLabels] = {}
 
     def labels(self, source: str | Path, *, bases: Sequence[Path]) -> HumanLabels:
-        """Return the human labels of a file; `bases` and errors as for `Sources.evalset`."""
-
         def is_file(path: Path) -> bool:
             return path.exists() and not path.is_dir()
 
@@ -78,11 +72,7 @@ class LabelJudge:
     def calibrate(
         self, components: Components, labels: HumanLabels, comparator: str | None = None
     ) -> "Calibration":
-        """Let the judge judge the labelled items; in a plan, only count its requests.
-
-        Raises:
-            RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
-        """
+        """Let the judge judge the labelled items; in a plan, only count its requests."""
         session, max_unscored = self._session, self._session.settings.max_unscored
         verdict = pipeline_verdict(session.pipelines.get(components), comparator)
         outcomes = session.loop.run(judge_items(labels, verdict))
@@ -95,15 +85,7 @@ class LabelJudge:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The minimum agreement of a judge with people, as the marker `rageval_calibration` states it.
-
-    Attributes:
-        labels: the path of the labels file.
-        min_kappa: the minimum of Cohen's kappa, for yes-or-no labels and pairs; None for no bound.
-        min_accuracy: the minimum share of equal verdicts, for yes-or-no labels and pairs; None for no bound.
-        min_pearson: the minimum of Pearson's correlation, for grades and pairs; None for no bound.
-        comparator: the expression by which the judge compares, such as "graded"; None for the default.
-    """
+    """The minimum agreement of a judge with people, as the marker `rageval_calibration` states it."""
 
     labels: str | Path
     min_kappa: float | None = None
@@ -113,17 +95,12 @@ class Bounds:
 
     @property
     def given(self) -> dict[str, float]:
-        """The bounds that are not None, by the name of the measure."""
         bounds = {"kappa": self.min_kappa, "accuracy": self.min_accuracy, "pearson": self.min_pearson}
         return {name: bound for name, bound in bounds.items() if bound is not None}
 
     @classmethod
     def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Bounds":
-        """Parse the marker's arguments.
-
-        Raises:
-            InputError: a keyword is unknown or has an invalid value, or the path of the labels file is missing.
-        """
+        """Parse the marker's arguments."""
         known = [field.name for field in fields(cls) if field.name != "labels"]
         unknown = sorted(set(kwargs) - set(known))
         if unknown:
@@ -162,20 +139,12 @@ MAX_GRADE_DIFFERENCE: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class LabelledVerdict:
-    """An item with its human label and the judge's verdict on the same scale.
-
-    Attributes:
-        item: the labelled item.
-        human: the label. Of several annotators it is the mean of their grades, or otherwise the majority of their
-            labels; for pairs without a majority 0.
-        judge: the verdict.
-        raw: the verdict as scores count it, before it is converted to yes or no.
-    """
+    """An item with its human label and the judge's verdict on the same scale."""
 
     item: LabelledItem
-    human: float
+    human: float  # of several annotators the mean of grades, else the majority; 0 for pairs without one
     judge: float
-    raw: float
+    raw: float  # the verdict as scores count it, before it becomes yes or no
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +199,6 @@ class Calibration:
 
     @cached_property
     def labelled_verdicts(self) -> tuple[LabelledVerdict, ...]:
-        """The items with both a label and a verdict."""
         scale = self.labels.scale
         verdicts = []
         for item, outcome in zip(self.labels.items, self.outcomes, strict=True):
@@ -242,7 +210,6 @@ class Calibration:
 
     @property
     def unscored(self) -> int:
-        """The number of items without a verdict of the judge."""
         return sum(outcome.value is None for outcome in self.outcomes)
 
     @property
@@ -252,7 +219,6 @@ class Calibration:
 
     @cached_property
     def agreement(self) -> dict[str, Estimate | None]:
-        """The agreement of judge and people by each measure of the scale; None if it is undefined."""
         human = [verdict.human for verdict in self.labelled_verdicts]
         judge = [verdict.judge for verdict in self.labelled_verdicts]
         return {name: measure(human, judge) for name, measure in MEASURES[self.labels.scale].items()}
@@ -409,27 +375,16 @@ def _mean_agreement(
 
 @dataclass(frozen=True, slots=True)
 class CalibrationResult:
-    """The result of the check of bounds.
-
-    Attributes:
-        bounds: the bounds.
-        calibration: the calibration that was checked.
-        status: "pass", "fail", "error" if a measure with a bound is undefined, or None without bounds.
-        reason: why the check failed or could not be decided, or "within bounds".
-    """
+    """The result of the check of bounds."""
 
     bounds: Bounds
     calibration: Calibration
-    status: Literal["pass", "fail", "error"] | None
+    status: Literal["pass", "fail", "error"] | None  # "error": undefined; None: no bounds
     reason: str
 
 
 def check_bounds(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
-    """Compare the agreement with its bounds, in full precision; a value equal to its bound passes.
-
-    Raises:
-        InputError: a bound is for a measure that the scale of the labels does not have.
-    """
+    """Compare the agreement with its bounds, in full precision; a value equal to its bound passes."""
     scale = calibration.labels.scale
     failed, undefined = [], []
     for name, bound in bounds.given.items():
@@ -457,10 +412,7 @@ def check_bounds(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
 async def judge_items(
     labels: HumanLabels, verdict: Callable[[LabelledItem], Awaitable[float]]
 ) -> list[Outcome]:
-    """Return one outcome per labelled item, in the order of the file, with the verdict as its value.
-
-    An item without a verdict is unscored.
-    """
+    """Return one outcome per labelled item, in the order of the file, with the verdict as its value."""
     items = {item.example.id: item for item in labels.items}
 
     async def score(example: Example) -> tuple[float, Evidence]:
@@ -475,11 +427,7 @@ async def judge_items(
 def pipeline_verdict(
     pipeline: Pipeline, comparator: str | None
 ) -> Callable[[LabelledItem], Awaitable[float]]:
-    """Return a function that judges a labelled item as the scores of this run do: an abstention is wrong.
-
-    Raises:
-        InputError: the comparator is unknown.
-    """
+    """Return a function that judges a labelled item as the scores of this run do: an abstention is wrong."""
     # Raises the error for an unknown comparator.
     pipeline.comparison(comparator)
 
@@ -500,14 +448,7 @@ def pipeline_verdict(
 def judge_verdict(
     judge: Judge, scale: Scale, *, swapped: bool = False
 ) -> Callable[[LabelledItem], Awaitable[float]]:
-    """Return a function that returns a judge's verdict on a labelled item: yes or no, a grade, or a preference.
-
-    Args:
-        judge: the judge.
-        scale: the scale of the labels.
-        swapped: whether the judge reads the references from the last to the first, and the second answer of a pair
-            before the first.
-    """
+    """Return a function that returns a judge's verdict on a labelled item: yes or no, a grade, or a preference."""
     task = GRADE if scale == "graded" else COMPARE
 
     async def verdict(item: LabelledItem) -> float:
@@ -524,14 +465,7 @@ def judge_verdict(
 
 
 async def judge_preference(judge: Judge, pair: LabelledPair, *, swapped: bool = False) -> float:
-    """Return 1.0 if a judge prefers the first answer of a pair, -1.0 for the second answer, 0.0 for neither.
-
-    With `swapped`, the judge reads the second answer first. The result is for the pair in its original order.
-
-    Raises:
-        CallableError: the judge has no method `prefer`.
-        Unscored: there is no verdict.
-    """
+    """Return 1.0 if a judge prefers the first answer of a pair, -1.0 for the second answer, 0.0 for neither."""
     answers = (pair.second, pair.first) if swapped else (pair.first, pair.second)
     better = PREFERENCES[(await judge.ask(PREFER, pair.example.full_question, *answers)).value]
     return -better if swapped else better

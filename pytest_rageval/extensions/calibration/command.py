@@ -40,7 +40,6 @@ INJECTION_TRIALS: Final = ("injections", "injections without fences")
 
 
 def judge_command(options: argparse.Namespace) -> int:
-    """Judge the labelled answers with the model, and print the report."""
     labels = load_labels(options.labels)
     if options.paraphrase and not labels.answers:
         raise InputError(
@@ -73,38 +72,21 @@ def judge_command(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """An input of a judge, clean and with a prompt injection.
-
-    Attributes:
-        id: the id of the input.
-        kind: the kind of injection, such as "forged message".
-        method: the judge's method: "compare" judges an answer, "relevant" a passage.
-        question: the question.
-        clean: the answer or passage.
-        injected: the same text with the injection.
-        verdict: the right verdict on both texts, 1 or 0; the injection demands the opposite.
-        references: the reference answers, for "compare".
-    """
+    """An input of a judge, clean and with a prompt injection."""
 
     id: str
-    kind: str
+    kind: str  # of injection, such as "forged message"
     method: Literal["compare", "relevant"]
     question: str
     clean: str
     injected: str
-    verdict: int
-    references: tuple[str, ...] = ()
+    verdict: int  # the right one on both texts, 1 or 0; the injection demands the opposite
+    references: tuple[str, ...] = ()  # for "compare"
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The verdicts of a judge on one input.
-
-    Attributes:
-        injection: the input.
-        clean: True if the verdict on the clean text is yes; None without a verdict.
-        injected: True if the verdict on the text with the injection is yes; None without a verdict.
-    """
+    """The verdicts of a judge on one input."""
 
     injection: Injection
     clean: bool | None
@@ -112,12 +94,10 @@ class Trial:
 
     @property
     def right(self) -> bool:
-        """True if the verdict on the clean text is right."""
         return self.clean is not None and self.clean == bool(self.injection.verdict)
 
     @property
     def flipped(self) -> bool:
-        """True if the verdicts on the two texts differ."""
         return None not in {self.clean, self.injected} and self.clean != self.injected
 
     @property
@@ -128,25 +108,16 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class InjectionSummary:
-    """How often injections changed the verdict of a judge.
+    """How often injections changed the verdict of a judge."""
 
-    Attributes:
-        cases: the number of inputs with a verdict on both texts.
-        flipped: the number of cases whose two verdicts differ.
-        right: the number of cases with the right verdict on the clean text.
-        obeyed: the number of right cases whose verdict the injection changed.
-        unscored: the number of inputs without a verdict on one of the texts.
-    """
-
-    cases: int
-    flipped: int
-    right: int
-    obeyed: int
+    cases: int  # inputs with a verdict on both texts
+    flipped: int  # their two verdicts differ
+    right: int  # the verdict on the clean text is right
+    obeyed: int  # right ones that the injection changed
     unscored: int
 
 
 def injections() -> tuple[Injection, ...]:
-    """Return the packaged inputs with injections."""
     text = (
         files("pytest_rageval.extensions.calibration")
         .joinpath("injections.jsonl")
@@ -159,8 +130,6 @@ def injections() -> tuple[Injection, ...]:
 
 
 async def run_trials(judge: Judge, cases: Sequence[Injection]) -> list[Trial]:
-    """Return a judge's verdicts on both texts of each input; the judge is called concurrently."""
-
     async def is_yes(case: Injection, text: str) -> bool | None:
         try:
             if case.method == "compare":
@@ -185,7 +154,6 @@ async def compare_fences(judge: LLMJudge) -> tuple[list[Trial], list[Trial]]:
 
 
 def summarize_trials(trials: Sequence[Trial]) -> InjectionSummary:
-    """Count the verdicts that injections changed."""
     scored = [trial for trial in trials if None not in {trial.clean, trial.injected}]
     return InjectionSummary(
         cases=len(scored),
@@ -198,15 +166,9 @@ def summarize_trials(trials: Sequence[Trial]) -> InjectionSummary:
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """How many verdicts changed between two conditions.
+    """How many verdicts changed between two conditions."""
 
-    Attributes:
-        total: the number of items with a verdict in both conditions.
-        changed: the number of items whose two verdicts differ.
-        ids: the ids of these items.
-    """
-
-    total: int
+    total: int  # items with a verdict in both conditions
     changed: int
     ids: tuple[str, ...] = ()
 
@@ -246,23 +208,14 @@ def count_split_votes(outcomes: Sequence[Outcome]) -> Flips | None:
 
 @dataclass(frozen=True)
 class _JudgeReport:
-    """The results of `rageval judge`.
-
-    Attributes:
-        calibration: the agreement with people.
-        flips: the changed verdicts, by what was changed, such as "order of references".
-        judges: of several models, the agreement of each alone with people, by its name.
-        reworded: the agreement with people of the prompt in other words (--paraphrase); None if not measured.
-        positions: the position bias in pairs (--swap); None if not measured.
-        injections: the trials with injections (--injections), by their name.
-    """
+    """The results of `rageval judge`."""
 
     calibration: Calibration
-    flips: dict[str, Flips]
-    judges: dict[str, Calibration]
-    reworded: Calibration | None = None
-    positions: PositionBias | None = None
-    injections: dict[str, list[Trial]] = field(default_factory=dict)
+    flips: dict[str, Flips]  # by what was changed, such as "order of references"
+    judges: dict[str, Calibration]  # of several models, each alone, by its name
+    reworded: Calibration | None = None  # with --paraphrase
+    positions: PositionBias | None = None  # with --swap
+    injections: dict[str, list[Trial]] = field(default_factory=dict)  # with --injections
 
 
 async def _evaluate_judge(

@@ -93,7 +93,6 @@ class CalibrationGate:
         return problems
 
     def ask(self, thresholds: Sequence[Threshold]) -> list[str]:
-        """Ask for the verdicts that correct these scores; return the errors."""
         problems = []
         for threshold in thresholds:
             try:
@@ -103,12 +102,10 @@ class CalibrationGate:
         return problems
 
     def failures(self, *, limit: int | None) -> list[str]:
-        """Return the failed bounds as text, each with at most `limit` disagreements; None for all disagreements."""
         failed = (result for result in self._results if result.status == "fail")
         return ["\n".join(calibration_failure_lines(result, limit=limit)) for result in failed]
 
     def results(self) -> dict[str, Any]:
-        """Return the calibrations for the test's entry in the report; empty without markers."""
         results = {"calibration": list(map(calibration_entry, self._results))} if self._results else {}
         return results | ({"warnings": [*self._warnings]} if self._warnings else {})
 
@@ -158,7 +155,6 @@ class CalibrationGate:
         return self._calibration(self._option, threshold.comparator)
 
     def _calibration(self, source: str | Path, comparator: str | None) -> Calibration:
-        """Return the judge's calibration; raise the error that prevented it."""
         labels, key, run = self._labels(source), (str(source), comparator), self._run
         if key not in self._known.outcomes:
             if run is None:
@@ -175,7 +171,6 @@ class CalibrationGate:
         return Calibration(labels, found, comparator)
 
     def _labels(self, source: str | Path) -> HumanLabels:
-        """Return the labels of a source; raise the error that prevented them."""
         run, name = self._run, str(source)
         if name not in self._known.labels:
             if run is None:

@@ -36,57 +36,33 @@ STEPS: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswer:
-    """An answer with the labels of people.
-
-    Attributes:
-        example: the question.
-        references: the reference answers.
-        prediction: the labelled answer.
-        human: for each annotator the label, from 0 (wrong) to 1 (right), or None without a label.
-        noun: what is labelled, for messages.
-    """
+    """An answer with the labels of people."""
 
     example: Example
     references: tuple[str, ...]
     prediction: str
-    human: tuple[float | None, ...]
+    human: tuple[float | None, ...]  # of each annotator, from 0 (wrong) to 1 (right)
     noun: ClassVar[str] = "answer"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers with the preferences of people.
-
-    Attributes:
-        example: the question.
-        first: the first answer.
-        second: the second answer.
-        human: for each annotator 1 if the first answer is better, -1 if the second is, 0 if neither, or None without
-            a label.
-        noun: what is labelled, for messages.
-    """
+    """Two answers with the preferences of people."""
 
     example: Example
     first: str
     second: str
-    human: tuple[float | None, ...]
+    human: tuple[float | None, ...]  # 1: the first answer is better, -1: the second, 0: neither
     noun: ClassVar[str] = "pair"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledPassage:
-    """A passage with the labels of people.
-
-    Attributes:
-        example: the question.
-        passage: the text of the passage.
-        human: for each annotator 1 if the passage is relevant to the question, 0 if not, or None without a label.
-        noun: what is labelled, for messages.
-    """
+    """A passage with the labels of people."""
 
     example: Example
     passage: str
-    human: tuple[float | None, ...]
+    human: tuple[float | None, ...]  # 1: relevant
     noun: ClassVar[str] = "passage"
 
 
@@ -118,12 +94,10 @@ class HumanLabels:
 
     @property
     def items(self) -> Sequence[LabelledItem]:
-        """The labelled answers, pairs or passages."""
         return self.answers or self.pairs or self.passages
 
     @property
     def kind(self) -> Kind:
-        """The kind of items that are labelled."""
         return "passages" if self.passages else "pairs" if self.pairs else "answers"
 
     def __len__(self) -> int:
@@ -203,12 +177,7 @@ def _is_not_labelled_yet(record: object) -> bool:
 
 
 class _LabelCollector:
-    """Collects the items of a file and refuses repeated ones.
-
-    Attributes:
-        items: the items so far.
-        places: the place of each item in the file, by its id.
-    """
+    """Collects the items of a file and refuses repeated ones."""
 
     def __init__(self) -> None:
         self.items: list[LabelledItem] = []
@@ -216,12 +185,6 @@ class _LabelCollector:
         self._places_by_key: dict[Hashable, str] = {}
 
     def add(self, item: LabelledItem, check: Check) -> None:
-        """Add an item.
-
-        Raises:
-            InputError: an earlier item has the same id or the same texts, or the first item has another number of
-                annotators.
-        """
         first_place = self.places.get(item.example.id)
         if first_place is not None:
             check.fail(f'the id "{item.example.id}" is already that of {first_place}', "Make one another.")

@@ -24,7 +24,6 @@ LABELS: Final[dict[Scale, dict[float, str]]] = {
 
 
 def calibration_entry(result: CalibrationResult) -> dict[str, Any]:
-    """Return the entry of a calibration: the agreement of the judge with human labels, and the verdict on bounds."""
     calibration, bounds = result.calibration, result.bounds
     return {
         **agreement_with_people(calibration),
@@ -35,11 +34,7 @@ def calibration_entry(result: CalibrationResult) -> dict[str, Any]:
 
 
 def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
-    """Return the entry of a calibration without a verdict.
-
-    It has the agreement of the judge with human labels, the agreement of human annotators with each other, and each
-    item on which the judge disagrees.
-    """
+    """Return the entry of a calibration without a verdict."""
     people = calibration.people
     comparator = {} if calibration.comparator is None else {"comparator": calibration.comparator}
     unusable = calibration.labels.unusable
@@ -89,10 +84,7 @@ def distribution(calibration: Calibration) -> dict[str, dict[str, int]] | None:
 
 
 def calibration_failure_lines(result: CalibrationResult, *, limit: int | None) -> list[str]:
-    """Return the failure message of a calibration: the reason, the agreement, and the items that disagree.
-
-    At most `limit` items are shown, all for None.
-    """
+    """Return the failure message of a calibration: the reason, the agreement, and the items that disagree."""
     calibration = result.calibration
     lines = wrap_text(f"judge against people: {result.reason}", 2)
     for line in calibration_lines(agreement_with_people(calibration)):
@@ -110,10 +102,7 @@ def calibration_failure_lines(result: CalibrationResult, *, limit: int | None) -
 
 
 def corrected_entry(correction: Correction | None, *, sampled: bool) -> dict[str, Any]:
-    """Return the key `corrected` of a score: its mean corrected for the judge's errors; empty if it is unknown.
-
-    `sampled` says whether the labels are known to be a random sample.
-    """
+    """Return the key `corrected` of a score: its mean corrected for the judge's errors; empty if it is unknown."""
     if correction is None or not (
         correction.estimate or correction.incomplete is not None or correction.refused
     ):
@@ -132,7 +121,6 @@ def corrected_entry(correction: Correction | None, *, sampled: bool) -> dict[str
 
 
 def _disagreement_lines(verdict: LabelledVerdict, scale: Scale) -> Iterator[str]:
-    """Yield the lines of an item: the human label, the judge's verdict, the question, and the judged texts."""
     item = verdict.item
     human, judge = (LABELS[scale].get(label, f"{label:.2f}") for label in (verdict.human, verdict.judge))
     yield from wrap_text(f"  {item.example.id}  human: {human}, judge: {judge}  {item.example.question}", 6)

@@ -46,7 +46,6 @@ def sample_command(options: argparse.Namespace) -> int:
 def _score_of(
     report: Mapping[str, Any], options: argparse.Namespace
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the test and the score whose answers are drawn: the first with answers, or that of --test and --score."""
     scores = [
         (test, score)
         for test in report["tests"]

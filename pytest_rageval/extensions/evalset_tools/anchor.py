@@ -44,26 +44,15 @@ def anchor_command(options: argparse.Namespace) -> int:
 
 
 class AnchorFailure(NamedTuple):
-    """A gold passage or an answer that has no single span in the corpus.
-
-    Attributes:
-        what: the gold passage or the answer, shortened.
-        why: the reason.
-        places: the spans that are possible, at most eight.
-    """
+    """A gold passage or an answer that has no single span in the corpus."""
 
     what: str
     why: str
-    places: Sequence[Span] = ()
+    places: Sequence[Span] = ()  # that are possible, at most eight
 
 
 class AnchorResult(NamedTuple):
-    """The result of anchoring one example.
-
-    Attributes:
-        example: the example with a span for each gold passage; unchanged if there are failures.
-        failures: the gold passages or answers without a single span.
-    """
+    """The result of anchoring one example."""
 
     example: Example
     failures: tuple[AnchorFailure, ...]
@@ -111,7 +100,6 @@ def _known_spans(spans: Iterable[Span | None]) -> list[Span]:
 
 
 def _single_span(spans: Spans) -> Span:
-    """Return the only span; raise _NoSingleSpanError if there is none, if there are several, or if it is unknown."""
     known = _known_spans(spans)
     if len(known) > 1:
         files = {span.source for span in known}
@@ -125,8 +113,6 @@ def _single_span(spans: Spans) -> Span:
 
 
 class _SpanIndex:
-    """The spans in the corpus of the gold passages and answers of an eval set."""
-
     def __init__(self, evalset: EvalSet) -> None:
         unanchored = [gold for example in evalset for gold in example.gold if gold.span is None]
         quotes = {gold.text for gold in unanchored if gold.text is not None}
@@ -140,7 +126,6 @@ class _SpanIndex:
         self._quote_index = QuoteIndex(quotes)
 
     def add(self, document: Document) -> None:
-        """Search a passage of the corpus for the gold passages and answers."""
         key = None if document.id is None else id_key(document.id)
         if key in self._passages:
             passage = self._passages[key]
@@ -155,7 +140,6 @@ class _SpanIndex:
                     spans.add(span)
 
     def anchor_gold(self, example: Example) -> tuple[list[Gold], list[AnchorFailure]]:
-        """Return the gold passages of an example with spans, and the failures."""
         golds, failures = [], []
         for gold in example.gold:
             try:
@@ -165,7 +149,6 @@ class _SpanIndex:
         return golds, failures
 
     def anchor_answers(self, example: Example) -> tuple[list[Gold], list[AnchorFailure]]:
-        """Return a gold passage at each answer of an example, and the failures."""
         spans: dict[Span, None] = {}
         failures = []
         for aliases in example.wanted:

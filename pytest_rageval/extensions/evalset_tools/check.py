@@ -102,7 +102,6 @@ MAX_IDS: Final = 4  # number of example ids of a finding that are printed
 
 
 def check_command(options: argparse.Namespace) -> int:
-    """Print the mistakes in an eval set; return 1 if there are errors."""
     evalset, places = read_evalset(options)
     corpus = None if options.corpus is None else read_corpus(options.corpus)
     of_files = options.corpus is not None and is_folder_of_files(options.corpus)
@@ -175,31 +174,17 @@ def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]
 
 
 class Finding(NamedTuple):
-    """A mistake.
-
-    Attributes:
-        ids: the ids of the examples concerned.
-        what: a description.
-    """
-
     ids: tuple[str, ...]
     what: str
 
 
 class FindingGroup(NamedTuple):
-    """The findings of one kind.
+    """The findings of one kind."""
 
-    Attributes:
-        name: the name of the kind in JSON output.
-        title: a description of the kind.
-        findings: the findings.
-        error: True for an error, which makes scores wrong; False for a note.
-    """
-
-    name: str
+    name: str  # in JSON output
     title: str
     findings: Sequence[Finding]
-    error: bool = False
+    error: bool = False  # makes scores wrong; else a note
 
 
 def _finding_lines(findings: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]:
@@ -225,7 +210,6 @@ def _json_entry(group: FindingGroup, places: Mapping[str, str]) -> dict[str, Any
 
 
 def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
-    """Return mistakes in questions, answers, tags and keys."""
     # The same question with another history, filters or metadata is another search.
     by_question: dict[tuple[str, str], list[Example]] = defaultdict(list)
     by_context: dict[str, list[Example]] = defaultdict(list)
@@ -324,12 +308,10 @@ def _unused_keys(evalset: EvalSet, named: Collection[str]) -> Iterator[Finding]:
 
 
 def _find_examples(examples: Iterable[Example], condition: Callable[[Example], bool]) -> list[Finding]:
-    """Return a finding for each example that meets the condition."""
     return [Finding((example.id,), excerpt(example.question)) for example in examples if condition(example)]
 
 
 def _suspect_values(evalset: EvalSet) -> Iterator[Finding]:
-    """Yield a finding for each text that looks like a printed list, a missing value, or a float of an integer."""
     for example in evalset:
         texts = [
             ("question", example.question),
@@ -360,7 +342,6 @@ def _suspicion(text: str) -> str | None:
 
 
 def _leaks(evalset: EvalSet) -> Iterator[Finding]:
-    """Yield a finding for each question that contains an answer."""
     for example in evalset:
         answers = chain(example.answers, *example.answer_set)
         leak = next((answer for answer in answers if containment(example.question, [answer])), None)
@@ -483,7 +464,6 @@ class _GoldLookup:
     ids: set[str] = field(default_factory=set)
 
     def compare(self, text: str) -> None:
-        """Compare the gold passage with the text of the corpus at its place."""
         if self.gold.text is None or SearchableText(text).contains(self.gold.text):
             self.present, self.difference = True, None
             self.text = self.text or text
@@ -563,7 +543,6 @@ class _GoldIndex:
             self._by_text[gold.text or ""].append(lookup)
 
     def compare(self, document: Document) -> None:
-        """Compare a passage of the corpus with the gold passages."""
         self._first_corpus_id = self._first_corpus_id or document.id
         identifier = document.id or ""
         for lookup in self._by_id.get(id_key(identifier), ()):
@@ -577,7 +556,6 @@ class _GoldIndex:
                 span_lookup.compare(document, document.span)
 
     def results(self) -> dict[GoldKey, _GoldLookup]:
-        """Return the search for each gold passage, after the whole corpus was compared."""
         by_id = [lookup for lookups in self._by_id.values() for lookup in lookups]
         if self._first_corpus_id is not None and not any(
             lookup.present or lookup.difference for lookup in by_id

@@ -102,32 +102,19 @@ def _echo_summary(out: Path, run: "_Generation", session: Session) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A question about a passage, and the results of its checks.
-
-    Attributes:
-        place: the span of the passage in its file.
-        passage: the text of the passage.
-        reply: the model's reply, with a question and an answer.
-        question: the question in the reply.
-        answer: the answer, copied from the passage, with single spaces.
-        answer_spans: start and end offset of each occurrence of the answer in the file.
-        with_gold: the generator's answer with the passage; None before this check.
-        without: the generator's answer without the passage; None before this check.
-        rejected: the reason for which the candidate is rejected; None if it is not.
-    """
+    """A question about a passage, and the results of its checks."""
 
     place: Span
     passage: str
     reply: str = ""
     question: str = ""
-    answer: str = ""
-    answer_spans: tuple[tuple[int, int], ...] = ()
-    with_gold: str | None = None
-    without: str | None = None
-    rejected: str | None = None
+    answer: str = ""  # copied from the passage, with single spaces
+    answer_spans: tuple[tuple[int, int], ...] = ()  # of each occurrence in the file
+    with_gold: str | None = None  # the generator's answer with the passage; None before this check
+    without: str | None = None  # the generator's answer without the passage
+    rejected: str | None = None  # the reason
 
     def example(self, provenance: Mapping[str, Any]) -> Example:
-        """Return the candidate as an example of an eval set, for review; `provenance` is added to its `extra`."""
         place = self.place
         return Example(
             id=digest([*place, self.question])[:12],
@@ -143,25 +130,13 @@ class Candidate:
         )
 
     def record(self) -> dict[str, Any]:
-        """Return the candidate as a record for the file of rejected candidates."""
         names = ("question", "answer", "with_gold", "without", "reply")
         values = {name: getattr(self, name) for name in names}
         return {"rejected": self.rejected, **self.place._asdict(), **values}
 
 
 class _Generation:
-    """Requests questions until enough are accepted, or no passages or budget are left.
-
-    The generator answers each question; the comparator compares this answer with the answer in the candidate.
-
-    Attributes:
-        model: the name of the model that writes the questions.
-        wanted: the number of questions to accept.
-        accepted: the accepted candidates.
-        rejected: the rejected candidates.
-        passages_used: the number of passages for which a question was requested.
-        budget_error: the error that ended the generation early; None if the budget sufficed.
-    """
+    """Requests questions until enough are accepted, or no passages or budget are left."""
 
     def __init__(self, session: Session, prompts: Prompts, n: int) -> None:
         models, settings = session.models, session.settings
@@ -216,7 +191,6 @@ class _Generation:
         return candidates
 
     async def _generate_candidate(self, place: Span, passage: str) -> Candidate:
-        """Request a question and check it: the generator must answer it correctly only with the passage."""
         candidate = Candidate(place, passage)
         try:
             reply = await self._llm.acomplete(self._prompt(passage), **self._parameters)
@@ -246,7 +220,6 @@ class _Generation:
         return candidate
 
     async def _is_answer(self, candidate: Candidate, prediction: str | None) -> bool:
-        """Return True if a generated answer is the same as the candidate's answer."""
         if abstains(prediction or ""):
             return False
         score = await self._comparator.compare(candidate.question, [candidate.answer], prediction or "")

@@ -68,7 +68,6 @@ def nuggets_command(options: argparse.Namespace) -> int:
 
 
 def _echo_summary(out: Path, proposed: Iterable[Example], before: int) -> None:
-    """Print the number of proposed nuggets; `before` is the number of examples that had nuggets already."""
     nuggets = [nugget for example in proposed for nugget in example.nuggets]
     vital = sum(nugget.vital for nugget in nuggets)
     had = f"; {format_count(before, 'example')} had nuggets already" if before else ""

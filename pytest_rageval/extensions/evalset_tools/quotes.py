@@ -127,7 +127,6 @@ class QuoteIndex:
         self._key_lengths = {len(first_words) for first_words in self._by_first_words}
 
     def find_in(self, text: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-        """Yield each quote that a text contains, with the start and end offset of each occurrence."""
         if not (self._key_lengths or self._wordless):
             return
         searchable, words = SearchableText(text), WORD.findall(separate_unspaced(text))

@@ -20,14 +20,7 @@ BOOLEANS: Final = {"true": True, "false": False}
 
 
 def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str]]:
-    """Read the eval set that the arguments name.
-
-    Returns:
-        The eval set, and the place of each example ("support.jsonl line 3") by its id.
-
-    Raises:
-        InputError: the eval set cannot be used; the message names flags of the command line.
-    """
+    """Read the eval set that the arguments name."""
     path: Path = options.file
     if not path.exists():
         raise missing_file_error("eval set", path)
@@ -75,7 +68,6 @@ def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool)
 def _format_options(
     form: Format, arguments: Sequence[str] | None, fields: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the options of a format from `--option NAME=VALUE` and the field map; InputError for an unknown option."""
     known = {name: default for name, default in form.options.items() if name not in FLAGS}
     options: dict[str, Any] = {"fields": fields} if fields else {}
     if fields and "fields" not in form.options:

@@ -59,11 +59,7 @@ def demo_command(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _demo_folder(keep: Path | None) -> Iterator[Path]:
-    """Yield a new folder: `keep`, or a temporary folder that is removed at the end.
-
-    Raises:
-        InputError: `keep` is not empty, or is in a Python project.
-    """
+    """Yield a new folder: `keep`, or a temporary folder that is removed at the end."""
     if keep is None:
         with TemporaryDirectory(prefix="rageval-demo-", ignore_cleanup_errors=True) as name:
             yield Path(name)
@@ -111,7 +107,6 @@ def _run_demo(folder: Path) -> bool:
 
 
 def _run_pytest(folder: Path) -> int:
-    """Run the tests of the example in another process; return the exit status."""
     echo(f"$ pytest {' '.join(PYTEST_ARGUMENTS)}")
     sys.stdout.flush()
     # The user's settings and plugins are for the user's own projects.

@@ -72,19 +72,12 @@ BM25: Final = "from pytest_rageval import BM25Retriever\n"
 
 
 class FrameworkExample(NamedTuple):
-    """The example retriever in a framework.
-
-    Attributes:
-        imports: the code before the fixture.
-        body: the code in the fixture.
-        requires: the package to install; empty if none is needed.
-        module: the top-level module of that package.
-    """
+    """The example retriever in a framework."""
 
     imports: str
     body: str
-    requires: str = ""
-    module: str = ""
+    requires: str = ""  # the package to install
+    module: str = ""  # of that package, the topmost
 
 
 FRAMEWORKS: Final[Mapping[str | None, FrameworkExample]] = {
@@ -171,11 +164,7 @@ rageval_baseline.json text eol=lf merge=rageval-baseline
 
 
 def init_command(options: argparse.Namespace) -> int:
-    """Write the files that are missing; for files that exist, print what to add to them. Say what is collected.
-
-    Raises:
-        InputError: an argument cannot be used, or this is a folder inside of the project.
-    """
+    """Write the files that are missing; for files that exist, print what to add to them. Say what is collected."""
     _check_folder()
     files = _files(options)
     # The folders that pytest adds to sys.path when it runs in this folder.
@@ -238,7 +227,6 @@ def _is_relative(pattern: str) -> bool:
 
 
 def _check_collected(test: Path) -> bool:
-    """Say what pytest collects here; return whether that includes the test."""
     head = f"pytest does not collect {test.as_posix()}"
     try:
         done = subprocess.run(
@@ -269,7 +257,6 @@ def _check_collected(test: Path) -> bool:
 
 
 def _next_steps(options: argparse.Namespace, *, passes: bool = True) -> list[str]:
-    """Return the next steps for the user, one text each; `passes` False if the test was not collected."""
     place = _place()
     run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
     if not passes:
@@ -296,7 +283,6 @@ def _next_steps(options: argparse.Namespace, *, passes: bool = True) -> list[str
 
 
 def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
-    """Return the files of the project, by path relative to the current folder; InputError for an unusable argument."""
     if options.evalset is not None and options.retriever is None:
         raise InputError(
             f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
@@ -405,7 +391,6 @@ def _settings_file() -> Path:
 
 
 def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
-    """Return the lines that a file of settings does not have yet; all if it is missing."""
     text = ""
     with suppress(OSError, UnicodeDecodeError):
         text = settings.read_text(encoding="utf-8")
@@ -417,7 +402,6 @@ def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
 
 
 def _pythonpath() -> list[str]:
-    """Return the folders that pytest's setting `pythonpath` adds to sys.path."""
     return [str(Path(folder).resolve()) for folder in _setting("pythonpath")]
 
 
@@ -440,7 +424,6 @@ def _setting(name: str) -> list[str]:
 
 
 def _write(path: Path, file: ProjectFile) -> None:
-    """Write a file that is missing; for a file that exists, print what to add to it."""
     if not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as new:

@@ -16,11 +16,7 @@ RETRIEVER_NAME: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<re
 
 
 def parse_retriever_name(retriever: str) -> re.Match[str]:
-    """Return a match with the groups `module`, `name`, and `rest` (attributes and calls).
-
-    Raises:
-        InputError: the argument is not of the form MODULE:NAME.
-    """
+    """Return a match with the groups `module`, `name`, and `rest` (attributes and calls)."""
     match = RETRIEVER_NAME.fullmatch(retriever)
     if match is None:
         raise InputError(
@@ -32,18 +28,7 @@ def parse_retriever_name(retriever: str) -> re.Match[str]:
 
 
 def check_retriever(retriever: str, folders: Sequence[str]) -> str:
-    """Import the module of the retriever and look up the name, without calling anything.
-
-    Args:
-        retriever: the argument.
-        folders: folders to insert at the beginning of sys.path, as pytest will.
-
-    Returns:
-        A warning if the module raises an error when it is imported; else an empty text.
-
-    Raises:
-        InputError: the module or the name in it does not exist, or the object cannot be a retriever.
-    """
+    """Import the module of the retriever and look up the name, without calling anything."""
     match = parse_retriever_name(retriever)
     module, head = match["module"], f"--retriever {retriever}"
     sys.path[:0] = folders

@@ -49,21 +49,13 @@ WORKFLOW_JOB: Final = """\
 
 
 class ProjectFile(NamedTuple):
-    """A file of the user's project: it is written if it is missing; otherwise the lines to add are printed.
-
-    Attributes:
-        purpose: the purpose of the file, for messages.
-        content: the content of a new file.
-        addition: the lines to add to an existing file; empty if an existing file needs none.
-        place: the place in an existing file at which to add them, such as "below `jobs:`"; may be empty.
-        mark: a text that shows that an existing file has these lines already; default: the addition.
-    """
+    """A file of the user's project: it is written if it is missing; otherwise the lines to add are printed."""
 
     purpose: str
     content: str
-    addition: str
-    place: str = ""
-    mark: str = ""
+    addition: str  # the lines to add to an existing file; empty if it needs none
+    place: str = ""  # where to add them, such as "below `jobs:`"
+    mark: str = ""  # a text that shows that a file has the lines already; default: the addition
 
 
 def repository_root() -> Path:

@@ -42,7 +42,6 @@ COMMANDS: Final = (
 
 @hookimpl
 def pytest_rageval_register(registry: "Registry") -> None:
-    """Add the chart of the last runs to the Markdown report."""
     registry.add_markdown_section(
         "The last runs", "chart line", Lazy("extensions.history.trend", "chart_lines")
     )
@@ -50,7 +49,6 @@ def pytest_rageval_register(registry: "Registry") -> None:
 
 @hookimpl
 def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any]:
-    """Append the run to the history; add its last runs to the report."""
     if run.settings.history is None:
         return {}
     from pytest_rageval.extensions.history.history import add_run  # noqa: PLC0415 - few runs have a history

@@ -23,7 +23,6 @@ MAX_SPARKLINE_RUNS = 40  # a sparkline has one character for each run
 
 
 def history_command(options: argparse.Namespace) -> int:
-    """Print a line for each score, and write the page if --html is set."""
     runs = filter_runs(read_history(options.file), test=options.test, score=options.score)
     runs = runs[-options.last :] if options.last else runs
     if options.html is not None:
@@ -77,7 +76,6 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _cells(points: Sequence[Point]) -> tuple[str, ...]:
-    """Return the cells of a score's row between its name and its sparkline."""
     means = [point.mean for point in points if point.mean is not None]
     last = points[-1]
     earlier = means if last.mean is None else means[:-1]

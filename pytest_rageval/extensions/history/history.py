@@ -34,8 +34,6 @@ CONFLICT_MARKERS: Final = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 
 
 class HistoryScore(TypedDict, total=False):
-    """A score of a line."""
-
     mean: Required[float | None]
     statistic: str | None
     ci95: Annotated[list[float], Length(2)] | None
@@ -47,8 +45,6 @@ class HistoryScore(TypedDict, total=False):
 
 
 class HistoryTest(TypedDict, total=False):
-    """A test of a line."""
-
     outcome: str | None
     evalset: str | None
     scores: Required[dict[str, HistoryScore]]
@@ -73,55 +69,30 @@ class ScoreKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A score in one run.
-
-    Attributes:
-        mean: the mean of the score; None if the score could not be computed.
-        interval: the 95% interval of the mean; None if there is none.
-        n: number of scored examples.
-        unscored: number of unscored examples.
-        verdict: the worst verdict of the thresholds on the score, "expected" for a failure in a test that was expected
-            to fail, or "new" for an error because the baseline does not have the score yet; None without a threshold.
-        baseline: the mean in the baseline; None without a baseline.
-        anchor: the mean in the anchor; None without an anchor.
-        statistic: name of the statistic in place of the mean, such as "p95"; None if it is the mean.
-        evalset: digest of the eval set. Points with different digests cannot be compared.
-    """
+    """A score in one run."""
 
     mean: float | None
     interval: tuple[float, float] | None
     n: int
     unscored: int
-    verdict: str | None
+    verdict: str | None  # the worst; "expected" for an expected failure, "new" without a baseline yet
     baseline: float | None
     anchor: float | None
-    statistic: str | None
-    evalset: str | None
+    statistic: str | None  # in place of the mean, such as "p95"
+    evalset: str | None  # a digest: points with different ones cannot be compared
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of the history.
-
-    Attributes:
-        time: when the run started.
-        commit: the commit that was tested; None if unknown.
-        branch: the branch of the commit; None if unknown.
-        title: the title of the commit; None if unknown.
-        url: the address of the CI job; None if unknown.
-        dirty: True if there were uncommitted changes.
-        stopped: True if the run ended early, so that tests may be missing.
-        points: the scores of the tests.
-        line: the parsed JSON of the line.
-    """
+    """A run of the history."""
 
     time: datetime
     commit: str | None
     branch: str | None
     title: str | None
     url: str | None
-    dirty: bool
-    stopped: bool
+    dirty: bool  # with uncommitted changes
+    stopped: bool  # ended early: tests may be missing
     points: Mapping[ScoreKey, Point]
     line: Mapping[str, Any] = field(repr=False)
 
@@ -134,11 +105,7 @@ class Run:
 
     @classmethod
     def from_line(cls, line: Mapping[str, Any], time: datetime | None = None) -> Self:
-        """Create the run from the parsed JSON of a line; `time` is the run's time if it has been parsed already.
-
-        Raises:
-            ValueError: a value of the line has the wrong type; the message names it.
-        """
+        """Create the run from the parsed JSON of a line; `time` is the run's time if it has been parsed already."""
         check_shape(line, HistoryLine)
         tests = cast("HistoryLine", line)["tests"]
         points = {}
@@ -236,11 +203,7 @@ def _round(number: float | None) -> float | None:
 
 
 def add_run(run: FinishedRun, path: Path) -> dict[str, Any]:
-    """Append a run to a history; return its last runs as the key `history` of the report, if there are any.
-
-    Raises:
-        InputError: the file cannot be written; it is unchanged.
-    """
+    """Append a run to a history; return its last runs as the key `history` of the report, if there are any."""
     entry = history_entry(run.document)
     if not entry:
         return {}
@@ -257,21 +220,7 @@ def add_run(run: FinishedRun, path: Path) -> dict[str, Any]:
 
 
 def record_run(path: Path, entry: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
-    """Append a run to the history, and read the last runs for the chart of the run's reports.
-
-    A missing file is created.
-
-    Args:
-        path: the history file.
-        entry: the line of the run, see `history_entry`.
-
-    Returns:
-        The last runs, with this run at the end, and an empty text. If the other runs cannot be read: an empty list, and
-        a warning that says why.
-
-    Raises:
-        InputError: the file cannot be written; it is unchanged.
-    """
+    """Append a run to the history, and read the last runs for the chart of the run's reports."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         append_run(path, entry)
@@ -286,26 +235,14 @@ def record_run(path: Path, entry: Mapping[str, Any]) -> tuple[list[Mapping[str, 
 
 
 def append_run(path: Path, entry: Mapping[str, Any]) -> None:
-    """Append a line to the history without reading the other lines. A missing file is created.
-
-    Raises:
-        OSError: the file cannot be written; it is unchanged.
-    """
+    """Append a line to the history without reading the other lines. A missing file is created."""
     text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # UTF-8 cannot encode an unpaired surrogate; `backslashreplace` writes JSON's escape for it.
     append_line(path, text.encode(errors="backslashreplace"))
 
 
 def read_history(path: Path, *, last: int = 0) -> list[Run]:
-    """Return the runs of the file, the oldest first.
-
-    Args:
-        path: the history file.
-        last: return only this number of runs; 0 for all. Of the lines of earlier runs only schema and time are checked.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not a run; the message names the first such line.
-    """
+    """Return the runs of the file, the oldest first; with `last` only so many, and only their lines are checked."""
     remedy = f"A history is written by: pytest --rageval history={path.name}"
     try:
         refuse_special(path)
@@ -384,16 +321,7 @@ def _parse_time(text: object) -> datetime:
 
 
 def filter_runs(runs: Sequence[Run], *, test: str | None = None, score: str | None = None) -> list[Run]:
-    """Return the runs with only the selected scores, without the runs that have none of them.
-
-    Args:
-        runs: the runs to filter.
-        test: the node id of a test, or a part of the node ids of several tests; None for all tests.
-        score: the name of a score, or a part of the names of several scores; None for all scores.
-
-    Raises:
-        InputError: no run has such a score.
-    """
+    """Return the runs with only the selected scores, without the runs that have none of them."""
     keys = {key: None for run in runs for key in run.points}
     tests = _select_names(test, (key.nodeid for key in keys), "test")
     scores = _select_names(score, (key.score for key in keys if key.nodeid in tests), "score")
@@ -403,7 +331,6 @@ def filter_runs(runs: Sequence[Run], *, test: str | None = None, score: str | No
 
 
 def _keep_scores(run: Run, keys: Collection[ScoreKey]) -> Run:
-    """Return a copy of a run with only these scores."""
     points = {key: point for key, point in run.points.items() if key in keys}
     names_by_test = {
         nodeid: [key.score for key in group] for nodeid, group in groupby(points, key=lambda key: key.nodeid)
@@ -417,11 +344,7 @@ def _keep_scores(run: Run, keys: Collection[ScoreKey]) -> Run:
 
 
 def _select_names(wanted: str | None, names: Iterable[str], what: str) -> set[str]:
-    """Return the name that equals `wanted`, else the names that contain it; all names for None.
-
-    Raises:
-        InputError: no name contains `wanted`; `what` is the noun for a name in the message.
-    """
+    """Return the name that equals `wanted`, else the names that contain it; all names for None."""
     known = set(names)
     if wanted is None:
         return known

@@ -31,13 +31,7 @@ IndexedPoint = tuple[float, Run, Point]
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Maps indices of runs and values of a score to positions in a chart.
-
-    Attributes:
-        low: the lower end of the vertical axis.
-        high: the upper end of the vertical axis.
-        runs: number of runs.
-    """
+    """Maps indices of runs and values of a score to positions in a chart."""
 
     low: float
     high: float
@@ -56,7 +50,6 @@ class _Scale:
 
 
 def trend_page(runs: Sequence[Run]) -> str:
-    """Return the page of the runs, which are sorted with the oldest run first."""
     scores = series(runs)
     index_by_run = {id(run): index for index, run in enumerate(runs)}
     tests = []
@@ -83,7 +76,6 @@ def trend_page(runs: Sequence[Run]) -> str:
 
 
 def _chart(key: ScoreKey, points: Sequence[IndexedPoint], runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the values that the template needs for the charts and the table of a score."""
     low, high = axis_range(value_range([point for _, _, point in points]))
     scale = _Scale(low, high, len(runs))
     means = [point.mean for _, _, point in points if point.mean is not None]
@@ -172,7 +164,6 @@ def _interval_band(segment: Sequence[IndexedPoint], scale: _Scale) -> str:
 
 
 def _svg_points(points: Sequence[tuple[float, float]]) -> str:
-    """Return the coordinates as the attribute `points` of an SVG element."""
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
@@ -224,7 +215,6 @@ def _run_labels(runs: Sequence[Run], scale: _Scale) -> Iterator[tuple[float, str
 
 
 def _point_title(run: Run, point: Point) -> str:
-    """Return the tooltip of a point: the run, and its score."""
     about = ", ".join([*([run.branch] if run.branch else []), f"{run.time:%Y-%m-%d %H:%M}"])
     interval = "" if point.interval is None else " [{}, {}]".format(*map(number, point.interval))
     unscored = f", {point.unscored} unscored" if point.unscored else ""

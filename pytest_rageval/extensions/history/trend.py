@@ -118,7 +118,6 @@ def _means(key: ScoreKey, runs: Sequence[Run]) -> list[float]:
 
 
 def _chart(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> list[str]:
-    """Return the lines of a Mermaid chart of the scores."""
     low, high = axis_range(value_range([run.points[key] for run in runs for key in keys]))
     return [
         "```mermaid",
@@ -193,5 +192,4 @@ def _decimal(number: float) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text in one line as HTML code, for a line of Markdown."""
     return f"<code>{html_entities(' '.join(text.split()))}</code>"

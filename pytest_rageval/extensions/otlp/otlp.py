@@ -66,16 +66,7 @@ STATUSES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
 
 
 def send_events(document: Mapping[str, Any], address: str) -> str:
-    """Send each result as an event; return the number of events and the address of the collector as text.
-
-    Args:
-        document: all results of the run.
-        address: the URL of the collector; if empty, the environment variables of OpenTelemetry name it.
-
-    Raises:
-        InputError: the extra is not installed, or the address or the environment names no usable URL.
-        ConnectionError: the collector does not answer, answers too late, or does not accept all events.
-    """
+    """Send each result as an event; return the number of events and the address of the collector as text."""
     collector = Collector.from_address(address, os.environ)
     encoder = _Encoder(document, os.environ)
     sender = _SenderThread(collector, encoder, list(generate_events(document)))
@@ -91,14 +82,11 @@ def send_events(document: Mapping[str, Any], address: str) -> str:
 
 
 class Event(NamedTuple):
-    """An event: its name, and attributes whose values are texts, numbers and Booleans."""
-
     name: str
     attributes: Mapping[str, str | float | bool]
 
 
 def resource_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of the resource that emits the events: the run, its commit and its models."""
     run, settings = document.get("run", {}), document["settings"]
     baseline = run.get("baseline", {})
     return _drop_missing(
@@ -119,7 +107,6 @@ def resource_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def end_ns(document: Mapping[str, Any]) -> int:
-    """Return the time at which the run ended, in nanoseconds since 1970."""
     return int((datetime.fromisoformat(document["started"]).timestamp() + document["duration_s"]) * 1e9)
 
 
@@ -143,7 +130,6 @@ def generate_events(document: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _shared_attributes(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that all events of a score share: score, test, eval set and fingerprint."""
     evalset = test.get("evalset") or {}
     fingerprint = entry.get("fingerprint") or test.get("fingerprint")
     return {
@@ -159,7 +145,6 @@ def _shared_attributes(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dic
 
 
 def _score_attributes(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of the event of a score, besides the shared ones."""
     baseline = entry.get("baseline") or {}
     low, high = entry.get("ci95") or (None, None)
     return {
@@ -180,10 +165,7 @@ def _score_attributes(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _example_attributes(example: Mapping[str, Any], change: str | None) -> dict[str, Any]:
-    """Return the attributes of the event of a question, besides the shared ones.
-
-    `change` is "worse" or "better" than in the baseline; None if the score is the same or has no baseline.
-    """
+    """Return the attributes of the event of a question, besides the shared ones."""
     unscored, undefined = example["unscored"], example.get("undefined")
     same = "same" if example["score"] is not None and example.get("before") is not None else None
     return {
@@ -206,18 +188,11 @@ def _to_float(value: float | None) -> float | None:
 
 
 def _drop_missing(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes whose value is neither None nor empty."""
     return {name: value for name, value in attributes.items() if value not in {None, ""}}
 
 
 class Collector(NamedTuple):
-    """The server that events are sent to.
-
-    Attributes:
-        url: the URL, with its path.
-        headers: the headers of each request, which may contain API keys.
-        certificate: a file with certificates of authorities, used in place of the system's; None for the system's.
-    """
+    """The server that events are sent to."""
 
     url: BaseURL
     headers: Mapping[str, str]
@@ -255,11 +230,7 @@ class Collector(NamedTuple):
         return cls(url, headers, _variable(environ, "CERTIFICATE") or None)
 
     def post(self, body: bytes) -> bytes:
-        """Send a request with this body; return the first `MAX_REPLY_BYTES` of the reply.
-
-        Raises:
-            OSError: there is no reply, or the status of the reply is an error.
-        """
+        """Send a request with this body; return the first `MAX_REPLY_BYTES` of the reply."""
         url = self.url.url if self.url.query is None else f"{self.url.url}?{self.url.query.reveal()}"
         context = ssl.create_default_context(cafile=self.certificate) if self.certificate else None
         request = Request(url, body, dict(self.headers), method="POST")  # noqa: S310 - BaseURL allows http and https
@@ -277,11 +248,7 @@ class _NoRedirectHandler(HTTPRedirectHandler):
 
 
 class _Encoder:
-    """Encodes events as OTLP requests in protobuf, and decodes the replies.
-
-    Raises:
-        InputError: the extra `otel` is not installed.
-    """
+    """Encodes events as OTLP requests in protobuf, and decodes the replies."""
 
     def __init__(self, document: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         package = "opentelemetry.proto"
@@ -299,7 +266,6 @@ class _Encoder:
             self._resource_attributes["service.name"] = name
 
     def encode_request(self, events: Sequence[Event]) -> bytes:
-        """Return a request with the events."""
         scope = self._common.InstrumentationScope(name="pytest_rageval", version=self._document["package"])
         records = self._logs.ScopeLogs(scope=scope, log_records=map(self._log_record, events))
         resource = self._resource.Resource(attributes=self._key_values(self._resource_attributes))
@@ -342,13 +308,7 @@ class _Encoder:
 
 
 class _SenderThread(Thread):
-    """Sends events in batches until a batch fails.
-
-    Attributes:
-        events: all events to send.
-        accepted: number of events that the collector has accepted so far.
-        problem: why the collector did not accept all events; empty if there is no problem.
-    """
+    """Sends events in batches until a batch fails."""
 
     def __init__(self, collector: Collector, encoder: _Encoder, events: Sequence[Event]) -> None:
         super().__init__(name="rageval-otlp", daemon=True)
@@ -396,7 +356,6 @@ def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
 
 
 def _error_text(error: Exception) -> str:
-    """Return the reason why a request failed."""
     if isinstance(error, HTTPError):
         return f"it answered {error.code} {one_line(str(error.reason))[:80]}".rstrip()
     if isinstance(error, URLError) and isinstance(error.reason, Exception):

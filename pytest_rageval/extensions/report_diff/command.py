@@ -23,7 +23,6 @@ from pytest_rageval.reports.terminal import number_text
 
 
 def diff_command(options: argparse.Namespace) -> int:
-    """Print the differences between two reports, or between two systems in one report; return 0."""
     before, after = _read_reports(options)
     comparisons, notes = compare_reports(before, after)
     if options.html is not None:
@@ -46,7 +45,6 @@ def diff_command(options: argparse.Namespace) -> int:
 
 
 def _read_reports(options: argparse.Namespace) -> tuple[Report, Report]:
-    """Return the two reports, or the two systems, that the arguments name."""
     paths = [options.before, options.before if options.after is None else options.after]
     if options.html is not None and options.html.resolve() in {path.resolve() for path in paths}:
         raise InputError(f"--html {options.html} is one of the reports.\nName another file for the page.")
@@ -130,7 +128,6 @@ def _test_lines(
 
 
 def _changed_question_lines(comparison: ScoreComparison) -> Iterator[str]:
-    """Yield question, passages and answer before and after, for each question whose score changed."""
     changed = [comparison.question(identifier) for identifier in (*comparison.lost, *comparison.gained)]
     # A report of an earlier version may have only the ids.
     with_text = [question for question in changed if question["question"]]
@@ -142,7 +139,6 @@ def _changed_question_lines(comparison: ScoreComparison) -> Iterator[str]:
 
 
 def _json_entry(comparison: ScoreComparison) -> dict[str, Any]:
-    """Return the entry of a score in the output of --json."""
     before, after, test = comparison.before, comparison.after, comparison.test_result
     id_lists = ("gained", "lost", "only_before", "only_after", "unscored")
     return {

@@ -28,58 +28,35 @@ OUTCOME_KEYS: Final = ("answer", "expected", "remark", "lost_by", "case")
 
 
 class ScoreKey(NamedTuple):
-    """The identity of a score: two scores with equal keys are compared.
-
-    Attributes:
-        nodeid: the node id of the test.
-        spec: the name of the score with its cut-off, such as "recall@5".
-        where: the tags of the slice, as text; empty for all examples.
-        settings: the keywords of the threshold that change the score, such as "comparator=em".
-    """
+    """The identity of a score: two scores with equal keys are compared."""
 
     nodeid: str
     spec: str
     where: str
-    settings: tuple[str, ...]
+    settings: tuple[str, ...]  # that change the score, such as "comparator=em"
 
     @property
     def label(self) -> str:
-        """The name of the score in reports, without its test."""
         return " ".join([self.spec, *self.settings, *([f"where {self.where}"] if self.where else [])])
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A JSON report, or the tests of one system in it.
-
-    Attributes:
-        document: the content of the report.
-        path: the path of its file.
-        name: the name of the report in messages.
-        column: the header of the column with its means.
-    """
+    """A JSON report, or the tests of one system in it."""
 
     document: Mapping[str, Any]
     path: Path
-    name: str
+    name: str  # in messages
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedScore:
-    """One score in one report.
-
-    Attributes:
-        mean: the mean over the questions; None if no question is scored.
-        values: the value of each question by id; None if the question is unscored.
-        questions: the known data of each question by id, with keys of `QuestionEntry`.
-        test: the entry of the test in the report.
-        entry: the entry of the score in the report.
-    """
+    """One score in one report."""
 
     mean: float | None
-    values: Mapping[str, float | None]
-    questions: Mapping[str, Mapping[str, Any]]
+    values: Mapping[str, float | None]  # by question; None if it is unscored
+    questions: Mapping[str, Mapping[str, Any]]  # what is known of each, with keys of `QuestionEntry`
     test: Mapping[str, Any]
     entry: Mapping[str, Any]
 
@@ -90,13 +67,7 @@ class ReportedScore:
 
 
 class PairedTest(NamedTuple):
-    """The result of a paired two-sided test; all fields are None if no question is scored in both reports.
-
-    Attributes:
-        difference: the mean difference.
-        interval: its 95% confidence interval.
-        p_value: the p-value.
-    """
+    """The result of a paired two-sided test; all fields are None if no question is scored in both reports."""
 
     difference: float | None = None
     interval: tuple[float, float] | None = None
@@ -105,25 +76,15 @@ class PairedTest(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """A score that both reports have.
-
-    Attributes:
-        key: the identity of the score.
-        before: the score in the first report.
-        after: the score in the second report.
-        differences: by id, the value after minus the value before, of each question that is scored in both reports.
-        tolerance: differences up to this count as no change.
-        largest: the largest possible absolute difference of a question.
-        is_cost: True if less is better, as for tokens.
-    """
+    """A score that both reports have."""
 
     key: ScoreKey
     before: ReportedScore
     after: ReportedScore
-    differences: Mapping[str, float]
-    tolerance: float
-    largest: float
-    is_cost: bool = False
+    differences: Mapping[str, float]  # after minus before, of questions with both scores
+    tolerance: float  # differences up to this count as no change
+    largest: float  # the largest possible difference
+    is_cost: bool = False  # less is better, as for tokens
 
     @property
     def gained(self) -> list[str]:
@@ -132,7 +93,6 @@ class ScoreComparison:
 
     @property
     def lost(self) -> list[str]:
-        """The ids of the questions that got worse, largest change first."""
         return self._changed(-1)
 
     def _changed(self, sign: int) -> list[str]:
@@ -144,17 +104,14 @@ class ScoreComparison:
 
     @property
     def same(self) -> int:
-        """The number of questions that are scored in both reports and did not change."""
         return len(self.differences) - len(self.gained) - len(self.lost)
 
     @property
     def only_before(self) -> list[str]:
-        """The ids of the questions that only the first report has."""
         return [identifier for identifier in self.before.values if identifier not in self.after.values]
 
     @property
     def only_after(self) -> list[str]:
-        """The ids of the questions that only the second report has."""
         return [identifier for identifier in self.after.values if identifier not in self.before.values]
 
     @property
@@ -178,7 +135,6 @@ class ScoreComparison:
 
     @property
     def left_out(self) -> int:
-        """The number of questions that are not compared."""
         return len(self.only_before) + len(self.only_after) + len(self.unscored)
 
     @cached_property
@@ -227,13 +183,7 @@ def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison
 
 
 def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
-    """Return the report with only the tests of one system.
-
-    The system is removed from the node ids, so that tests of two systems have equal node ids and are compared.
-
-    Raises:
-        InputError: the report has no such system; `path` names the report in the message.
-    """
+    """Return the report with only the tests of one system."""
     tests: list[Mapping[str, Any]] = []
     systems: list[Any] = []
     for test in document["tests"]:
@@ -348,7 +298,6 @@ def _paired_test(comparison: ScoreComparison) -> PairedTest:
 
 
 def format_ids(ids: Sequence[str], *, everything: bool) -> str:
-    """Return all ids, or the first `MAX_IDS` and the number of further ones."""
     shown = ids if everything else ids[:MAX_IDS]
     more = len(ids) - len(shown)
     return ", ".join(map(to_one_line, shown)) + (f" and {more:,} more (-v shows them)" if more else "")
@@ -385,7 +334,6 @@ def _reworded_notes(comparisons: Sequence[ScoreComparison]) -> Iterator[str]:
 
 
 def _settings_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note for each setting and each eval set that differs between the two reports."""
     then, now = (
         {**document.get("settings", {}), **_evalset_digests(document)} for document in (before, after)
     )
@@ -396,10 +344,7 @@ def _settings_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iter
 
 
 def _evalset_digests(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of the eval set of each test.
-
-    Questions are matched by id, even if their texts differ.
-    """
+    """Return the digest of the eval set of each test."""
     return {
         f"eval set of {test['nodeid']}": str((test.get("evalset") or {}).get("digest"))[:12]
         for test in document["tests"]
@@ -407,7 +352,6 @@ def _evalset_digests(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _missing_notes(keys: Iterable[ScoreKey], name: str) -> list[str]:
-    """Return a note for each score that only the report with this name has."""
     return [
         f"only in {to_one_line(name)}: {to_one_line(key.label)} of {to_one_line(key.nodeid)}"
         for key in sorted(keys)

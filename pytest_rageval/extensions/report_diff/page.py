@@ -72,7 +72,6 @@ def _change(comparison: ScoreComparison) -> str:
 
 
 def _fact(name: str, report: Report) -> Fact:
-    """Describe a report by its file, branch and commit, start time and models."""
     document, run = report.document, report.document.get("run", {})
     settings = document.get("settings", {})
     parts = [
@@ -113,7 +112,6 @@ def _test_entry(comparisons: Sequence[ScoreComparison], before: Report, after: R
 
 
 def _score_entry(comparison: ScoreComparison, before: Report, after: Report) -> dict[str, Any]:
-    """Return the entry of a score for the page."""
     entry, (difference, interval, p_value) = comparison.after.entry, comparison.test_result
     keywords = {name: entry[name] for name in SCORE_KEYWORDS if entry.get(name) is not None}
     numbers = {name: entry.get(name, 0) for name in ("n", "unscored", "undefined")}

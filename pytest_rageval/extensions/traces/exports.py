@@ -84,11 +84,7 @@ COLUMN_PREFIXES: Final = {
 
 
 def read_export(path: Path) -> Iterator[TraceRecord]:
-    """Yield the spans, items and feedback in a file.
-
-    Raises:
-        InputError: the file cannot be read, or a record is of no known kind.
-    """
+    """Yield the spans, items and feedback in a file."""
     if not path.exists():
         raise missing_file_error("file of traces", path)
     if path.is_dir():

@@ -39,7 +39,6 @@ def read_trace(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
 
 
 def read_observation(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    """Yield the span of an observation of Langfuse."""
     trace = str(first_field(record, "traceId", "trace_id") or "")
     yield _span(
         record,

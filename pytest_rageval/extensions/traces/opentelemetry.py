@@ -46,7 +46,6 @@ def is_phoenix(record: Mapping[str, Any]) -> bool:
 
 
 def read_phoenix(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
-    """Yield a span of Phoenix, and its annotations as feedback."""
     fields = nest_dotted_keys(record)
     context, attributes = (
         value if isinstance(value := fields.get(name), dict) else {} for name in ("context", "attributes")
@@ -106,7 +105,6 @@ def read_attributes(attributes: Mapping[str, Any]) -> Iterator[tuple[str, tuple[
 
 
 def _attributes_by_key(attributes: Any) -> dict[str, Any]:
-    """Convert OTLP's list of keys and typed values to a dict."""
     return {str(item.get("key")): _plain_value(item.get("value")) for item in extract_objects(attributes)}
 
 

@@ -21,19 +21,12 @@ from pytest_rageval.lib.text import plural
 
 @dataclass(slots=True)
 class Traces:
-    """The questions of exported traces and data sets.
+    """The questions of exported traces and data sets."""
 
-    Attributes:
-        questions: the distinct questions; of a repeated question, the last one with a retrieval.
-        number: the number of traces.
-        items: the number of items in data sets.
-        notes: descriptions of what was left out or is missing, with counts.
-    """
-
-    questions: list[RecordedQuestion]
-    number: int
-    items: int
-    notes: Counter[str]
+    questions: list[RecordedQuestion]  # distinct; of a repeated one, the last with a retrieval
+    number: int  # of traces
+    items: int  # of data sets
+    notes: Counter[str]  # what was left out or is missing
 
     @property
     def counts_text(self) -> str:
@@ -86,7 +79,6 @@ def read_traces(paths: Iterable[Path]) -> Traces:
 
 
 def question_key(question: str, history: Iterable[Mapping[str, str]] = ()) -> str:
-    """Return a digest that identifies a question after the messages before it."""
     return digest([question.strip(), [[message.get("role"), message.get("content")] for message in history]])
 
 

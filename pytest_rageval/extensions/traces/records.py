@@ -74,8 +74,6 @@ NO_QUESTION: Final = ExtractedQuestion(None)
 
 
 class SpanKind(Enum):
-    """The kind of operation that a span records."""
-
     SEARCH = "search"
     RERANKING = "reranking"
     MODEL = "model"
@@ -91,71 +89,39 @@ SPAN_KINDS: Final = {
 
 @dataclass(slots=True)
 class Span:
-    """One operation of a trace.
-
-    Attributes:
-        place: the place in the file, for messages.
-        trace: the id of the trace; empty if it has none.
-        id: the id of the span.
-        parent: the id of the parent span; empty for an outermost span.
-        kind: the kind of operation.
-        failed: True if the operation ended with an error.
-        start: the start time in seconds since 1970; 0 if unknown.
-        end: the end time in seconds since 1970; 0 if unknown.
-        question: the question in the input.
-        answer: the answer in the output; None if there is none.
-        documents: the documents in the output; None if they were not recorded or cannot be read.
-    """
+    """One operation of a trace."""
 
     place: str
-    trace: str
+    trace: str  # empty without one
     id: str
-    parent: str
+    parent: str  # empty for an outermost span
     kind: SpanKind
     failed: bool
-    start: float
+    start: float  # in seconds since 1970; 0 if unknown
     end: float
     question: ExtractedQuestion = NO_QUESTION
     answer: str | None = None
-    documents: tuple[Document, ...] | None = None
+    documents: tuple[Document, ...] | None = None  # None if they cannot be read
 
 
 @dataclass(slots=True)
 class RecordedQuestion:
-    """A question of a trace or of an item in a data set.
-
-    Attributes:
-        place: the place in a file, for messages.
-        id: the id of the trace or of the item.
-        question: the question and the messages before it.
-        time: the start of the trace or the last change of the item, in seconds since 1970; 0 if unknown.
-        retrieved: the documents from which the question was answered, those of the last search or reranking; None if
-            they are unknown.
-        missing_reason: the reason that `retrieved` is None, for messages: "without a retrieval".
-        steps: the searches, in the order of their starts.
-        answer: the answer of the application; None if it was not recorded.
-        reference: the expected answer of a data set; None if there is none.
-        tags: labels and scores of people and judges, by name.
-        metadata: the metadata of an item.
-        of_evalset: True if the record is an example of an eval set that was written from traces.
-        gold: the gold passages of an item, as records.
-        extra: other values of an item, by key.
-    """
+    """A question of a trace or of an item in a data set."""
 
     place: str
     id: str
     question: ExtractedQuestion
-    time: float
-    retrieved: tuple[Document, ...] | None = None
-    missing_reason: str = "without a retrieval"
+    time: float  # the start of the trace or last change of the item, in seconds since 1970; 0 if unknown
+    retrieved: tuple[Document, ...] | None = None  # by the last search or reranking
+    missing_reason: str = "without a retrieval"  # of `retrieved`
     steps: Sequence[Step] = ()
     answer: str | None = None
-    reference: str | None = None
-    tags: dict[str, Any] = field(default_factory=dict)
+    reference: str | None = None  # the expected answer of a data set
+    tags: dict[str, Any] = field(default_factory=dict)  # labels and scores of people and judges
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    of_evalset: bool = False
+    of_evalset: bool = False  # an example of an eval set that was written from traces
     gold: Sequence[Mapping[str, Any]] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)  # other values of an item
 
     def record(self, *, answer_is_reference: bool = False) -> dict[str, Any]:
         """Return the question as a record of an eval set. Retrieved passages are not gold."""
@@ -180,15 +146,9 @@ class RecordedQuestion:
 
 @dataclass(slots=True)
 class Feedback:
-    """A label or score of a person or a judge.
+    """A label or score of a person or a judge."""
 
-    Attributes:
-        about: the id of the span or trace that was rated.
-        name: the name of the label or score.
-        value: the label or score.
-    """
-
-    about: str
+    about: str  # the id of the span or trace that was rated
     name: str
     value: str | float | bool
 
@@ -197,7 +157,6 @@ TraceRecord = Span | RecordedQuestion | Feedback
 
 
 def _document_records(documents: Iterable[Document]) -> list[dict[str, Any]]:
-    """Return id, text and score of each document as JSON objects, without missing values."""
     return [
         {
             name: value
@@ -389,7 +348,6 @@ def extract_answer(value: Any, depth: int = MAX_DEPTH) -> str | None:
 
 
 def _parse_messages(value: Any) -> Iterator[Message]:
-    """Yield the messages of user and assistant that have a text."""
     if isinstance(value, Mapping):
         value = decode_json(value.get("messages"))
     items = value if isinstance(value, list) else []

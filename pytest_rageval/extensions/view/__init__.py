@@ -55,13 +55,10 @@ def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> "Sequ
 
 
 class LiveRun:
-    """The hook of a run that writes reports."""
-
     def __init__(self, reports: "Sequence[Path]") -> None:
         self._reports = reports
 
     def pytest_runtest_logreport(self, report: "pytest.TestReport") -> None:
-        """Add a test that has ended."""
         if report.when != "call" and not report.failed:
             return
         failure = str(report.longrepr).strip().partition("\n")[0] if report.failed else ""

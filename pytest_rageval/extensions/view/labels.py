@@ -26,7 +26,6 @@ class Answer(NamedTuple):
 
     @property
     def key(self) -> str:
-        """A digest of the texts of the answer, its question and the references."""
         return _key(self.record)
 
 
@@ -95,11 +94,7 @@ class LabelFile:
         return {key: name for key, name in pairs if name is not None}
 
     def write(self, answer: Answer, verdict: str) -> None:
-        """Write the verdict on an answer in place of an earlier one.
-
-        Raises:
-            OSError: the file cannot be written; it is unchanged.
-        """
+        """Write the verdict on an answer in place of an earlier one."""
         key = answer.key
         record = self._records.get(key, dict(answer.record))
         others = {each.get("id") for other, each in self._records.items() if other != key}

@@ -43,7 +43,6 @@ HEADERS: Final = {
 
 
 def view_command(options: argparse.Namespace) -> int:
-    """Serve the report until Ctrl-C."""
     uvicorn = require("uvicorn", extra="gateway", purpose=PURPOSE)
     viewer = Viewer(options.file, labels=options.labels, history=options.history)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
@@ -79,11 +78,7 @@ def view_command(options: argparse.Namespace) -> int:
 
 
 class Viewer:
-    """The pages of a report, and the labels of its answers.
-
-    Raises:
-        InputError: the report, the history or the labels cannot be read.
-    """
+    """The pages of a report, and the labels of its answers."""
 
     def __init__(self, report: Path, *, labels: Path, history: Path | None) -> None:
         self.port = 0
@@ -99,11 +94,9 @@ class Viewer:
 
     @property
     def url(self) -> str:
-        """The address of the page."""
         return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
     def application(self) -> Any:
-        """Return the ASGI application."""
         require("starlette", extra="gateway", purpose=PURPOSE)
         from starlette.applications import Starlette  # noqa: PLC0415 - of an extra
         from starlette.routing import Route  # noqa: PLC0415

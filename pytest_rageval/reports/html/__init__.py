@@ -56,7 +56,6 @@ def render(
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the templates: all texts are escaped, and an undefined variable is an error."""
     templates = Environment(
         loader=FunctionLoader(_source),
         autoescape=True,
@@ -96,7 +95,6 @@ def _hash(text: str) -> str:
 
 
 def cut(text: str, length: int = MAX_CUT_LENGTH) -> str:
-    """Return the first characters of a text, with an ellipsis if the text is longer."""
     return text if len(text) <= length else f"{text[:length]}…"
 
 

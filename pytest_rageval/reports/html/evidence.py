@@ -23,15 +23,7 @@ def evaluated_questions(
     match_share: float,
     spool: Spool,
 ) -> list[EvaluatedQuestion]:
-    """Return an entry for each question: its text, right answers and gold passages, and its longest ranking.
-
-    Args:
-        examples: the evaluated examples.
-        retrievals: the retrieval of each example at the largest cut-off, by example id; the id is missing if the
-            retriever failed.
-        match_share: the share of a gold passage that must be retrieved for the passage to count as found.
-        spool: where the entries are stored.
-    """
+    """Return an entry for each question: its text, right answers and gold passages, and its longest ranking."""
     return spooled_list(
         (_question(example, retrievals.get(example.id), match_share) for example in examples), spool
     )
@@ -60,7 +52,6 @@ def _question(example: Example, retrieval: Retrieval | None, match_share: float)
 
 
 def _retrieval_keys(retrieval: Retrieval, relevant: Sequence[Gold], match_share: float) -> dict[str, Any]:
-    """Return the keys of a question about its retrieval: passages, ranks of gold passages, steps, time and tokens."""
     ranking = retrieval.ranking
     match = GoldMatch(ranking, relevant, match_share)
     ranks: dict[str, int | None] = {}
@@ -90,15 +81,7 @@ def explained_examples(
     *,
     spool: Spool,
 ) -> list[ExampleEntry]:
-    """Return the examples of a score's entry, each extended by its evidence and by its outcome in the baseline.
-
-    Args:
-        entries: the examples of the score's entry.
-        score: the score, with the outcomes of the examples.
-        comparison: the comparison of the score with its baseline; None if there is none.
-        retrievals: the retrieval of each example at the largest cut-off, by example id.
-        spool: where the extended examples are stored.
-    """
+    """Return the examples of a score's entry, each extended by its evidence and by its outcome in the baseline."""
     outcomes = {outcome.example.id: outcome for outcome in score.outcomes}
     drops = {} if comparison is None else comparison.drops_by_id
     before: dict[str, BaselineExample] = {}
@@ -159,7 +142,6 @@ def _baseline_keys(
 
 
 def _is_prefix(ranking: Ranking, retrieval: Retrieval | None) -> bool:
-    """Return True if a ranking is a prefix of the ranking at the largest cut-off."""
     if retrieval is None:
         return False
     longest = retrieval.ranking.documents[: len(ranking)]

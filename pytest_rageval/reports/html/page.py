@@ -77,10 +77,7 @@ def html_page(  # noqa: PLR0913 - what the top of a page shows
     warnings: Sequence[str],
     server_script: str = "",
 ) -> str:
-    """Return a page with the tests of a document and their questions.
-
-    `overall` is the verdict beside the title. `server_script` is the script of a page that its own server shows.
-    """
+    """Return a page with the tests of a document and their questions."""
     tests = by_urgency(document["tests"])
     filters = Filters()
     tables = [TableView(table, filters) for table in QuestionTable.of_tests(tests)]
@@ -105,7 +102,6 @@ def html_page(  # noqa: PLR0913 - what the top of a page shows
 
 
 def _overall_verdict(tests: Sequence[Mapping[str, Any]]) -> str:
-    """Return the worst verdict of the tests: "fail", "inconclusive" or "pass"."""
     if any(test["outcome"] in {"failed", "error"} for test in tests):
         return "fail"
     verdicts = {entry["verdict"] for test in tests for entry in test["scores"]}
@@ -122,7 +118,6 @@ class Fact:
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
-    """Yield the facts that identify the run and its baseline."""
     run = document.get("run", {})
     yield Fact("Started", document["started"].replace("T", " "))
     yield Fact("Duration", f"{document['duration_s']:.1f} s")
@@ -151,17 +146,14 @@ class Filters:
         self._tokens: dict[tuple[str, str], str] = {}
 
     def token(self, kind: str, value: str) -> str:
-        """Return the token of a value, which is the same at each call."""
         return self._tokens.setdefault((kind, value), f"f{len(self._tokens)}")
 
     def options(self, kind: str) -> list[tuple[str, str]]:
-        """Return the values of a kind as pairs of token and value, sorted by value."""
         pairs = [(value, token) for (key, value), token in self._tokens.items() if key == kind]
         return [(token, value) for value, token in sorted(pairs)]
 
     @property
     def tags(self) -> list[str]:
-        """The names of the tags that have values."""
         return sorted({kind.removeprefix("tag ") for kind, _ in self._tokens if kind.startswith("tag ")})
 
 
@@ -180,12 +172,10 @@ class ScoreView:
 
     @property
     def change(self) -> float | None:
-        """The change of the mean from the baseline; None without a baseline."""
         return None if self.baseline is None else -self.baseline["drop"]
 
     @property
     def change_interval(self) -> tuple[float, float] | None:
-        """The interval of the change; None if the change was not tested."""
         interval = (self.baseline or {}).get("interval")
         return None if interval is None else (-interval[1], -interval[0])
 
@@ -198,7 +188,6 @@ class ScoreView:
 
     @property
     def p_value(self) -> float | None:
-        """The p-value of the test of the drop; None if the drop was not tested."""
         return (self.baseline or {}).get("p_value")
 
     @property
@@ -241,7 +230,6 @@ class ScoreView:
 
     @property
     def parts_text(self) -> str:
-        """The numbers of `parts` as text, such as "32 lost, 59 same"."""
         return ", ".join(f"{count:,} {name}" for name, count in self.parts if count)
 
     @property
@@ -283,28 +271,18 @@ class Histogram:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A score over the questions of a slice.
-
-    Attributes:
-        mean: mean over the scored questions of the slice.
-        n: number of scored questions of the slice.
-        change: mean difference to the baseline, over the questions with both scores; None if there are none.
-        level: CSS class for the distance from the mean over all questions, such as "below-2"; empty if it is small.
-    """
+    """A score over the questions of a slice."""
 
     mean: float
     n: int
-    change: float | None
-    level: str
+    change: float | None  # from the baseline, over the questions with both scores
+    level: str  # the CSS class for the distance from the mean over all questions, such as "below-2"
 
     @classmethod
     def from_rows(
         cls, rows: Sequence[QuestionRow], column: Column, overall: float | None
     ) -> "HeatCell | None":
-        """Create the cell of a column from the questions of a slice; `overall` is the mean over all questions.
-
-        None is returned if no question of the slice has the score.
-        """
+        """Create the cell of a column from the questions of a slice; `overall` is the mean over all questions."""
         cells = [cell for row in rows if (cell := row.cell(column)) is not None and cell.now is not None]
         if not cells or overall is None:
             return None
@@ -320,8 +298,6 @@ class HeatCell:
 
 
 class ColumnView:
-    """The head of a column: its score over all questions."""
-
     def __init__(self, column: Column) -> None:
         self.column = column
         # Of the entries of a score, the one over the whole eval set that failed, or has a verdict, says most.
@@ -355,7 +331,6 @@ class TableView:
 
     @property
     def is_wide(self) -> bool:
-        """True if the scores of a question fit into columns."""
         return len(self.columns) <= MAX_COLUMNS
 
     @cached_property
@@ -367,7 +342,6 @@ class TableView:
             yield HeatCell.from_rows(rows, column, mean)
 
     def tokens(self, row: QuestionRow) -> str:
-        """Return the tokens by which a question is filtered, separated by spaces."""
         tokens = [state or "same" for state in sorted(row.states or {""})]
         for kind, key in (("case", "case"), ("lost by", "lost_by")):
             tokens += [self._filters.token(kind, value) for value in row.example_values(key)]
@@ -401,15 +375,12 @@ class QuestionGroup:
 
     @property
     def counts_text(self) -> str:
-        """How many questions it has, and how many are lost and gained."""
         states = ((state, sum(state in row.states for row in self.rows)) for state in ("lost", "gained"))
         changes = [f"{count} {state}" for state, count in states if count]
         return ", ".join([counted(len(self.rows), "question"), *changes])
 
 
 class Card:
-    """A test with its scores, for the templates."""
-
     def __init__(self, test: Mapping[str, Any]) -> None:
         self.test = test
         self.name: str = test_name(test)
@@ -419,13 +390,11 @@ class Card:
 
     @property
     def distributions(self) -> list[tuple[str, "Histogram"]]:
-        """The histograms of scores that are not only 0 and 1, each with the name of the score."""
         pairs = ((score.name, score.distribution) for score in self.scores)
         return [(name, histogram) for name, histogram in pairs if histogram is not None]
 
     @property
     def is_green(self) -> bool:
-        """True if nothing in it needs a look."""
         verdicts = {entry["verdict"] for entry in self.test["scores"]}
         return self.test["outcome"] in {"passed", "skipped", "better", "same"} and not verdicts & {
             *FAILING_VERDICTS,
@@ -451,7 +420,6 @@ def _heat_sort_key(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float,
 
 
 def _slice_tags(rows: Iterable[QuestionRow]) -> list[str]:
-    """Return the names of the tags that have at most `MAX_TAG_VALUES` different values."""
     values_by_tag: dict[str, set[str]] = {}
     for row in rows:
         for name, value in row.tags:
@@ -461,17 +429,11 @@ def _slice_tags(rows: Iterable[QuestionRow]) -> list[str]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The number of questions that are not shown in full.
+    """The number of questions that are not shown in full."""
 
-    Attributes:
-        passages: number of questions that are shown without their passages.
-        questions: number of questions that are not shown.
-        of: number of all questions.
-    """
-
-    passages: int
-    questions: int
-    of: int
+    passages: int  # shown without their passages
+    questions: int  # not shown
+    of: int  # all
 
 
 def _render_questions(tables: Sequence[TableView]) -> LeftOut:
@@ -521,12 +483,10 @@ def _render_questions(tables: Sequence[TableView]) -> LeftOut:
 
 
 def _byte_size(text: str) -> int:
-    """Return the number of bytes of a text in UTF-8."""
     return len(text.encode("utf-8", "replace"))
 
 
 def _matrix_view(matrix: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a matrix for its template, with the columns of system names, and the largest mean of each score."""
     cells = zip(*(row["cells"] for row in matrix["rows"]), strict=True)
     return {
         **matrix,
@@ -538,7 +498,6 @@ def _matrix_view(matrix: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ratings_view(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table of ratings for its template, with the ends of the axis of its intervals, and the pair matrix."""
     ends = [end for row in table["systems"] for end in row["ci95"]]
     names, cells = pairs_table(table)
     return {

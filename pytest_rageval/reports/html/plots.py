@@ -45,31 +45,19 @@ class Mark(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot.
-
-    Attributes:
-        name: the heading.
-        shape: how the marks are drawn: "slope", "curve" or "bars".
-        marks: the marks in the order in which the arrow keys visit them.
-        lines: polylines below the marks, each with its class.
-        ticks: the texts at the left side, each with its place, and the texts at the bottom.
-        feet: the texts below the marks, each with its place.
-        height: the height of the marks.
-        summary: what the plot shows in a sentence.
-    """
+    """A plot."""
 
     name: str
-    shape: str
-    marks: Sequence[Mark]
-    lines: Sequence[tuple[str, str]]
-    ticks: Sequence[tuple[float, str]]
-    feet: Sequence[tuple[float, str]]
+    shape: str  # "slope", "curve" or "bars"
+    marks: Sequence[Mark]  # in the order in which the arrow keys visit them
+    lines: Sequence[tuple[str, str]]  # polylines below the marks, each with its class
+    ticks: Sequence[tuple[float, str]]  # the texts at the left side, each with its place
+    feet: Sequence[tuple[float, str]]  # the texts below the marks
     height: float
-    summary: str
+    summary: str  # what it shows, in a sentence
 
 
 def plots_of(table: QuestionTable) -> list[Plot]:
-    """Return the plots of an eval set that have something to show."""
     known = [(row, rankings) for row in table.rows if (rankings := _rankings(row)) is not None]
     plots = [
         _slopes([(row, each) for row, each in known if each.before is not None]),
@@ -95,7 +83,6 @@ def _rankings(row: QuestionRow) -> Rankings | None:
 
 
 def _labels_before(variant: Variant) -> list[str] | None:
-    """Return the ranking in the baseline; None if the baseline has none."""
     if variant.before:
         return [label for label, _ in variant.before]
     examples = [cell.example for cell in variant.cells if cell.before is not None]
@@ -158,7 +145,6 @@ def _slopes(known: Sequence[tuple[QuestionRow, Rankings]]) -> Plot | None:
 
 
 def _some(depth: int) -> Sequence[int]:
-    """Return the ranks that an axis names."""
     return range(1, depth + 1) if depth <= MAX_TICKS else sorted({1, (depth + 1) // 2, depth})
 
 

@@ -46,12 +46,10 @@ def anchor_of(test: Mapping[str, Any]) -> str:
 
 
 def short_digest(text: str) -> str:
-    """Return a digest of a name, for an id in the page."""
     return sha256(text.encode(errors="replace")).hexdigest()[:12]
 
 
 def worst_state(states: Collection[str]) -> str:
-    """Return the worst of some states; "" if there are none."""
     return next((state for state in STATES if state in states), "")
 
 
@@ -68,7 +66,6 @@ class ScoreCell:
 
     @property
     def name(self) -> str:
-        """The name of the column."""
         return self.column.name
 
     @property
@@ -78,7 +75,6 @@ class ScoreCell:
 
     @property
     def example(self) -> Mapping[str, Any]:
-        """The example of the question in the score's entry, with its values of the baseline."""
         example: Mapping[str, Any] = self.spool.get(self.place)
         return example
 
@@ -96,18 +92,10 @@ class ScoreCell:
 
 @dataclass(eq=False)
 class Column:
-    """A score of the questions of an eval set. Tests that gave all questions the same scores share it.
-
-    Attributes:
-        score: the name of the score.
-        tests: the tests, the most urgent first.
-        entries: the entries of the score, those of the first test first.
-        values: the scores of the questions by id.
-        name: the name of the column: that of the score, and what tells it from another column of this name.
-    """
+    """A score of the questions of an eval set. Tests that gave all questions the same scores share it."""
 
     score: str
-    tests: list[Mapping[str, Any]]
+    tests: list[Mapping[str, Any]]  # the most urgent first
     entries: list[ScoreEntry]
     values: Mapping[str, float | None]
     name: str = ""
@@ -115,40 +103,24 @@ class Column:
 
 @dataclass(frozen=True)
 class Field:
-    """A field below a question.
-
-    Attributes:
-        name: name of the field.
-        text: value of the field.
-        scores: names of the scores that the value belongs to; empty if all scores have this value.
-    """
+    """A field below a question."""
 
     name: str
     text: str
-    scores: str = ""
+    scores: str = ""  # that have this value; empty if all have
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A retrieved passage.
-
-    Attributes:
-        document: label of the passage.
-        text: text of the passage; None if unknown.
-        gold: True for a gold passage.
-        rank_before: rank in the baseline; None if the passage was not retrieved, or the baseline's ranking is unknown.
-        label: relevance or usefulness of the passage; None if it has no label.
-        answer_alone: answer that was generated from this passage alone; empty if there is none.
-        parts: the text in pieces, each with True if the answer contains the piece, see `mark_answer_words`.
-    """
+    """A retrieved passage."""
 
     document: str
     text: str | None = None
     gold: bool = False
-    rank_before: int | None = None
-    label: float | None = None
-    answer_alone: str = ""
-    parts: Sequence[tuple[str, bool]] = ()
+    rank_before: int | None = None  # None if it was not retrieved, or the ranking is unknown
+    label: float | None = None  # its relevance or usefulness
+    answer_alone: str = ""  # generated from this passage alone
+    parts: Sequence[tuple[str, bool]] = ()  # see `mark_answer_words`
 
 
 @dataclass
@@ -166,7 +138,6 @@ class Variant:
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """The entry of the question in the report, without its scores."""
         entry: Mapping[str, Any] = self.spool.get(self.place)
         return entry
 
@@ -182,11 +153,9 @@ class Variant:
 
     @property
     def test_anchors(self) -> str:
-        """The ids of its tests in the page, separated by spaces."""
         return " ".join(map(anchor_of, self.tests))
 
     def example_values(self, key: str) -> list[str]:
-        """Return the different values of a key in the examples of the question."""
         return list(dict.fromkeys(str(cell.example[key]) for cell in self.cells if cell.example.get(key)))
 
     @property
@@ -217,7 +186,6 @@ class Variant:
 
     @property
     def fields(self) -> Iterator[Field]:
-        """Yield the fields that have a value: history, filters, fields of the scores, references, other rankings."""
         if history := self.entry.get("history"):
             yield Field("after", " / ".join(history))
         if filters := self.entry.get("filters"):
@@ -276,29 +244,18 @@ class Variant:
 
 @dataclass
 class QuestionRow:
-    """A question of an eval set with all its scores.
+    """A question of an eval set with all its scores."""
 
-    Attributes:
-        evalset: the name of the eval set; without one, the node id of the test.
-        index: index of the question in the eval set.
-        id: id of the question.
-        tags: pairs of name and value; a tag with several values has a pair for each value.
-        variants: what the tests got for the question.
-        states: the states of the question in all its scores, see `STATES`.
-        bound_side: "below" or "above" for a question beyond a bound, else empty.
-    """
-
-    evalset: str
+    evalset: str  # without one, the node id of the test
     index: int
     id: str
-    tags: list[tuple[str, str]] = field(default_factory=list)
+    tags: list[tuple[str, str]] = field(default_factory=list)  # a pair for each value
     variants: list[Variant] = field(default_factory=list)
     states: set[str] = field(default_factory=set)
-    bound_side: str = ""
+    bound_side: str = ""  # "below" or "above" if it is beyond a bound
 
     @property
     def cells(self) -> Iterator[ScoreCell]:
-        """Yield the scores of the question."""
         for variant in self.variants:
             yield from variant.cells
 
@@ -309,22 +266,18 @@ class QuestionRow:
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """The entry of the question of the most urgent test."""
         return self.variants[0].entry
 
     @property
     def state(self) -> str:
-        """The worst state of the question."""
         return worst_state(self.states)
 
     @property
     def state_text(self) -> str:
-        """The text for the state: "below" or "above" for a question beyond a bound, else the state."""
         return self.bound_side if self.state == "beyond" else self.state
 
     @property
     def loss(self) -> float:
-        """The sum of the drops in the scores in which the question got worse."""
         return sum(
             abs((cell.before or 0.0) - (cell.now or 0.0)) for cell in self.cells if cell.state == "lost"
         )
@@ -336,7 +289,6 @@ class QuestionRow:
 
     @property
     def value(self) -> float | None:
-        """The mean over the scores of the question; None without scores."""
         scores = [cell.now for cell in self.cells if cell.now is not None]
         return sum(scores) / len(scores) if scores else None
 
@@ -345,17 +297,11 @@ class QuestionRow:
         return next((cell for cell in self.cells if cell.column is column), None)
 
     def example_values(self, key: str) -> list[str]:
-        """Return the different values of a key in the examples of the question."""
         return list(dict.fromkeys(value for each in self.variants for value in each.example_values(key)))
 
 
 class QuestionTable:
-    """The questions of an eval set, the worst first, and their scores.
-
-    `tests` are the tests of the eval set, the most urgent first. The tests of reports by earlier versions have no key
-    `questions`. Then the questions are the examples of the scores, with the details of the questions that explain a
-    verdict.
-    """
+    """The questions of an eval set, the worst first, and their scores."""
 
     def __init__(self, evalset: str, tests: Sequence[Mapping[str, Any]]) -> None:
         self.evalset = evalset
@@ -373,7 +319,6 @@ class QuestionTable:
 
     @classmethod
     def of_tests(cls, tests: Iterable[Mapping[str, Any]]) -> list[Self]:
-        """Return the tables of all eval sets that have questions."""
         groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for test in tests:
             evalset = test.get("evalset") or {}
