@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_rageval.extensions.baseline_retrievers.trec_run import TrecRun
     from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
     from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder
-    from pytest_rageval.extensions.traces.trace_run import TraceRun
+    from pytest_rageval.extensions.traces.reading import TraceRun
     from pytest_rageval.models.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.retrievers.adapters import RetrieverFactory
@@ -85,7 +85,7 @@ _MODULE_OF = {
             "extensions.baseline_retrievers.llm_baselines",
             "FeedbackRetriever FusionRetriever HyDERetriever RewriteRetriever reciprocal_rank_fusion",
         ),
-        ("extensions.traces.trace_run", "TraceRun"),
+        ("extensions.traces.reading", "TraceRun"),
         ("extensions.baseline_retrievers.trec_run", "TrecRun"),
         ("core.outcome", "Evidence Outcome Score"),
         ("extensions.application_calls.server", "GatewayServer"),

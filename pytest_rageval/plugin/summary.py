@@ -311,15 +311,18 @@ class SummaryPlugin:
         matrix, ratings = self._systems
         if not any(test.get("system") for test in self._sorted):
             return []
-        from pytest_rageval.reports.agreement import agreement_by_system_lines  # noqa: PLC0415 - few runs have systems
-        from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
+        from pytest_rageval.reports.systems import (  # noqa: PLC0415
+            agreement_by_system_lines,
+            matrix_lines,
+            ratings_lines,
+        )
 
         return [*matrix_lines(matrix), *agreement_by_system_lines(self._sorted), *ratings_lines(ratings)]
 
     def _retrieval_lines(self, tests: list[dict[str, Any]]) -> list[str]:
         if self._config.get_verbosity() <= 0:
             return []
-        from pytest_rageval.reports.retrieval import retrieval_lines  # noqa: PLC0415 - only with -v
+        from pytest_rageval.reports.evidence import retrieval_lines  # noqa: PLC0415 - only with -v
 
         return list(retrieval_lines(tests))
 

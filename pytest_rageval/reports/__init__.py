@@ -2,10 +2,10 @@
 
 No module here evaluates a question or calls a model.
 
-- Build the document, which is plain data: `build`, with `notes`, `anomalies`, `questions`, `retrieval`,
+- Build the document, which is plain data: `build`, with `notes`, `anomalies`, `questions`, `evidence`,
   `systems` and `gated_tests`. `core.document` declares the types of its entries.
-- Write it: `terminal`, with `agreement`, `markdown` and `html`.
-- Say why a test failed: `failures`, with `causes`.
+- Write it: `terminal`, `markdown` and `html`.
+- Say why a test failed: `failures`.
 - `reading`: reads JSON reports.
 - Helper: `layout` (lines that fit a terminal).
 """

@@ -34,46 +34,15 @@ from pytest_rageval.reports.notes import (
 )
 from pytest_rageval.stats.intervals import UNIT
 
-__all__ = [
-    "REPORTED_KEYS",
-    "SCHEMA",
-    "SCORE_KEYWORDS",
-    "Notes",
-    "compared_names",
-    "entry_name",
-    "error_entry",
-    "evalset_entry",
-    "evalset_text",
-    "has_table",
-    "models_text",
-    "order_keys",
-    "report_document",
-    "score_entry",
-    "sliced_name",
-    "threshold_result_entry",
-    "usage_entry",
-    "usage_lines",
-]
-
 questions_entry: Final = Lazy("reports.questions", "questions_entry")  # only where a score dropped, or failed
 near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few eval sets have unknown keys
 
 SCHEMA: Final = 1
 
 REPORTED_KEYS: Final = (
-    *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings", "shard"),
-    *(
-        "scores",
-        "accept",
-        "retrieval",
-        "agreement",
-        "battles",
-        "calibration",
-        "fingerprint",
-        "prompts",
-        "questions",
-    ),
-)
+    "nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings", "shard", "scores", "accept",
+    "retrieval", "agreement", "battles", "calibration", "fingerprint", "prompts", "questions",
+)  # fmt: skip
 """The keys of a test's results that are written to reports."""
 
 BASELINE_BOUNDS: Final = ("max_drop", "max_total_drop", "max_lost")
@@ -136,19 +105,16 @@ def threshold_result_entry(
     else:
         entry = score_entry(result.score, threshold, verdict, notes, spool=spool)
     entry = entry if result.early is None else _early_stop_entry(entry, result.early)
+    # Questions can explain the verdict that differ from the baseline, or lie beyond a bound.
+    is_explained = result.comparison is not None or result.anchor is not None or verdict.status == "fail"
     return {
         **entry,
         **comparisons_entry(result),
         **({"new": True} if result.is_new else {}),
         **warnings_entry(verdict.warnings),
         **slices_entry(result),
-        **(questions_entry(result, spool=spool) if _is_explained(result) else {}),
+        **(questions_entry(result, spool=spool) if is_explained else {}),
     }
-
-
-def _is_explained(result: ThresholdResult) -> bool:
-    """Whether questions can explain the verdict: those that differ from the baseline, or lie beyond a bound."""
-    return result.comparison is not None or result.anchor is not None or result.verdict.status == "fail"
 
 
 def _early_stop_entry(entry: Mapping[str, Any], early: EarlyStopResult) -> dict[str, Any]:

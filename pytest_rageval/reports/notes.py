@@ -114,13 +114,18 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     over = f" over {n} of {examples}" if n != examples else ""
     over += f", {failed} without a score counted as lost" if failed else ""
     over += "".join(f", {baseline[key]} {key}" for key in ("removed", "new", "edited") if baseline.get(key))
-    parts = _interval_parts(baseline)
+    drop = baseline["drop"]
+    parts = []
+    if drop and "interval" in baseline:
+        low, high = sorted(bound if drop > 0 else -bound for bound in baseline["interval"])
+        parts = [drop_interval_text(low, high, baseline["alpha"])]
     parts += [f"p = {baseline['p_value']:.2g}"] if "p_value" in baseline else []
     parts += [f"{len(baseline['worse'])} of {n} worse"] if baseline["worse"] else []
     changes = [", ".join(parts)] if parts else []
     if better := baseline["better"]:
         changes.append(f"{len(better)} better: {join_first(better, MAX_BETTER_IDS)}")
-    text = f"{name}{over}, {_drop_text(baseline)}" + (f" ({'; '.join(changes)})" if changes else "")
+    change = f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
+    text = f"{name}{over}, {change}" + (f" ({'; '.join(changes)})" if changes else "")
     effect = baseline.get("design_effect", 1.0)
     is_notable = effect >= NOTABLE_DESIGN_EFFECT and "clusters" not in baseline
     return f"{text}; design effect of shared gold {effect:.1f}" if is_notable else text
@@ -153,19 +158,6 @@ def _canary_text(entry: ScoreEntry) -> str:
         f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} with new replies (p = {canary['p_value']:.2g}; "
         f"{power})"
     )
-
-
-def _drop_text(baseline: ComparisonEntry) -> str:
-    drop = baseline["drop"]
-    return f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
-
-
-def _interval_parts(baseline: ComparisonEntry) -> list[str]:
-    drop = baseline["drop"]
-    if not drop or "interval" not in baseline:
-        return []
-    low, high = sorted(bound if drop > 0 else -bound for bound in baseline["interval"])
-    return [drop_interval_text(low, high, baseline["alpha"])]
 
 
 def change_text(entry: ScoreEntry, *, p_value: bool = False) -> str:
@@ -350,6 +342,43 @@ def _corrected_text(entry: ScoreEntry) -> str:
             f"corrected for the judge's errors: {mean}, by {counted(labels, 'label')} drawn at random{more}"
         )
     return f"corrected for the judge's errors: {mean}, if the {labels} {sample}"
+
+
+def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
+    by = f", compared by {entry['comparator']}" if "comparator" in entry else ""
+    left_out = "".join(f", {entry[key]} {key}" for key in ("unscored", "undecided") if entry[key])
+    unusable = entry.get("unusable", [])
+    left_out += f", {len(unusable)} unusable" if unusable else ""
+    bounds = entry.get("threshold") or {}
+    measures = []
+    for name, estimate in entry["agreement"].items():
+        bound = bounds.get(f"min_{name}")
+        measures.append(f"{name} {_with_interval(estimate)}{'' if bound is None else f' (≥ {bound:g})'}")
+    verdict = f": {entry['verdict']}" if entry.get("verdict") else ""
+    labels = f"{entry['labels']}, n = {entry['n']}{left_out}{by}"
+    lines = [f"judge against people ({labels}): {', '.join(measures)}{verdict}"]
+    people = entry["people"]
+    if people is not None:
+        measure = next(iter(entry["agreement"]))
+        lines.append(
+            f"people among themselves: {measure} {_number(people['among'])}, the judge with each of them "
+            f"{_number(people['judge'])} ({people['annotators']} annotators, n = {people['n']})"
+        )
+    if unusable:
+        more = f"; and {len(unusable) - 1} more" if len(unusable) > 1 else ""
+        lines.append(f"left out: {unusable[0].rstrip('.')}{more}")
+    return lines
+
+
+def _with_interval(estimate: Mapping[str, Any] | None) -> str:
+    if estimate is None:
+        return "undefined"
+    low, high = estimate["ci95"]
+    return f"{estimate['value']:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.3f}"
 
 
 NOTE_TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {

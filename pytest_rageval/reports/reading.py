@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from pytest_rageval.core.document import ReportDocument
 from pytest_rageval.core.errors import InputError
@@ -22,25 +22,17 @@ def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
             f"{path} is a baseline, not a JSON report of pytest-rageval.\n"
             "Write a report to another file: pytest --rageval-report report.json"
         )
-    if not is_report(document):
+    if not isinstance(document, dict) or not isinstance(document.get("tests"), list):
         raise InputError(f"{path} is not a JSON report of pytest-rageval: it has no list `tests`.\n{remedy}")
     if document.get("schema") != SCHEMA:
         raise InputError(
             f"The report {path} has schema {document.get('schema')!r:.40}; this version reads {SCHEMA}.\n{remedy}"
         )
-    check_report(path, document, remedy)
-    return document
-
-
-def check_report(path: Path, document: object, remedy: str, kind: Any = ReportDocument) -> None:
     try:
-        check_shape(document, kind)
+        check_shape(document, ReportDocument)
     except ValueError as error:
         raise InputError(f"{path} is not a JSON report of pytest-rageval: {error}.\n{remedy}") from None
-
-
-def is_report(document: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(document, dict) and isinstance(document.get("tests"), list)
+    return document
 
 
 def read_json(path: Path, what: str, remedy: str) -> Any:

@@ -1,7 +1,7 @@
 """Compares systems: the matrix systems × scores of a parametrized test, and ratings from battles of the arena.
 
 A system is one combination of retriever, generator and judge of a parametrized test. In ratings a system also has a
-cut-off.
+cut-off. Here too: the tables of how far labels of passages agree with scores of answers.
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ from typing import Any, Final
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.layout import WIDTH, align_columns
+from pytest_rageval.stats.agreement import format_rho
 from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.systems import Battle, Standing, UnratableError, bradley_terry, compare_with_best
 
@@ -422,3 +423,56 @@ def _pair_entry(
         "reason": reason,
         **({"wanted": battles["wanted"]} if battles and "wanted" in battles else {}),
     }
+
+
+def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
+    """Return the table of a test's entry `agreement`: correlations of labels of passages with scores of answers."""
+    rows = {(row["annotator"], row["measure"], row["k"]): row for row in entry["rows"]}
+    ks = sorted({k for _, _, k in rows})
+    by = f", answers scored by {entry['label']}" if entry["label"] else ""
+    lines = [f"agreement with {entry['downstream']}, Kendall's tau and Spearman's rho{by}"]
+    cells = [("", *(f"{f'k = {k}':>11}" for k in ks))]
+    for annotator, measure in dict.fromkeys((annotator, measure) for annotator, measure, _ in rows):
+        pairs = (_tau_and_rho(rows.get((annotator, measure, k))) for k in ks)
+        cells.append((f"{annotator} {measure}", *pairs))
+    lines += align_columns(cells, right=range(1, len(ks) + 1)) if rows else []
+    missing_by_reason: dict[str, set[str]] = {}
+    for row in entry["missing"]:
+        first_line = row["reason"].partition("\n")[0]
+        missing_by_reason.setdefault(first_line, set()).add(f"{row['annotator']} {row['measure']}")
+    return lines + [
+        f"no {', '.join(sorted(missing))}: {reason}" for reason, missing in missing_by_reason.items()
+    ]
+
+
+def agreement_by_system_lines(tests: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the tables of a parametrized test side by side: for each k a column for each system."""
+    groups: dict[tuple[Any, ...], list[tuple[Mapping[str, str], Mapping[str, Any]]]] = {}
+    for test in tests:
+        for entry in test.get("agreement", ()) if test.get("system") else ():
+            key = (test["function"], (test["evalset"] or {}).get("digest"), entry["label"])
+            groups.setdefault(key, []).append((test["system"], entry))
+    lines = []
+    for (function, _, label), group in groups.items():
+        names = [" × ".join(system.values()) for system, _ in group]
+        if len(set(names)) < 2 or len(set(names)) < len(names):  # noqa: PLR2004 - two systems are compared
+            continue
+        rows = [
+            {(row["annotator"], row["measure"], row["k"]): row for row in entry["rows"]} for _, entry in group
+        ]
+        by = f", answers scored by {label}" if label else ""
+        for k in sorted({k for each in rows for _, _, k in each}):
+            lines.append(f"{function}: agreement with {group[0][1]['downstream']} at k = {k} by system{by}")
+            cells = [("", *(f"{name:>11}" for name in names))]
+            for annotator, measure in dict.fromkeys((a, m) for each in rows for a, m, at in each if at == k):
+                pairs = (_tau_and_rho(each.get((annotator, measure, k))) for each in rows)
+                cells.append((f"{annotator} {measure}", *pairs))
+            lines += [f"  {line}" for line in align_columns(cells, right=range(1, len(names) + 1))]
+    return lines
+
+
+def _tau_and_rho(row: Mapping[str, Any] | None) -> str:
+    """Return the text of a cell, such as ".58 .71"; empty if the row has no such cell."""
+    if row is None:
+        return ""
+    return " ".join("-" if row[name] is None else format_rho(row[name]) for name in ("tau", "rho"))

@@ -15,7 +15,13 @@ from pytest_rageval.models.usage import ESTIMATED, Usage
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.layout import WIDTH, align_columns
-from pytest_rageval.reports.notes import NOTE_TEXTS, change_text, significant_gain, slice_warnings
+from pytest_rageval.reports.notes import (
+    NOTE_TEXTS,
+    calibration_lines,
+    change_text,
+    significant_gain,
+    slice_warnings,
+)
 
 MARKS: Final[Mapping[str, str]] = {
     "pass": "✅",
@@ -61,9 +67,7 @@ SIGNS: Final = {
 
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
 
-# Imported at the first use: few runs have a calibration or an agreement.
-calibration_lines: Final = Lazy("reports.agreement", "calibration_lines")
-agreement_lines: Final = Lazy("reports.agreement", "agreement_lines")
+agreement_lines: Final = Lazy("reports.systems", "agreement_lines")  # few runs have an agreement
 missing_text: Final = Lazy("reports.gated_tests", "missing_text")  # few runs have a baseline
 
 
@@ -226,7 +230,12 @@ def note_lines(test: Mapping[str, Any], told: set[str] | None = None) -> Iterato
         test: the entry of the test.
         told: what was said of the eval set below other tests, and by failures, and is not repeated; None to repeat it.
     """
-    for key, note_text in {"oddities": _anomalies_text, **NOTE_TEXTS, "counts": _counts_text}.items():
+    texts = {
+        "oddities": lambda entry: anomalies_text(entry["oddities"]),
+        **NOTE_TEXTS,
+        "counts": _counts_text,
+    }
+    for key, note_text in texts.items():
         # Scores of the same rankings, or of the same questions, share notes.
         names: dict[str, list[str]] = {}
         for entry in test["scores"]:
@@ -244,10 +253,6 @@ def note_lines(test: Mapping[str, Any], told: set[str] | None = None) -> Iterato
         yield from calibration_lines(entry)
     for entry in test.get("agreement", ()):
         yield from agreement_lines(entry)
-
-
-def _anomalies_text(entry: ScoreEntry) -> str:
-    return anomalies_text(entry["oddities"])
 
 
 def _counts_text(entry: ScoreEntry) -> str:

@@ -18,16 +18,16 @@ from pytest_rageval.scores.gold_matching import GoldMatch
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
-    from pytest_rageval.reports.retrieval import Retrieval
+    from pytest_rageval.reports.evidence import Retrieval
 
 stratify_answers: Final = Lazy("scores.sufficiency", "stratify_answers")
 common_entry: Final = Lazy("reports.notes", "common_entry")
-common_items: Final = Lazy("reports.html.evidence", "common_items")
-evaluated_questions: Final = Lazy("reports.html.evidence", "evaluated_questions")
-explained_examples: Final = Lazy("reports.html.evidence", "explained_examples")
-retrieval_entry: Final = Lazy("reports.retrieval", "retrieval_entry")
-longest_retrievals: Final = Lazy("reports.retrieval", "longest_retrievals")
-retrieval_from_ranking: Final = Lazy("reports.retrieval", "retrieval_from_ranking")
+common_items: Final = Lazy("reports.evidence", "common_items")
+evaluated_questions: Final = Lazy("reports.evidence", "evaluated_questions")
+explained_examples: Final = Lazy("reports.evidence", "explained_examples")
+retrieval_entry: Final = Lazy("reports.evidence", "retrieval_entry")
+longest_retrievals: Final = Lazy("reports.evidence", "longest_retrievals")
+retrieval_from_ranking: Final = Lazy("reports.evidence", "retrieval_from_ranking")
 
 MIN_UNIFORM_VERDICTS: Final = 30
 """From this number of verdicts on, equal verdicts are unlikely to be chance."""

@@ -23,8 +23,7 @@ from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports import json_report
 from pytest_rageval.reports.build import report_document, score_entry
-from pytest_rageval.reports.html.evidence import evaluated_questions, explained_examples
-from pytest_rageval.reports.retrieval import longest_retrievals
+from pytest_rageval.reports.evidence import evaluated_questions, explained_examples, longest_retrievals
 
 T = TypeVar("T")
 

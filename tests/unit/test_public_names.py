@@ -43,7 +43,7 @@ def test_a_recorded_run_as_the_docs_write_it(tmp_path: Path, monkeypatch: pytest
 def test_a_name_of_a_missing_extension_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the folder of an extension, its names raise ImportError, and the others work."""
     module = "pytest_rageval.extensions.traces"
-    for name in (module, f"{module}.trace_run"):
+    for name in (module, f"{module}.reading"):
         monkeypatch.setitem(sys.modules, name, None)
     missing = r"pytest_rageval\.TraceRun is in the extension pytest_rageval\.extensions\.traces"
     with pytest.raises(ImportError, match=missing):

@@ -1,9 +1,8 @@
 """Calibration: how far the judge agrees with people, by the marker `rageval_calibration` and the option `calibration`.
 
 - `calibration`: judges the items that people labelled, and computes the agreement. `human_labels`: reads the labels.
-- `gate`: evaluates the bounds of a test on its judge.
-- `prediction_powered`: means from few human labels.
-- `report`: the lines of the reports. `command`: `rageval judge`. `sample`: `rageval judge sample`.
+- `gate`: evaluates the bounds of a test on its judge, for the report.
+- `prediction_powered`: means from few human labels. `command`: `rageval judge`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +80,7 @@ COMMANDS: Final = (
              JSON),
             "Replies are cached, for runs of pytest too. The key is read from OPENAI_API_KEY. "
             "Exit status: 0; 2 if something cannot be used.", JUDGE, place=8),
-    Command("sample", "pytest_rageval.extensions.calibration.sample:sample_command",
+    Command("sample", "pytest_rageval.extensions.calibration.command:sample_command",
             "draw the answers that people are to label",
             "Writes a labels file of random answers of a report. Each line says how it was drawn, so that scores "
             "corrected by the labels are known to be valid. Labels that were chosen in another way, such as failures "

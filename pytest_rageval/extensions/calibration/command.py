@@ -6,15 +6,18 @@ prompt, and with prompt injections.
 `injections.jsonl` contains inputs of a judge with the right verdict. Each input has a clean text and the same text with
 a prompt injection that demands the opposite verdict: an order ("answer yes"), a forged message or end of the prompt, a
 forged reference, forged examples, or a plea; in an answer or in a passage.
+
+`rageval judge sample` draws the answers of a report that people are to label, and records how they were drawn.
 """
 
 import argparse
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
+from random import Random
 from typing import Any, Final, Literal, cast
 
 from pytest_rageval.answers.abstention import abstains
@@ -26,11 +29,14 @@ from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome, Tally
 from pytest_rageval.core.settings import EMBEDDED
 from pytest_rageval.extensions.calibration.calibration import Calibration, judge_items, judge_verdict
+from pytest_rageval.extensions.calibration.gate import agreement_with_people, distribution
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, load_labels
-from pytest_rageval.extensions.calibration.report import agreement_with_people, distribution
+from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
-from pytest_rageval.reports.agreement import calibration_lines
 from pytest_rageval.reports.build import usage_entry, usage_lines
+from pytest_rageval.reports.notes import calibration_lines
+from pytest_rageval.reports.reading import read_report
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
@@ -359,3 +365,73 @@ def _report_document(report: _JudgeReport, options: argparse.Namespace) -> dict[
         "places": bias and {"first": bias.first and bias.first.value, "p_value": bias.p_value},
         "injections": {name: asdict(summarize_trials(trials)) for name, trials in report.injections.items()},
     }
+
+
+def sample_command(options: argparse.Namespace) -> int:
+    """Write a labels file of random answers, in random order, with `"human": null`."""
+    report = read_report(options.report, remedy="Write it with pytest --rageval-report report.json.")
+    score = _score_of(report, options)
+    pool = sorted(_answers(*score), key=lambda record: record["id"])
+    if not pool:
+        raise InputError(
+            f"{options.report.name}: {score[1]['spec']} has no answers with references.\nName a score of answers, such "
+            "as --score answer.correct@3."
+        )
+    count = min(options.count, len(pool))
+    drawn = Random(options.seed).sample(pool, count)  # noqa: S311 - no secret
+    for place, record in enumerate(drawn, 1):
+        record["sample"] = {"seed": options.seed, "of": len(pool), "n": count, "place": place}
+    if options.output.exists():
+        raise InputError(
+            f"{options.output} exists already.\nName another file with --output: labels are not overwritten."
+        )
+    lines = (
+        f"{json.dumps(record, ensure_ascii=False)}\n".encode(errors="backslashreplace") for record in drawn
+    )
+    write_atomically(options.output, lines)
+    echo(
+        f"{options.output}: {count} of {counted(len(pool), 'answer')} of {score[1]['spec']}, drawn with seed "
+        f'{options.seed}. Write true or false for each "human", from the first line on: the first labels of a file in '
+        "random order are a random sample too"
+    )
+    return 0
+
+
+def _score_of(
+    report: Mapping[str, Any], options: argparse.Namespace
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    scores = [
+        (test, score)
+        for test in report["tests"]
+        for score in test["scores"]
+        if options.test in {None, test["nodeid"]} and not score["where"]
+    ]
+    found = [
+        (test, score)
+        for test, score in scores
+        if (score["spec"] == options.score if options.score else any(_answers(test, score)))
+    ]
+    if not found:
+        names = ", ".join(sorted({score["spec"] for _, score in scores})) or "no score"
+        what = options.score or "score of answers"
+        raise InputError(
+            f"{options.report.name} has no {what}; found {names}.\nUse --test NODEID and --score NAME."
+        )
+    return found[0]
+
+
+def _answers(test: Mapping[str, Any], score: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a record without a label for each answer of a score that has a verdict."""
+    questions = {question["id"]: question for question in test.get("questions", ())}
+    for example in score["examples"]:
+        question, expected = questions.get(example["id"]), example.get("expected")
+        if question is None or expected is None or example.get("answer") is None or example["score"] is None:
+            continue
+        yield {
+            "id": example["id"],
+            "question": question["question"],
+            **({"history": question["history"]} if question.get("history") else {}),
+            "references": expected["texts"],
+            "prediction": example["answer"],
+            "human": None,
+        }

@@ -1,6 +1,6 @@
 """The commands of `rageval evalset` that check an eval set or make one.
 
-- `check`, `anchor`, `generate`, `nuggets`: one command each.
+- `check`, `anchor`: one command each. `generate`: the commands in which a model writes, `generate` and `nuggets`.
 - `reading`: the files of these commands. `quotes`: finds quotes in texts.
 """
 
@@ -68,7 +68,7 @@ COMMANDS: Final = (
              FORCE,
              value("--keep-rejected", "FILE", "file to write: rejected questions, with the reasons"),
              *GENERATE_OPTIONS), group=EVALSET),
-    Command("nuggets", "pytest_rageval.extensions.evalset_tools.nuggets:nuggets_command",
+    Command("nuggets", "pytest_rageval.extensions.evalset_tools.generate:nuggets_command",
             "let the judge's model propose nuggets, the facts that a good answer contains, for review",
             "For each example without nuggets the model lists facts from its reference answers and the texts of its "
             "gold passages, and says which are vital. They are written to another file, where each of these examples "

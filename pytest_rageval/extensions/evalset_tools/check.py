@@ -35,67 +35,27 @@ WORDS_FOR_MISSING: Final = MISSING_WORDS | {"null", "NULL", "n/a", "N/A", "#N/A"
 """What is written for a missing value; it may also be an answer ("None")."""
 UNUSED: Final[Mapping[str, Collection[str]]] = {
     "gold.id": (
-        *(
-            "gold_ids",
-            "relevant_ids",
-            "relevant_docs",
-            "relevant_documents",
-            "doc_id",
-            "doc_ids",
-            "document_id",
-        ),
-        *(
-            "document_ids",
-            "chunk_id",
-            "chunk_ids",
-            "passage_id",
-            "passage_ids",
-            "source_id",
-            "source_ids",
-            "evidence",
-        ),
-        *(
-            "expected_ids",
-            "reference_context_ids",
-            "positive_ids",
-            "positive_passages",
-            "supporting_facts",
-            "qrels",
-        ),
+        "gold_ids", "relevant_ids", "relevant_docs", "relevant_documents", "doc_id", "doc_ids", "document_id",
+        "document_ids", "chunk_id", "chunk_ids", "passage_id", "passage_ids", "source_id", "source_ids", "evidence",
+        "expected_ids", "reference_context_ids", "positive_ids", "positive_passages", "supporting_facts", "qrels",
     ),
     "gold.text": (
-        *("context", "contexts", "reference_contexts", "gold_context", "gold_contexts", "gold_passages"),
-        *("expected_context", "expected_contexts", "ground_truth_context", "ground_truth_contexts"),
-        *("positive", "positives"),
+        "context", "contexts", "reference_contexts", "gold_context", "gold_contexts", "gold_passages",
+        "expected_context", "expected_contexts", "ground_truth_context", "ground_truth_contexts", "positive",
+        "positives",
     ),
     "gold.source": ("source", "source_file", "file", "file_name", "file_path", "filename", "url"),
     "answers": (
-        *(
-            "answer",
-            "short_answer",
-            "short_answers",
-            "ground_truth",
-            "ground_truths",
-            "label",
-            "expected_answer",
-        ),
-        *(
-            "expected_answers",
-            "correct_answer",
-            "correct_answers",
-            "gold_answer",
-            "gold_answers",
-            "target",
-            "output",
-        ),
+        "answer", "short_answer", "short_answers", "ground_truth", "ground_truths", "label", "expected_answer",
+        "expected_answers", "correct_answer", "correct_answers", "gold_answer", "gold_answers", "target", "output",
     ),
     "reference": (
-        *("expected_output", "reference_answer", "long_answer", "ideal_answer", "expected", "golden_answer"),
-        *("response_reference", "expected_response"),
+        "expected_output", "reference_answer", "long_answer", "ideal_answer", "expected", "golden_answer",
+        "response_reference", "expected_response",
     ),
     "tags.topic": ("topic", "category", "categories", "domain", "query_type", "question_type"),
     "history": ("chat_history", "messages", "conversation"),
-}
+}  # fmt: skip
 """Names of a field in other files, by our name. A key of such a name that is not read may be meant as the field."""
 MAX_FINDINGS: Final = 5  # number of findings of a kind that are printed
 MAX_IDS: Final = 4  # number of example ids of a finding that are printed

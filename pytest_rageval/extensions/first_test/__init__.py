@@ -1,6 +1,6 @@
 """A first test: `init` writes one for a project, `demo` runs the example.
 
-`workflow` is the file for GitHub, `retriever_argument` the argument that names the user's retriever.
+`workflow` is the file for GitHub.
 """
 
 from typing import Final

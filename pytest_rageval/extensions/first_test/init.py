@@ -2,24 +2,27 @@
 
 import argparse
 import configparser
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, echo_err
-from pytest_rageval.core.errors import InputError, summary_line
+from pytest_rageval.core.errors import CallableError, InputError, did_you_mean, summary_line
 from pytest_rageval.core.policy import SMALL_SET
 from pytest_rageval.evalsets.loading import load
-from pytest_rageval.extensions.first_test.retriever_argument import check_retriever, parse_retriever_name
 from pytest_rageval.extensions.first_test.workflow import ProjectFile, is_installed, repository_root, workflow
+from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 
 QUESTIONS: Final = Path("evals", "questions.jsonl")
 REPLIES: Final = Path("evals", "replies.jsonl")
@@ -36,12 +39,19 @@ PASSAGES: Final = {
     "shipping": "Parcels to Norway take four working days and cost 9 euros.",
     "warranty": "The warranty covers the battery for two years, but not the pen.",
 }
-EXAMPLES: Final = (
-    ("q1", "How many days do I have to return a tablet?", "40", "returns"),
-    ("q2", "How long do parcels to Norway take?", "four", "shipping"),
-    ("q3", "How long does the warranty cover the battery?", "two years", "warranty"),
-)
-"""The questions of the example: id, question, answer, and the id of the passage that contains the answer."""
+EXAMPLE_RECORDS: Final = [
+    {
+        "id": name,
+        "question": question,
+        "answers": [answer],
+        "gold": [{"id": passage, "text": PASSAGES[passage]}],
+    }
+    for name, question, answer, passage in (
+        ("q1", "How many days do I have to return a tablet?", "40", "returns"),
+        ("q2", "How long do parcels to Norway take?", "four", "shipping"),
+        ("q3", "How long does the warranty cover the battery?", "two years", "warranty"),
+    )
+]
 
 PLACEHOLDER_RECORD: Final[dict[str, Any]] = {
     "id": "replace-me",
@@ -69,6 +79,10 @@ EXAMPLE_PASSAGES: Final = (
     + "]\n"
 )
 BM25: Final = "from pytest_rageval import BM25Retriever\n"
+
+
+RETRIEVER_NAME: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<rest>(\(\)|\.\w+)*)")
+"""`module:name`, followed by attributes and calls without arguments: my_app:store.as_retriever()."""
 
 
 class FrameworkExample(NamedTuple):
@@ -168,7 +182,7 @@ def init_command(options: argparse.Namespace) -> int:
     _check_folder()
     files = _files(options)
     # The folders that pytest adds to sys.path when it runs in this folder.
-    folders = [str(Path.cwd()), *_pythonpath()]
+    folders = [str(Path.cwd()), *(str(Path(folder).resolve()) for folder in _setting("pythonpath"))]
     warning = "" if options.retriever is None else check_retriever(options.retriever, folders)
     for path, file in files.items():
         _write(path, file)
@@ -212,18 +226,13 @@ def _place() -> Path:
     build systems refuse two top-level packages; else the current folder.
     """
     for pattern in _setting("testpaths"):
-        found = (
-            sorted(path for path in Path().glob(pattern) if path.is_dir()) if _is_relative(pattern) else []
-        )
+        is_relative = pattern.strip("./") and not Path(pattern).is_absolute()
+        found = sorted(path for path in Path().glob(pattern) if path.is_dir()) if is_relative else []
         if found or not set("*?[") & set(pattern):
             return found[0] if found else Path(pattern)
     if Path(TEST_NAME).exists():
         return Path()
     return TESTS if TESTS.is_dir() or is_installed() else Path()
-
-
-def _is_relative(pattern: str) -> bool:
-    return bool(pattern.strip("./")) and not Path(pattern).is_absolute()
 
 
 def _check_collected(test: Path) -> bool:
@@ -309,7 +318,7 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
     }
     if options.evalset is None:
         is_example = options.retriever is None
-        records = map(_example_record, EXAMPLES) if is_example else [PLACEHOLDER_RECORD]
+        records = EXAMPLE_RECORDS if is_example else [PLACEHOLDER_RECORD]
         lines = "".join(f"{json.dumps(record)}\n" for record in records)
         purpose = (
             "three questions, each with the passage that answers it"
@@ -359,12 +368,6 @@ def _score_spec(options: argparse.Namespace) -> str:
     )
 
 
-def _example_record(example: tuple[str, str, str, str]) -> dict[str, object]:
-    identifier, question, answer, passage = example
-    gold = {"id": passage, "text": PASSAGES[passage]}
-    return {"id": identifier, "question": question, "answers": [answer], "gold": [gold]}
-
-
 def _path_literal(path: Path) -> str:
     """Return the path as a Python string literal for the marker, relative to the current folder if possible."""
     absolute = path.resolve()
@@ -399,10 +402,6 @@ def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
         for line in lines
         if line not in text and not ("pytest-rageval" in line and "pytest-rageval" in text)
     ]
-
-
-def _pythonpath() -> list[str]:
-    return [str(Path(folder).resolve()) for folder in _setting("pythonpath")]
 
 
 def _setting(name: str) -> list[str]:
@@ -441,3 +440,63 @@ def _write(path: Path, file: ProjectFile) -> None:
         place = f" {file.place}" if file.place else ""
         echo(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
         echo(indent(file.addition.rstrip(), "    "))
+
+
+def parse_retriever_name(retriever: str) -> re.Match[str]:
+    """Return a match with the groups `module`, `name`, and `rest` (attributes and calls)."""
+    match = RETRIEVER_NAME.fullmatch(retriever)
+    if match is None:
+        raise InputError(
+            f"--retriever {retriever!r} is not of the form MODULE:NAME.\n"
+            "Write the module as in an import, a colon, and the retriever in it: support_bot.search:search, "
+            "my_app:store.as_retriever(), or my_app:build() for a function that makes it."
+        )
+    return match
+
+
+def check_retriever(retriever: str, folders: Sequence[str]) -> str:
+    """Import the module of the retriever and look up the name, without calling anything."""
+    match = parse_retriever_name(retriever)
+    module, head = match["module"], f"--retriever {retriever}"
+    sys.path[:0] = folders
+    try:
+        value: Any = import_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module}.".startswith(f"{missing}."):
+            raise InputError(
+                f"{head}: there is no module {missing!r}, neither in {folders[0]} nor installed for {sys.executable}.\n"
+                "Start it where you start pytest, in the environment of your project: python -m pytest_rageval init …"
+            ) from None
+        return f"{module} cannot be imported here, so that pytest will fail: {summary_line(error)}"
+    # Attributes before the first call are looked up; nothing is known about the result of a call.
+    before_call, *calls = match["rest"].split("()")
+    path = module
+    for name in [match["name"], *before_call.split(".")[1:]]:
+        if not hasattr(value, name):
+            raise InputError(f"{head}: {path} has no {name!r}.{did_you_mean(name, dir(value))}")
+        value, path = getattr(value, name), f"{path}.{name}"
+    if calls and callable(value):
+        return ""
+    if calls or not any(recognises(value) for recognises, _ in ADAPTERS):
+        raise InputError(
+            f"{head}: {path} is of type {type(value).__name__}, which cannot be called.\n"
+            "Name a function (query, k), or a retriever of LangChain, LlamaIndex or Haystack."
+        )
+    if isinstance(value, type) or _has_no_parameters(value):
+        kind = "a class" if isinstance(value, type) else "a function without arguments"
+        raise InputError(
+            f"{head}: {path} is {kind}.\nIf it makes the retriever, write --retriever '{retriever}()'."
+        )
+    try:
+        search_of(value, ADAPTERS, path)
+    except CallableError as error:
+        raise InputError(f"{head}: {error}") from None
+    return ""
+
+
+def _has_no_parameters(function: object) -> bool:
+    """Return True for a function without parameters, which cannot be called with a question."""
+    with suppress(TypeError, ValueError):
+        return callable(function) and not inspect.signature(function).parameters
+    return False

@@ -1,7 +1,6 @@
 """Scores over many runs.
 
-- `history`: the file. `trend`: charts as text. `page`: charts as a page.
-- `command`: `rageval history`.
+- `history`: the file. `trend`: `rageval history`, and charts as text. `page`: charts as a page.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ _parse_runs: Final = value_parser(int, lambda number: number >= 1, "a number of 
 
 # fmt: off
 COMMANDS: Final = (
-    Command("history", "pytest_rageval.extensions.history.command:history_command",
+    Command("history", "pytest_rageval.extensions.history.trend:history_command",
             "show how scores changed from run to run",
             "Prints for each score its lowest and highest mean, the last two means, the mean in the baseline, and a "
             "bar chart in a line. With --html it also writes a page of charts. Runs are sorted by time.",

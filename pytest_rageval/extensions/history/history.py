@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
 from pytest_rageval.core.document import Count, Length, ScoreEntry
@@ -29,6 +30,9 @@ MAX_CHART_RUNS: Final = 20  # number of runs in the chart of a report
 SIGNIFICANT_DIGITS: Final = 6  # of a number in the file
 COMMIT_DIGITS: Final = 7  # number of digits of a commit in the name of a run
 EVALSET_DIGITS: Final = 12  # number of hex digits of an eval set's digest in the file
+
+MIN_AXIS_SHARE: Final = 0.1
+"""The minimum length of an axis as a share of its largest value, so that small noise looks small."""
 
 CONFLICT_MARKERS: Final = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 
@@ -111,9 +115,19 @@ class Run:
         points = {}
         for nodeid, test in tests.items():
             for name, score in test["scores"].items():
-                point = _point(score, test.get("evalset"))
-                is_expected = test.get("outcome") == "xfailed" and point.verdict in FAILING_VERDICTS
-                points[ScoreKey(nodeid, name)] = replace(point, verdict="expected") if is_expected else point
+                verdict, ends = score.get("verdict"), score.get("ci95")
+                is_expected = test.get("outcome") == "xfailed" and verdict in FAILING_VERDICTS
+                points[ScoreKey(nodeid, name)] = Point(
+                    mean=score["mean"],
+                    interval=None if ends is None else (ends[0], ends[1]),
+                    n=score.get("n", 0),
+                    unscored=score.get("unscored", 0),
+                    verdict="expected" if is_expected else verdict,
+                    baseline=score.get("baseline"),
+                    anchor=score.get("anchor"),
+                    statistic=score.get("statistic"),
+                    evalset=test.get("evalset"),
+                )
         return cls(
             time=_parse_time(line.get("time")) if time is None else time,
             commit=line.get("commit") or None,
@@ -213,25 +227,19 @@ def add_run(run: FinishedRun, path: Path) -> dict[str, Any]:
             f"history: nothing added to {path}, as this run scores only some of the questions{instead}"
         )
         return {}
-    runs, warning = record_run(path, entry)
-    run.notes.append(f"history: {path}")
-    run.warnings.extend([warning] if warning else [])
-    return {"history": runs} if runs else {}
-
-
-def record_run(path: Path, entry: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
-    """Append a run to the history, and read the last runs for the chart of the run's reports."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         append_run(path, entry)
     except OSError as error:
         raise InputError(f"The history {path} cannot be written: {error.strerror or error}.") from None
+    run.notes.append(f"history: {path}")
     try:
-        before = [run.line for run in read_history(path, last=MAX_CHART_RUNS) if run.line != entry]
+        before = [each.line for each in read_history(path, last=MAX_CHART_RUNS) if each.line != entry]
     except InputError as error:
-        return [], f"{error}\nReports have no chart of it."
+        run.warnings.append(f"{error}\nReports have no chart of it.")
+        return {}
     # This run is the last, even if the clocks of other machines are ahead.
-    return [*before, entry][-MAX_CHART_RUNS:], ""
+    return {"history": [*before, entry][-MAX_CHART_RUNS:]}
 
 
 def append_run(path: Path, entry: Mapping[str, Any]) -> None:
@@ -297,21 +305,6 @@ def _parse_line(line: bytes) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", parsed)
 
 
-def _point(score: HistoryScore, evalset: str | None) -> Point:
-    ends = score.get("ci95")
-    return Point(
-        mean=score["mean"],
-        interval=None if ends is None else (ends[0], ends[1]),
-        n=score.get("n", 0),
-        unscored=score.get("unscored", 0),
-        verdict=score.get("verdict"),
-        baseline=score.get("baseline"),
-        anchor=score.get("anchor"),
-        statistic=score.get("statistic"),
-        evalset=evalset,
-    )
-
-
 def _parse_time(text: object) -> datetime:
     try:
         time = datetime.fromisoformat(cast("str", text))
@@ -364,3 +357,37 @@ def series(runs: Sequence[Run]) -> dict[ScoreKey, list[tuple[Run, Point]]]:
         for key, point in run.points.items():
             points.setdefault(key, []).append((run, point))
     return dict(sorted(points.items()))
+
+
+def value_range(points: Sequence[Point]) -> tuple[float, float]:
+    """Return the minimum and the maximum of all means, interval ends, baselines and anchors; 0 and 0 without means.
+
+    The end of an interval counts as at most the median length of all intervals away from its mean: one run of few
+    questions must not flatten all others.
+    """
+    scored = [(point.mean, point) for point in points if point.mean is not None]
+    lengths = [high - low for low, high in (point.interval for _, point in scored if point.interval)]
+    limit = median(lengths or [0.0])
+    values = [
+        value
+        for mean, point in scored
+        for value in (mean, *_clamp(point.interval, mean - limit, mean + limit), point.baseline, point.anchor)
+        if value is not None
+    ]
+    return min(values, default=0.0), max(values, default=0.0)
+
+
+def _clamp(interval: tuple[float, float] | None, low: float, high: float) -> tuple[float, ...]:
+    return () if interval is None else tuple(min(max(end, low), high) for end in interval)
+
+
+def axis_range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis, with a margin around the values.
+
+    The axis does not extend below 0 if all values are at least 0, nor above 1 if all values are at most 1.
+    """
+    low, high = min(values), max(values)
+    min_length = MIN_AXIS_SHARE * (max(abs(low), abs(high)) or 1)
+    margin = max(high - low, min_length) / 10 + max(0, min_length - (high - low)) / 2
+    bottom, top = low - margin, high + margin
+    return (max(bottom, 0) if low >= 0 else bottom, min(top, 1) if high <= 1 else top)

@@ -1,5 +1,6 @@
 """Writes the history as an HTML page: each score over the runs, with its interval, its baseline and its anchor."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -7,8 +8,7 @@ from itertools import groupby, pairwise
 from math import ceil, floor, log10
 from typing import Any, Final
 
-from pytest_rageval.extensions.history.history import Point, Run, ScoreKey, series
-from pytest_rageval.extensions.history.trend import axis_range, value_range
+from pytest_rageval.extensions.history.history import Point, Run, ScoreKey, axis_range, series, value_range
 from pytest_rageval.reports.html import number, render
 
 # The size and the margins of a chart, in units of its SVG view box. They are pixels if the page is wide enough.
@@ -21,6 +21,8 @@ BOTTOM: Final = 28
 MAX_RADIUS: Final = 4.0
 MAX_RUN_LABELS: Final = 8  # maximum number of runs that are named below a chart
 TICKS: Final = 4  # approximate number of ticks of the vertical axis
+
+WEB_ADDRESS: Final = re.compile(r"https?://")
 
 SMALL_SIZE: Final = (160, 28)  # width and height of a chart in the overview
 SINGLE_POINT_WIDTH: Final = 6  # width of the line for a single point in a chart of the overview
@@ -119,7 +121,7 @@ def _chart(key: ScoreKey, points: Sequence[IndexedPoint], runs: Sequence[Run]) -
         "step": scale.x(1) - scale.x(0),
         "small": [_small_line(segment, scale) for segment in segments],
         "rows": [
-            {"run": run, "point": point, "url": run.url if _is_web_address(run.url) else None}
+            {"run": run, "point": point, "url": run.url if WEB_ADDRESS.match(run.url or "") else None}
             for _, run, point in reversed(points)
         ],
     }
@@ -223,7 +225,3 @@ def _point_title(run: Run, point: Point) -> str:
         f"{run.name} {run.title or ''} ({about})\n"
         f"{'no score' if point.mean is None else number(point.mean)}{interval}, n = {point.n}{unscored}{verdict}"
     )
-
-
-def _is_web_address(url: str | None) -> bool:
-    return url is not None and url.startswith(("https://", "http://"))

@@ -1,17 +1,32 @@
-"""Draws scores over many runs as text: a sparkline for a terminal, and a Mermaid chart for a pull request."""
+"""Scores over many runs as text: `rageval history` on a terminal, and a Mermaid chart for a pull request."""
 
+import argparse
+import json
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import ceil, log10
-from statistics import median
 from typing import Any, Final
 
-from pytest_rageval.extensions.history.history import MAX_CHART_RUNS, Point, Run, ScoreKey, severity_rank
+from pytest_rageval.cli.console import echo, format_count, to_one_line
+from pytest_rageval.extensions.history.history import (
+    MAX_CHART_RUNS,
+    Point,
+    Run,
+    ScoreKey,
+    axis_range,
+    filter_runs,
+    read_history,
+    series,
+    severity_rank,
+    value_range,
+)
+from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.text import counted
-from pytest_rageval.reports.layout import html_entities
+from pytest_rageval.reports.layout import align_columns, html_entities
 from pytest_rageval.reports.terminal import number_text
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -39,30 +54,8 @@ MAX_LABEL_LENGTH: Final = 80  # maximum number of characters of a label in a cha
 SPECIAL_CHARS: Final = re.compile(r"[^\w .,:@=/()\[\]+-]")
 """Characters that could end a label of a chart, or that have a meaning in it."""
 
-MIN_AXIS_SHARE: Final = 0.1
-"""The minimum length of an axis as a share of its largest value, so that small noise looks small."""
 
-
-def value_range(points: Sequence[Point]) -> tuple[float, float]:
-    """Return the minimum and the maximum of all means, interval ends, baselines and anchors; 0 and 0 without means.
-
-    The end of an interval counts as at most the median length of all intervals away from its mean: one run of few
-    questions must not flatten all others.
-    """
-    scored = [(point.mean, point) for point in points if point.mean is not None]
-    lengths = [high - low for low, high in (point.interval for _, point in scored if point.interval)]
-    limit = median(lengths or [0.0])
-    values = [
-        value
-        for mean, point in scored
-        for value in (mean, *_clamp(point.interval, mean - limit, mean + limit), point.baseline, point.anchor)
-        if value is not None
-    ]
-    return min(values, default=0.0), max(values, default=0.0)
-
-
-def _clamp(interval: tuple[float, float] | None, low: float, high: float) -> tuple[float, ...]:
-    return () if interval is None else tuple(min(max(end, low), high) for end in interval)
+MAX_SPARKLINE_RUNS = 40  # a sparkline has one character for each run
 
 
 def sparkline(points: Sequence[Point | None], *, ascii_only: bool = False) -> str:
@@ -152,18 +145,6 @@ def _names(keys: Sequence[ScoreKey]) -> list[str]:
     ]
 
 
-def axis_range(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of an axis, with a margin around the values.
-
-    The axis does not extend below 0 if all values are at least 0, nor above 1 if all values are at most 1.
-    """
-    low, high = min(values), max(values)
-    min_length = MIN_AXIS_SHARE * (max(abs(low), abs(high)) or 1)
-    margin = max(high - low, min_length) / 10 + max(0, min_length - (high - low)) / 2
-    bottom, top = low - margin, high + margin
-    return (max(bottom, 0) if low >= 0 else bottom, min(top, 1) if high <= 1 else top)
-
-
 def _unique(names: Iterator[str]) -> Iterator[str]:
     """Yield the names, with a number after a repeated name: a chart draws equal names at the same position."""
     counts = Counter[str]()
@@ -193,3 +174,85 @@ def _decimal(number: float) -> str:
 
 def _code(text: str) -> str:
     return f"<code>{html_entities(' '.join(text.split()))}</code>"
+
+
+def history_command(options: argparse.Namespace) -> int:
+    runs = filter_runs(read_history(options.file), test=options.test, score=options.score)
+    runs = runs[-options.last :] if options.last else runs
+    if options.html is not None:
+        from pytest_rageval.extensions.history.page import trend_page  # noqa: PLC0415 - imports Jinja2
+
+        options.html.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.html, [trend_page(runs).encode()])
+    if options.json:
+        echo(json.dumps([run.line for run in runs], ensure_ascii=False, indent=2))
+        return 0
+    for line in _lines(runs):
+        echo(line)
+    if options.html is not None:
+        echo(f"\nwrote {options.html}")
+    return 0
+
+
+def _lines(runs: Sequence[Run]) -> Iterator[str]:
+    if not runs:
+        yield "The history has no runs."
+        return
+    first, last = runs[0], runs[-1]
+    of = f", the last of {to_one_line(last.name)}" if last.commit else ""
+    yield f"{format_count(len(runs), 'run')} from {first.time:%Y-%m-%d %H:%M} to {last.time:%Y-%m-%d %H:%M}{of}"
+    ascii_only = not _encodable(BARS)
+    for nodeid, scores in groupby(series(runs).items(), key=lambda item: item[0].nodeid):
+        yield ""
+        yield to_one_line(nodeid)
+        rows: list[tuple[str, ...]] = []
+        notes: list[str] = []
+        missing: list[str] = []
+        for key, scored_runs in scores:
+            points = {id(run): point for run, point in scored_runs}
+            bars = sparkline(
+                [points.get(id(run)) for run in runs[-MAX_SPARKLINE_RUNS:]], ascii_only=ascii_only
+            )
+            rows.append((to_one_line(key.score), *_cells([point for _, point in scored_runs]), bars))
+            notes += _evalset_notes(scored_runs)
+            if scored_runs[-1][0] is not last:
+                missing.append(to_one_line(key.score))
+        head = ("score", "lowest", "highest", "baseline", "before", "last", "runs", "verdict", "trend")
+        yield from (f"  {line}" for line in align_columns([head, *rows], right=range(1, len(head) - 2)))
+        if missing:
+            names = "" if len(missing) == len(rows) else f": {', '.join(missing)}"
+            notes.append(f"note: not in the last run{names}")
+        yield from (f"  {note}" for note in dict.fromkeys(notes))
+    stopped = sum(run.stopped for run in runs)
+    if stopped:
+        yield ""
+        yield f"note: {format_count(stopped, 'run')} ended early, and may lack tests"
+
+
+def _cells(points: Sequence[Point]) -> tuple[str, ...]:
+    means = [point.mean for point in points if point.mean is not None]
+    last = points[-1]
+    earlier = means if last.mean is None else means[:-1]
+    before = earlier[-1] if earlier else None
+    numbers = (min(means, default=None), max(means, default=None), last.baseline, before, last.mean)
+    return (
+        *("-" if number is None else number_text(number) for number in numbers),
+        str(len(points)),
+        last.verdict or "-",
+    )
+
+
+def _evalset_notes(scored_runs: Sequence[tuple[Run, Point]]) -> Iterator[str]:
+    """Yield a note for each run in which the eval set changed: the means before it are of other questions."""
+    for (_, before), (run, after) in pairwise(scored_runs):
+        if before.evalset != after.evalset:
+            yield f"note: the eval set changed in {to_one_line(run.name)}: means before it are of other questions"
+
+
+def _encodable(text: str) -> bool:
+    """Return True if the encoding of stdout has all characters of a text."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Compares the reports of two runs: `diff` finds the differences, `command` prints them, `page` writes them as HTML."""
+"""Compares the reports of two runs: `diff` finds the differences, `command` prints them and writes them as HTML."""
 
 from typing import Final
 

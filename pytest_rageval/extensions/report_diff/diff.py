@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 from pytest_rageval.cli.console import format_count, to_one_line
 from pytest_rageval.core.document import QuestionEntry
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.reports.build import SCORE_KEYWORDS
+from pytest_rageval.core.spec import SCORE_KEYWORDS
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
@@ -140,7 +140,22 @@ class ScoreComparison:
     @cached_property
     def test_result(self) -> PairedTest:
         """The result of the paired test with which the gate tests a drop, in both directions."""
-        return _paired_test(self)
+        values = list(self.differences.values())
+        if not values:
+            return PairedTest()
+        rise, drop = (
+            joint_drop_test(
+                [
+                    PairedDrops(
+                        [sign * value for value in values], largest=self.largest, tolerance=self.tolerance
+                    )
+                ],
+                alpha=ALPHA,
+            ).scores[0]
+            for sign in (1, -1)
+        )
+        p_value = min(1.0, 2 * min(rise.p_value, drop.p_value))
+        return PairedTest(fsum(values) / len(values), (rise.low, -drop.low), p_value)
 
     def question(self, identifier: str) -> QuestionEntry:
         """Return a question as it is in the second report, with its score, passages and answer before."""
@@ -228,39 +243,20 @@ def _reported_score(test: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[
 
 
 def _question_data(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the known data of each question of a score, by id.
-
-    Reports of earlier versions have data only of the questions that explain a verdict.
-    """
+    """Return the known data of each question of a score, by id."""
     questions = {question["id"]: question for question in test.get("questions", ())}
-    explained_in_test = {
-        question["id"]: question for score in test["scores"] for question in _explained_questions(score)
-    }
-    explained = {question["id"]: question for question in _explained_questions(entry)}
     result = {}
     for example in entry["examples"]:
-        identifier = example["id"]
-        question = questions.get(identifier, explained_in_test.get(identifier, {}))
-        own = explained.get(identifier, {})
-        retrieved = (
-            [passage["document"] for passage in questions[identifier].get("retrieved", ())]
-            if identifier in questions
-            else []
-        )
+        question = questions.get(example["id"], {})
+        ranking = [passage["document"] for passage in question.get("retrieved", ())][: example.get("k")]
         data = {
             **{name: question.get(name) for name in QUESTION_KEYS},
-            "retrieved": example.get("retrieved") or retrieved[: example.get("k")] or own.get("retrieved"),
-            "judge": example.get("explanation", own.get("judge")),
-            **{name: example.get(name, own.get(name)) for name in OUTCOME_KEYS},
+            "retrieved": example.get("retrieved", ranking if "retrieved" in question else None),
+            "judge": example.get("explanation"),
+            **{name: example.get(name) for name in OUTCOME_KEYS},
         }
-        result[identifier] = {name: value for name, value in data.items() if value is not None}
+        result[example["id"]] = {name: value for name, value in data.items() if value is not None}
     return result
-
-
-def _explained_questions(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the questions that explain the verdict on a score, from the score's entry in a report."""
-    questions: Sequence[Mapping[str, Any]] = entry.get("questions", {}).get("listed", ())
-    return questions
 
 
 def _compare_scores(key: ScoreKey, before: ReportedScore, after: ReportedScore) -> ScoreComparison:
@@ -276,25 +272,6 @@ def _compare_scores(key: ScoreKey, before: ReportedScore, after: ReportedScore) 
     tolerance = SIMILARITY_TOLERANCE if score is not None and score.extra == "dense" else SCORE_TOLERANCE
     is_cost = score is not None and score.is_cost
     return ScoreComparison(key, before, after, differences, tolerance, largest, is_cost)
-
-
-def _paired_test(comparison: ScoreComparison) -> PairedTest:
-    values = list(comparison.differences.values())
-    if not values:
-        return PairedTest()
-    largest, tolerance = comparison.largest, comparison.tolerance
-    rise, drop = (
-        joint_drop_test(
-            [PairedDrops([sign * value for value in values], largest=largest, tolerance=tolerance)],
-            alpha=ALPHA,
-        ).scores[0]
-        for sign in (1, -1)
-    )
-    return PairedTest(
-        fsum(values) / len(values),
-        (rise.low, -drop.low),
-        min(1.0, 2 * min(rise.p_value, drop.p_value)),
-    )
 
 
 def format_ids(ids: Sequence[str], *, everything: bool) -> str:

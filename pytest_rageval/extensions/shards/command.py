@@ -20,7 +20,6 @@ from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports import KINDS, deliver
-from pytest_rageval.reports.agreement import agreement_by_system_lines
 from pytest_rageval.reports.build import compared_names, has_table, report_document, usage_entry, usage_lines
 from pytest_rageval.reports.gated_tests import (
     RanTests,
@@ -30,7 +29,13 @@ from pytest_rageval.reports.gated_tests import (
     remark_lines,
 )
 from pytest_rageval.reports.reading import read_report
-from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
+from pytest_rageval.reports.systems import (
+    agreement_by_system_lines,
+    matrix_entries,
+    matrix_lines,
+    ratings_entries,
+    ratings_lines,
+)
 from pytest_rageval.reports.terminal import gain_lines, headline, table_lines, warning_lines
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import BaseSession

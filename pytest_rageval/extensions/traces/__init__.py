@@ -1,10 +1,10 @@
 """Traces: eval sets and replayed rankings from the exported traces of an application in production.
 
-- `reading`: reads traces; each becomes at most one `RecordedQuestion`.
-- `exports`: recognises which tool a record is from; `opentelemetry` and `langfuse_langsmith` read the record.
+- `reading`: reads traces; each becomes at most one `RecordedQuestion`. `TraceRun` replays their rankings, and
+  `rageval evalset from-traces` makes an eval set of them.
+- `exports`: recognises which tool a record is from, and reads it; `opentelemetry` reads that tool's records.
 - `records`: the common form of all tools: `Span`, `RecordedQuestion` (of a data set) and `Feedback`; and how their
   fields, such as question and answer, are read from recorded inputs and outputs.
-- `trace_run`: replays recorded rankings. `command`: `rageval evalset from-traces`.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from pytest_rageval.core.command import EVALSET, FORCE, Command, switch, value
 
 # fmt: off
 COMMANDS: Final = (
-    Command("from-traces", "pytest_rageval.extensions.traces.command:from_traces_command",
+    Command("from-traces", "pytest_rageval.extensions.traces.reading:from_traces_command",
             "make an eval set from the questions in exported traces",
             "Reads spans of Phoenix (OpenInference), OTLP JSON (OpenInference or GenAI conventions), traces and data "
             "sets of Langfuse, runs and data sets of LangSmith, and data sets of Phoenix, as JSON, JSON lines or CSV; "

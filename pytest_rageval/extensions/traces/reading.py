@@ -1,12 +1,20 @@
-"""`read_traces`: the questions, retrieved passages, answers and feedback of exported traces."""
+"""`read_traces`: the questions, retrieved passages, answers and feedback of exported traces.
 
+`TraceRun` replays what was retrieved, and `rageval evalset from-traces` writes an eval set with the questions.
+"""
+
+import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pytest_rageval.core.data import Step
+from pytest_rageval.cli.console import echo, format_count
+from pytest_rageval.core.data import Message, Retrieval, Step
+from pytest_rageval.core.errors import InputError, Unscored
+from pytest_rageval.evalsets.records import from_records, write_jsonl
+from pytest_rageval.extensions.evalset_tools.reading import refuse_existing
 from pytest_rageval.extensions.traces.exports import read_export
 from pytest_rageval.extensions.traces.records import (
     NO_QUESTION,
@@ -17,6 +25,8 @@ from pytest_rageval.extensions.traces.records import (
 )
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.text import plural
+
+STORED_AS: Final = "pytest_rageval.retrievers.trace_run"  # see core.user_code
 
 
 @dataclass(slots=True)
@@ -169,3 +179,89 @@ def _feedback_tags(feedback: Iterable[Feedback]) -> dict[str, Any]:
         if item.value not in values[item.name]:
             values[item.name].append(item.value)
     return {name: distinct[0] if len(distinct) == 1 else distinct for name, distinct in values.items()}
+
+
+class TraceRun:
+    """A retriever that returns what an application retrieved for a question and the messages before it.
+
+    If a question was asked several times, its last retrieval counts. If a trace has several searches, the last search
+    counts, after reranking, and all of them are the steps. A question without a record is unscored, unlike a question
+    for which nothing was found.
+
+    Args:
+        path: the file of the traces: spans of Phoenix, OTLP JSON, an export of Langfuse or LangSmith, or an eval set
+            that `rageval evalset from-traces` wrote.
+        more: paths of further files.
+
+    Raises:
+        InputError: a file cannot be read, or none of the files has a retrieval.
+    """
+
+    replays: Final = True
+    """The duration of a call is not that of a retrieval of the recorded system."""
+
+    def __init__(self, path: Path | str, *more: Path | str) -> None:
+        paths = [Path(file) for file in (path, *more)]
+        traces = read_traces(paths)
+        self._files = ", ".join(file.name for file in paths)
+        self._recorded = {
+            question_key(record.question.text or "", record.question.history): record
+            for record in traces.questions
+        }
+        if all(record.retrieved is None for record in traces.questions):
+            raise InputError(
+                f"{self._files}: no retrieval was recorded, in {traces.counts_text}.{traces.notes_text()}\n"
+                "A trace needs a span of the retriever, with the ids or the texts of the passages."
+            )
+
+    def __call__(self, query: str, k: int, *, history: Sequence[Message] = ()) -> Retrieval:
+        """Return the first k documents that were retrieved, and the searches; Unscored without a record."""
+        recorded = self._recorded.get(question_key(query, history))
+        if recorded is None or recorded.retrieved is None:
+            found = (
+                "no trace has this question"
+                if recorded is None
+                else f"its trace came {recorded.missing_reason}"
+            )
+            raise Unscored(f"not recorded for {query!r:.80}: {found}, in {self._files}")
+        return Retrieval(recorded.retrieved[:k], recorded.steps if len(recorded.steps) > 1 else None)
+
+
+def from_traces_command(options: argparse.Namespace) -> int:
+    """Write the questions, and print what was left out and what is missing."""
+    output: Path = options.output
+    refuse_existing([output], read=options.files, force=options.force)
+    traces = read_traces(options.files)
+    example = next((question for question in traces.questions if question.of_evalset), None)
+    if example is not None:
+        raise InputError(
+            f"{example.place} is an example of an eval set already.\nGive exports of traces, spans or data sets."
+        )
+    if not traces.questions:
+        raise InputError(
+            f"No question was found in {traces.counts_text}, nothing was written.{traces.notes_text()}\n"
+            "A question is the input of the outermost span, or the query of a retriever's."
+        )
+    records = (
+        (question.place, question.record(answer_is_reference=options.answers_are_references))
+        for question in traces.questions
+    )
+    evalset = from_records(records, name=output.name)
+    write_jsonl(evalset, output)
+    echo(f"{output}: {format_count(len(evalset), 'question')} of {traces.counts_text}{traces.notes_text()}")
+    answered = sum(question.answer is not None for question in traces.questions)
+    expected = sum(question.reference is not None for question in traces.questions)
+    given = answered if options.answers_are_references else 0
+    if expected or given:
+        parts = f"expected by data sets: {expected:,}, given by the application: {given:,}"
+        echo(f"{format_count(expected + given, 'reference')} ({parts})")
+    if answered and not given:
+        echo(
+            f"{format_count(answered, 'answer')} written as answer_given, not as a reference answer "
+            "(--answers-are-references changes this)"
+        )
+    without = sum(not question.gold for question in traces.questions)
+    if without:
+        who = "None has" if without == len(evalset) else f"{without:,} of {len(evalset):,} have no"
+        echo(f"{who} gold passages yet: add them, and check with `rageval evalset check`.")
+    return 0

@@ -24,30 +24,12 @@ MAX_LEVELS: Final = 8
 """Maximum number of nested levels in which dotted keys are expanded."""
 
 QUESTION_KEYS: Final = (
-    "question",
-    "query",
-    "user_input",
-    "user_question",
-    "input",
-    "prompt",
-    "message",
-    "text",
-)
+    "question", "query", "user_input", "user_question", "input", "prompt", "message", "text",
+)  # fmt: skip
 ANSWER_KEYS: Final = (
-    *(
-        "answer",
-        "output",
-        "result",
-        "response",
-        "expected_response",
-        "reply",
-        "output_text",
-        "text",
-        "content",
-        "completion",
-    ),
-    *("messages", "message", "generations", "choices", "kwargs", "data"),
-)
+    "answer", "output", "result", "response", "expected_response", "reply", "output_text", "text", "content",
+    "completion", "messages", "message", "generations", "choices", "kwargs", "data",
+)  # fmt: skip
 HISTORY_KEYS: Final = ("chat_history", "history")
 ROLES: Final = {
     **dict.fromkeys(("user", "human", "HumanMessage"), "user"),
@@ -390,11 +372,7 @@ def _content_text(content: Any) -> str | None:
         for part in content
         if isinstance(part, str | Mapping)
     ]
-    return _join_texts([text for part in parts if (text := _stripped_text(part))])
-
-
-def _join_texts(texts: Sequence[str]) -> str | None:
-    return "\n".join(texts) or None
+    return "\n".join(text for part in parts if (text := _stripped_text(part))) or None
 
 
 def _stripped_text(value: Any) -> str | None:

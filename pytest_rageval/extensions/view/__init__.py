@@ -1,7 +1,7 @@
 """`rageval view`: a report on a local web page, with the runs before it, which people label.
 
-- `server`: the page and its requests, on 127.0.0.1. `view.js`: what the page does besides.
-- `labels`: the file of verdicts, which `rageval_calibration` reads.
+- `server`: the page and its requests, on 127.0.0.1, and the file of verdicts, which `rageval_calibration` reads.
+- `view.js`: what the page does besides.
 """
 
 import json

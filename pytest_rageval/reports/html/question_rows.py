@@ -422,60 +422,10 @@ class QuestionTable:
 
 
 def _question_entries(test: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield an entry for each evaluated question, with its id, its text, and further keys if the report has them."""
-    known_ids = set()
-    for entry in test.get("questions", ()):
-        known_ids.add(entry["id"])
-        yield entry
-    example_ids = (example["id"] for score in test["scores"] for example in score["examples"])
-    missing_ids = [question_id for question_id in dict.fromkeys(example_ids) if question_id not in known_ids]
-    listed: dict[str, Mapping[str, Any]] = {}
-    if missing_ids:
-        for score in test["scores"]:
-            listed |= _listed_by_id(score)
-    for question_id in missing_ids:
-        if question_id in listed:
-            yield to_evaluated_question(listed[question_id])
-        else:
-            yield {"id": question_id, "question": ""}
-
-
-def _listed_by_id(entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the questions that explain the verdict on a score, by id."""
-    return {question["id"]: question for question in (entry.get("questions") or {}).get("listed", ())}
-
-
-def to_evaluated_question(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a question that explains a verdict (`QuestionEntry`) to the form of `EvaluatedQuestion`."""
-    gold = question.get("gold", ())
-    kept = {
-        name: question[name]
-        for name in ("id", "question", "history", "filters", "gold", "steps")
-        if name in question
-    }
-    ranking = [{"document": label, "gold": label in gold} for label in question.get("retrieved", ())]
-    return {**kept, **({"retrieved": ranking} if ranking else {})}
-
-
-def _example_details(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a question that explains a verdict with the keys of an example (`ExampleEntry`)."""
-    known = {
-        name: question[name]
-        for name in ("answer", "expected", "remark", "lost_by", "case")
-        if name in question
-    }
-    before = question.get("before", {})
-    passages = question.get("passages", ())
-    optional = {
-        "explanation": question.get("judge"),
-        "before": before.get("score"),
-        "before_retrieved": before.get("retrieved")
-        if before.get("retrieved") != question.get("retrieved")
-        else None,
-        "before_answer": before.get("answer") if before.get("answer") != question.get("answer") else None,
-        "alone": [passage.get("answer", "") for passage in passages],
-    }
-    return known | {name: value for name, value in optional.items() if value is not None}
+    """Yield an entry for each question; one that early stop did not ask has only its id."""
+    questions = {entry["id"]: entry for entry in test.get("questions", ())}
+    asked = dict.fromkeys(example["id"] for score in test["scores"] for example in score["examples"])
+    yield from ({"id": name, "question": ""} | questions.get(name, {}) for name in {**questions, **asked})
 
 
 def _merged_examples(entries: Iterable[ScoreEntry]) -> tuple[dict[str, dict[str, Any]], dict[str, set[str]]]:
@@ -483,20 +433,29 @@ def _merged_examples(entries: Iterable[ScoreEntry]) -> tuple[dict[str, dict[str,
     examples: dict[str, dict[str, Any]] = {}
     states: dict[str, set[str]] = {}
     for entry in entries:
-        listed = _listed_by_id(entry)
+        listed = {each["id"]: each for each in entry.get("questions", {}).get("listed", ())}
         for each in entry["examples"]:
             id_ = each["id"]
-            details = _example_details(listed[id_]) if id_ in listed else {}
-            known = {key: value for key, value in each.items() if key == "score" or value is not None}
+            known = _before(listed.get(id_, {})) | {
+                key: value for key, value in each.items() if key == "score" or value is not None
+            }
             # Of several thresholds on one score, only some may compare it with a baseline. Their examples are merged,
             # and the first entry has precedence.
-            examples[id_] = details | known | examples.get(id_, {})
+            examples[id_] = known | examples.get(id_, {})
             if examples[id_].get("unscored") is not None:
                 states.setdefault(id_, set()).add("unscored")
         for state, ids in _states(entry):
             for id_ in ids:
                 states.setdefault(id_, set()).add(state)
     return examples, states
+
+
+def _before(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a question before, with the keys of an example; only these are known of an anchor's."""
+    before = question.get("before", {})
+    kept = {key: before[key] for key in ("retrieved", "answer") if key in before}
+    changed = {f"before_{key}": value for key, value in kept.items() if value != question.get(key)}
+    return {**changed, "before": before["score"]} if before else {}
 
 
 def _group_by_name(scores: Iterable[ScoreEntry]) -> dict[str, list[ScoreEntry]]:

@@ -8,7 +8,7 @@ from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.verdict import BaselineLookup
-from pytest_rageval.reports.causes import cause_text
+from pytest_rageval.reports.failures import cause_text
 from pytest_rageval.reports.questions import beyond_bound, explain
 from tests.unit.gate.scored import rule_on, threshold_of
 

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
-from pytest_rageval.reports.retrieval import longest_retrievals, retrieval_entry
+from pytest_rageval.reports.evidence import longest_retrievals, retrieval_entry
 
 
 def _score(spec: str, *seconds: float | None) -> Score:

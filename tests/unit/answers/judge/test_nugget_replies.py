@@ -14,7 +14,7 @@ from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Tally
-from pytest_rageval.extensions.evalset_tools.nuggets import NUGGETS
+from pytest_rageval.extensions.evalset_tools.generate import NUGGETS
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.models.server import RemoteServer

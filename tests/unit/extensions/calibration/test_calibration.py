@@ -11,6 +11,7 @@ from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.extensions.calibration.calibration import Bounds, Calibration, check_bounds
+from pytest_rageval.extensions.calibration.gate import agreement_with_people, corrected_entry
 from pytest_rageval.extensions.calibration.human_labels import (
     HumanLabels,
     LabelledAnswer,
@@ -19,11 +20,7 @@ from pytest_rageval.extensions.calibration.human_labels import (
     Scale,
 )
 from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
-from pytest_rageval.extensions.calibration.report import (
-    agreement_with_people,
-    corrected_entry,
-)
-from pytest_rageval.reports.agreement import calibration_lines
+from pytest_rageval.reports.notes import calibration_lines
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 
 YES, NO = 1.0, 0.0

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.extensions.history.history import Point
-from pytest_rageval.extensions.history.trend import MAX_CHART_RUNS, chart_lines, sparkline, value_range
+from pytest_rageval.extensions.history.history import Point, value_range
+from pytest_rageval.extensions.history.trend import MAX_CHART_RUNS, chart_lines, sparkline
 from pytest_rageval.run.registry import Registry
 from tests.unit.extensions.history.runs import NODEID, line, score
 from tests.unit.reports.rendered import rendered

@@ -308,33 +308,6 @@ def test_the_page_has_every_question_of_both_reports(
     assert "0.25" not in text
 
 
-def test_reports_of_earlier_versions_have_what_explained_their_verdicts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    question = {
-        "id": "q1",
-        "question": "Why?",
-        "score": 0.0,
-        "gold": ["kb-1"],
-        "answer": "two",
-        "retrieved": ["kb-2"],
-    }
-    question["before"] = {"score": 1.0, "answer": "of its baseline", "retrieved": ["kb-1"]}
-    questions = {"why": "worse", "of": 10, "better": 0, "lost_by": {}, "listed": [question]}
-    before = report(tmp_path / "a.json", entry("recall@3", BEFORE))
-    after = report(tmp_path / "b.json", entry("recall@3", AFTER, questions=questions))
-    page = tmp_path / "diff.html"
-    assert main(["diff", before, after, "-v", "--html", str(page)]) == 0
-    out = capsys.readouterr().out
-    assert "q1  1.00 → 0.00  Why?\n" in out
-    assert "of its baseline" not in out
-    assert "q3  1.00" not in out
-    text = page.read_text(encoding="utf-8")
-    assert "6 lost, 4 same" in text
-    assert "Why?" in text
-    assert "of its baseline" not in text
-
-
 DEVIL = "<img src=x onerror=alert(1)><script>alert(1)</script>\"'&"
 
 

@@ -14,7 +14,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.calibration.human_labels import load_labels
 from pytest_rageval.extensions.history.history import history_entry
 from pytest_rageval.extensions.view import live_file
-from pytest_rageval.extensions.view.labels import VERDICTS, LabelFile, answers
+from pytest_rageval.extensions.view.server import VERDICTS, LabelFile, answers
 from tests.unit.reports.whole_document import whole_document
 from tests.viewer import viewing
 

@@ -373,9 +373,6 @@ def test_text_that_does_not_fit_is_left_out_and_reported(monkeypatch: pytest.Mon
     ] == ["q lost"]
 
 
-# Reports of earlier versions have no questions of their own, and no texts of passages.
-
-
 def _outcome(name: str, value: float | None, text: str = "Why?", **evidence: Any) -> Outcome:
     ranking = Ranking("q", (Document("alpha", "kb-1"), Document("beta", "kb-9")))
     outcome_evidence = Evidence(ranking, text, ("five days", "a week"), **evidence)
@@ -413,19 +410,16 @@ def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
     return html_report(document)
 
 
-def test_a_report_of_an_earlier_version_has_its_questions() -> None:
-    """A report of an earlier version has all examples, and documents and answers of those that got worse."""
+def test_a_question_that_was_not_asked_has_its_row() -> None:
+    """Every example of a score has a row, the lost ones first; without an entry of its own it has only its id."""
     outcomes = [_outcome(f"q{n}", 0.0) for n in range(30)] + [_outcome("q30", None), _outcome("q31", 1.0)]
     page = Page(_page(outcomes, "as pytest\nsaid it", max_drop=0.1))
     assert page.texts("h1") == ["rageval: 1 of 1 threshold failed"]
     questions = _questions(page)
     assert len(questions) == 32
-    assert questions[0] == "lost q0 Why? answer.em@2 1 → 0"
+    assert questions[0] == "lost q0 answer.em@2 1 → 0"
     assert questions[30:] == ["unscored q30 answer.em@2 unscored", "q31 answer.em@2 1"]
-    fields = page.texts("dt")
-    at = fields.index("answer before")
-    assert fields[at : at + 5] == ["answer before", "answer", "reference", "lost by", "gold"]
-    assert page.texts("dd")[at : at + 4] == ["a month", "Why?", "five days | a week", "retriever"]
+    assert page.texts("dd")[page.texts("dt").index("lost by")] == "retriever"
     assert page.texts("pre") == ["as pytest said it"]
 
 

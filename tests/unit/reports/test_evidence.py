@@ -11,8 +11,12 @@ from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
-from pytest_rageval.reports.html.evidence import common_items, evaluated_questions, explained_examples
-from pytest_rageval.reports.retrieval import longest_retrievals
+from pytest_rageval.reports.evidence import (
+    common_items,
+    evaluated_questions,
+    explained_examples,
+    longest_retrievals,
+)
 
 ALPHA, BETA, GAMMA = (Document(f"The text of {name}.", name) for name in ("alpha", "beta", "gamma"))
 EXAMPLE = Example(
