@@ -1,15 +1,18 @@
-"""Sends the results of a run to an OpenTelemetry collector, as events over OTLP/HTTP in protobuf.
+"""Sends the results of a run to an OpenTelemetry collector, as events over OTLP/HTTP in JSON.
 
 The attributes have the names of OpenTelemetry's semantic conventions (GenAI 1.41, in development). An attribute that
 the conventions do not define has a name that begins with `rageval.`. Events contain no texts of questions, passages or
 answers.
 """
 
+import json
 import os
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from http.client import HTTPException
 from itertools import islice
 from threading import Thread
@@ -18,7 +21,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-from pytest_rageval.core.errors import InputError, require
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.secret import BaseURL, basic_token
 from pytest_rageval.lib.text import one_line
@@ -68,8 +71,11 @@ STATUSES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
 def send_events(document: Mapping[str, Any], address: str) -> str:
     """Send each result as an event; return the number of events and the address of the collector as text."""
     collector = Collector.from_address(address, os.environ)
-    encoder = _Encoder(document, os.environ)
-    sender = _SenderThread(collector, encoder, list(generate_events(document)))
+    resource = resource_attributes(document) | _parse_pairs(os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
+    if name := os.environ.get("OTEL_SERVICE_NAME"):
+        resource["service.name"] = name
+    encode = partial(encode_request, document, resource)
+    sender = _SenderThread(collector, encode, list(generate_events(document)))
     sender.start()
     # The request timeout does not limit a reply that arrives byte by byte. The thread is a daemon, so that it does not
     # delay the end of the process.
@@ -220,7 +226,7 @@ class Collector(NamedTuple):
         is_configured = (
             not address or not endpoint or url.url == _parse_url(endpoint, f"{PREFIX}ENDPOINT").url
         )
-        headers = {"Content-Type": "application/x-protobuf", "User-Agent": "pytest-rageval"}
+        headers = {"Content-Type": "application/json", "User-Agent": "pytest-rageval"}
         if url.login is not None:
             headers["Authorization"] = f"Basic {basic_token(url.login.reveal())}"
         if is_configured:
@@ -247,84 +253,75 @@ class _NoRedirectHandler(HTTPRedirectHandler):
         return None
 
 
-class _Encoder:
-    """Encodes events as OTLP requests in protobuf, and decodes the replies."""
+def encode_request(
+    document: Mapping[str, Any], resource: Mapping[str, Any], events: Sequence[Event]
+) -> bytes:
+    """Return a request with the events in OTLP's JSON, which has integers of 64 bits as texts."""
+    time_ns = str(end_ns(document))
+    records = [
+        {
+            "eventName": event.name,
+            "timeUnixNano": time_ns,
+            "observedTimeUnixNano": time_ns,
+            "severityNumber": SEVERITY_INFO,
+            "attributes": _key_values(event.attributes),
+        }
+        for event in events
+    ]
+    scope = {"name": "pytest_rageval", "version": document["package"]}
+    logs = {
+        "resource": {"attributes": _key_values(resource)},
+        "scopeLogs": [{"scope": scope, "logRecords": records}],
+    }
+    return json.dumps({"resourceLogs": [logs]}, ensure_ascii=False, allow_nan=False).encode()
 
-    def __init__(self, document: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-        package = "opentelemetry.proto"
-        purpose = {"extra": "otel", "purpose": "--rageval-report otlp:"}
-        self._service = require(f"{package}.collector.logs.v1.logs_service_pb2", **purpose)
-        self._common = require(f"{package}.common.v1.common_pb2", **purpose)
-        self._logs = require(f"{package}.logs.v1.logs_pb2", **purpose)
-        self._resource = require(f"{package}.resource.v1.resource_pb2", **purpose)
-        self._document = document
-        self._end_ns = end_ns(document)
-        self._resource_attributes = resource_attributes(document) | _parse_pairs(
-            environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-        )
-        if name := environ.get("OTEL_SERVICE_NAME"):
-            self._resource_attributes["service.name"] = name
 
-    def encode_request(self, events: Sequence[Event]) -> bytes:
-        scope = self._common.InstrumentationScope(name="pytest_rageval", version=self._document["package"])
-        records = self._logs.ScopeLogs(scope=scope, log_records=map(self._log_record, events))
-        resource = self._resource.Resource(attributes=self._key_values(self._resource_attributes))
-        logs = self._logs.ResourceLogs(resource=resource, scope_logs=[records])
-        encoded: bytes = self._service.ExportLogsServiceRequest(resource_logs=[logs]).SerializeToString()
-        return encoded
+def _key_values(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": _whole(name), "value": _any_value(value)} for name, value in attributes.items()]
 
-    def decode_rejection(self, reply: bytes) -> tuple[int, str]:
-        """Return the number of events that the collector rejected, and the reason, from the reply to a request."""
-        response = self._service.ExportLogsServiceResponse()
-        try:
-            response.MergeFromString(reply)
-        except Exception:  # noqa: BLE001 - protobuf's own error; the status said that the events were accepted
-            return 0, ""
-        return response.partial_success.rejected_log_records, response.partial_success.error_message
 
-    def _log_record(self, event: Event) -> Any:
-        return self._logs.LogRecord(
-            event_name=event.name,
-            time_unix_nano=self._end_ns,
-            observed_time_unix_nano=self._end_ns,
-            severity_number=SEVERITY_INFO,
-            attributes=self._key_values(event.attributes),
-        )
+def _any_value(value: str | float | bool) -> dict[str, Any]:  # noqa: FBT001 - a value of an attribute
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, str):
+        return {"stringValue": _whole(value)}
+    return {"intValue": str(value)} if isinstance(value, int) else {"doubleValue": value}
 
-    def _key_values(self, attributes: Mapping[str, Any]) -> list[Any]:
-        return [
-            self._common.KeyValue(key=name, value=self._any_value(value))
-            for name, value in attributes.items()
-        ]
 
-    def _any_value(self, value: str | float | bool) -> Any:  # noqa: FBT001 - a value of an attribute
-        if isinstance(value, bool):
-            return self._common.AnyValue(bool_value=value)
-        if isinstance(value, str):
-            # UTF-8 cannot encode an unpaired surrogate.
-            return self._common.AnyValue(string_value=value.encode(errors="backslashreplace").decode())
-        kind = "int_value" if isinstance(value, int) else "double_value"
-        return self._common.AnyValue(**{kind: value})
+def _whole(text: str) -> str:
+    """Return a text without unpaired surrogates, which UTF-8 cannot encode."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def decode_rejection(reply: bytes) -> tuple[int, str]:
+    """Return the number of events that the collector rejected, and the reason, from the reply to a request."""
+    # The status said that the request was accepted, whatever the reply is.
+    with suppress(ValueError, TypeError, AttributeError):
+        partial = json.loads(reply).get("partialSuccess", {})
+        return int(partial.get("rejectedLogRecords", 0)), str(partial.get("errorMessage", ""))
+    return 0, ""
 
 
 class _SenderThread(Thread):
     """Sends events in batches until a batch fails."""
 
-    def __init__(self, collector: Collector, encoder: _Encoder, events: Sequence[Event]) -> None:
+    def __init__(
+        self, collector: Collector, encode: Callable[[Sequence[Event]], bytes], events: Sequence[Event]
+    ) -> None:
         super().__init__(name="rageval-otlp", daemon=True)
         self.events = events
         self.accepted = 0
         self.problem = ""
         self._collector = collector
-        self._encoder = encoder
+        self._encode = encode
         self._deadline = time.monotonic() + TOTAL_TIMEOUT_S
 
     def run(self) -> None:
         """Send all batches. An error is stored as `problem` for the waiting thread."""
         try:
             for batch in _batches(self.events):
-                reply = self._send(self._encoder.encode_request(batch))
-                rejected, reason = self._encoder.decode_rejection(reply)
+                reply = self._send(self._encode(batch))
+                rejected, reason = decode_rejection(reply)
                 self.accepted += len(batch) - rejected
                 if rejected:
                     self.problem = (
