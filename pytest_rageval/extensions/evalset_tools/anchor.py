@@ -1,8 +1,13 @@
-"""`rageval evalset anchor`: replaces gold passages given by id or by text with character spans of files."""
+"""Finds the gold passages of an eval set in a corpus.
+
+`rageval evalset anchor` replaces gold passages given by id or by text with character spans of files; `GoldIndex`
+says which are not there.
+"""
 
 import argparse
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,6 +18,7 @@ from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, SearchableText
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing
 from pytest_rageval.lib.foreign_values import id_key
+from pytest_rageval.scores.gold_matching import matching_files, normalize_path
 
 MAX_SPANS: Final = 8  # spans of one text that are stored: further ones would not make it less ambiguous
 REASONS_KEY: Final = "unanchored"  # the key under `extra` for the reasons that an example is left over
@@ -234,3 +240,142 @@ def _with_reasons(result: AnchorResult) -> Example:
             for failure in result.failures
         ]
     return replace(result.example, extra=extra)
+
+
+GoldKey = tuple[str, int]
+"""The id of an example, and the index of one of its gold passages."""
+
+
+@dataclass(slots=True)
+class GoldLookup:
+    """The search for a gold passage in the corpus, which is compared with one passage after another.
+
+    Attributes:
+        gold: the gold passage.
+        why: the reason that the gold passage is missing, unless it is present or its text differs.
+        text: the text of the gold passage in the corpus; None if it was not found.
+        present: True if the gold passage is in the corpus.
+        difference: a description of the corpus's text if it differs from the text of the gold passage; else None.
+        ids: the ids in the corpus that are equal to that of the gold passage.
+    """
+
+    gold: Gold
+    why: str
+    text: str | None = None
+    present: bool = False
+    difference: str | None = None
+    ids: set[str] = field(default_factory=set)
+
+    def compare(self, text: str) -> None:
+        if self.gold.text is None or SearchableText(text).contains(self.gold.text):
+            self.present, self.difference = True, None
+            self.text = self.text or text
+        elif not self.present:
+            self.difference = f"the corpus has another text there, {excerpt(text)}"
+
+    def compare_span(self, span: Span, document: Document, place: Span) -> None:
+        """Compare the gold passage at a span with a passage of the same file, whose span is `place`."""
+        has_offsets = place.end - place.start == len(document.text)
+        if has_offsets and place.start <= span.start and span.end <= place.end:
+            self.compare(document.text[span.start - place.start : span.end - place.start])
+        elif span.end <= place.end:
+            # The file is long enough, but no single passage has the text of the span, or its offsets are unknown.
+            self.present = self.present or self.difference is None
+        elif not self.present:
+            self.why = f"it ends at {span.end}, beyond all that the corpus has of {place.source}"
+
+
+class _SpanLookup:
+    """The search for a gold passage by span, in each file of the corpus that its source may name.
+
+    A file with exactly the path of the source excludes all other files. Two files whose paths end with that path are
+    ambiguous.
+    """
+
+    def __init__(self, gold: Gold, span: Span) -> None:
+        self._gold = gold
+        self._span = span
+        self._files: dict[str, GoldLookup] = {}
+
+    def compare(self, document: Document, place: Span) -> None:
+        file = normalize_path(place.source)
+        named = matching_files(self._span.source, [*self._files, file])
+        if file not in named or (file not in self._files and len(self._files) > 1 and len(named) > 1):
+            return
+        self._files = {name: lookup for name, lookup in self._files.items() if name in named}
+        lookup = self._files.setdefault(file, GoldLookup(self._gold, ""))
+        lookup.compare_span(self._span, document, place)
+
+    def result(self) -> GoldLookup:
+        if len(self._files) > 1:
+            files = ", ".join(self._files)
+            return GoldLookup(self._gold, f"several files of the corpus may be its source: {files}")
+        return next(iter(self._files.values()), GoldLookup(self._gold, "the corpus has no such file"))
+
+
+class GoldIndex:
+    """The searches for all gold passages of an eval set, by id, file and text.
+
+    Each passage of the corpus is compared only with gold passages that it may contain.
+    """
+
+    def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
+        self._lookups: dict[GoldKey, GoldLookup | _SpanLookup] = {}
+        self._by_id: dict[str, list[GoldLookup]] = defaultdict(list)
+        self._by_file: dict[str, list[_SpanLookup]] = defaultdict(list)
+        self._by_text: dict[str, list[GoldLookup]] = defaultdict(list)
+        self._fallback_by_text: dict[GoldKey, GoldLookup] = {}
+        self._first_corpus_id: str | None = None
+        for example in evalset:
+            for n, gold in enumerate(example.gold):
+                self._register((example.id, n), gold, of_files=of_files)
+        self._quotes = QuoteIndex(self._by_text)
+
+    def _register(self, key: GoldKey, gold: Gold, *, of_files: bool) -> None:
+        if gold.span is not None:
+            span_lookup = _SpanLookup(gold, gold.span)
+            self._lookups[key] = span_lookup
+            self._by_file[_file_name(gold.span.source)].append(span_lookup)
+            return
+        if gold.id is not None:
+            lookup = self._lookups[key] = GoldLookup(gold, "no passage has this id")
+            self._by_id[id_key(gold.id)].append(lookup)
+        if gold.id is None or (of_files and gold.text is not None):
+            lookup = GoldLookup(gold, "its text is nowhere in the corpus")
+            (self._lookups if gold.id is None else self._fallback_by_text)[key] = lookup
+            self._by_text[gold.text or ""].append(lookup)
+
+    def compare(self, document: Document) -> None:
+        self._first_corpus_id = self._first_corpus_id or document.id
+        identifier = document.id or ""
+        for lookup in self._by_id.get(id_key(identifier), ()):
+            lookup.compare(document.text)
+            lookup.ids.add(identifier)
+        for quote, _ in self._quotes.find_in(document.text):
+            for lookup in self._by_text[quote]:
+                lookup.compare(quote)
+        if document.span is not None:
+            for span_lookup in self._by_file.get(_file_name(document.span.source), ()):
+                span_lookup.compare(document, document.span)
+
+    def results(self) -> dict[GoldKey, GoldLookup]:
+        by_id = [lookup for lookups in self._by_id.values() for lookup in lookups]
+        if self._first_corpus_id is not None and not any(
+            lookup.present or lookup.difference for lookup in by_id
+        ):
+            # No id of a gold passage was found: gold passages and corpus use different kinds of ids.
+            self._lookups |= self._fallback_by_text
+            for lookup in by_id:
+                lookup.why = (
+                    "no passage has this id, or that of another gold passage; "
+                    f"the corpus has {self._first_corpus_id!r}, for example"
+                )
+        return {
+            key: lookup.result() if isinstance(lookup, _SpanLookup) else lookup
+            for key, lookup in self._lookups.items()
+        }
+
+
+def _file_name(source: str) -> str:
+    """Return the file name in a path; all files that `files_named` returns for a source have the same file name."""
+    return normalize_path(source).rpartition("/")[2]

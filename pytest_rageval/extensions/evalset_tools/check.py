@@ -5,24 +5,22 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.console import echo, format_count, to_one_line
-from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span, excerpt
+from pytest_rageval.core.data import Document, EvalSet, Example, excerpt
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.evalsets.formats.peers import find_assertion
 from pytest_rageval.evalsets.formats.table import is_list_cell
-from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, SearchableText
+from pytest_rageval.extensions.evalset_tools.anchor import GoldIndex, GoldKey, GoldLookup
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset
 from pytest_rageval.gate.drop_tests import GOLD_CLUSTERS, MIN_CLUSTERS, question_clusters
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.lib.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS, id_key
-from pytest_rageval.scores.gold_matching import matching_files, normalize_path
+from pytest_rageval.lib.foreign_values import FLOAT_OF_INTEGER, MISSING_WORDS
 from pytest_rageval.scores.near_duplicates import similar_questions
 from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
 
@@ -332,10 +330,6 @@ def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
         )
 
 
-GoldKey = tuple[str, int]
-"""The id of an example, and the index of one of its gold passages."""
-
-
 def _gold_findings(
     evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool
 ) -> list[FindingGroup]:
@@ -350,9 +344,9 @@ def _gold_findings(
     `SearchableText`). If the ids of the corpus are paths of files (`of_files`), and no gold passage has such an id,
     gold passages with a text are searched by their text.
     """
-    lookups: dict[GoldKey, _GoldLookup] = {}
+    lookups: dict[GoldKey, GoldLookup] = {}
     if corpus is not None:
-        index = _GoldIndex(evalset, of_files=of_files)
+        index = GoldIndex(evalset, of_files=of_files)
         for document in corpus:
             index.compare(document)
         lookups = index.results()
@@ -384,7 +378,7 @@ def _gold_findings(
     ]
 
 
-def _answers_not_in_gold(evalset: EvalSet, lookups: Mapping[GoldKey, "_GoldLookup"]) -> Iterator[Finding]:
+def _answers_not_in_gold(evalset: EvalSet, lookups: Mapping[GoldKey, GoldLookup]) -> Iterator[Finding]:
     for example in evalset:
         texts = [
             gold.text or (lookups[example.id, n].text if lookups else None)
@@ -401,138 +395,3 @@ def _answers_not_in_gold(evalset: EvalSet, lookups: Mapping[GoldKey, "_GoldLooku
                 if not any(containment(text, aliases) for text in known):
                     yield Finding((example.id,), excerpt(aliases[0]))
                     break
-
-
-@dataclass(slots=True)
-class _GoldLookup:
-    """The search for a gold passage in the corpus, which is compared with one passage after another.
-
-    Attributes:
-        gold: the gold passage.
-        why: the reason that the gold passage is missing, unless it is present or its text differs.
-        text: the text of the gold passage in the corpus; None if it was not found.
-        present: True if the gold passage is in the corpus.
-        difference: a description of the corpus's text if it differs from the text of the gold passage; else None.
-        ids: the ids in the corpus that are equal to that of the gold passage.
-    """
-
-    gold: Gold
-    why: str
-    text: str | None = None
-    present: bool = False
-    difference: str | None = None
-    ids: set[str] = field(default_factory=set)
-
-    def compare(self, text: str) -> None:
-        if self.gold.text is None or SearchableText(text).contains(self.gold.text):
-            self.present, self.difference = True, None
-            self.text = self.text or text
-        elif not self.present:
-            self.difference = f"the corpus has another text there, {excerpt(text)}"
-
-    def compare_span(self, span: Span, document: Document, place: Span) -> None:
-        """Compare the gold passage at a span with a passage of the same file, whose span is `place`."""
-        has_offsets = place.end - place.start == len(document.text)
-        if has_offsets and place.start <= span.start and span.end <= place.end:
-            self.compare(document.text[span.start - place.start : span.end - place.start])
-        elif span.end <= place.end:
-            # The file is long enough, but no single passage has the text of the span, or its offsets are unknown.
-            self.present = self.present or self.difference is None
-        elif not self.present:
-            self.why = f"it ends at {span.end}, beyond all that the corpus has of {place.source}"
-
-
-class _SpanLookup:
-    """The search for a gold passage by span, in each file of the corpus that its source may name.
-
-    A file with exactly the path of the source excludes all other files. Two files whose paths end with that path are
-    ambiguous.
-    """
-
-    def __init__(self, gold: Gold, span: Span) -> None:
-        self._gold = gold
-        self._span = span
-        self._files: dict[str, _GoldLookup] = {}
-
-    def compare(self, document: Document, place: Span) -> None:
-        file = normalize_path(place.source)
-        named = matching_files(self._span.source, [*self._files, file])
-        if file not in named or (file not in self._files and len(self._files) > 1 and len(named) > 1):
-            return
-        self._files = {name: lookup for name, lookup in self._files.items() if name in named}
-        lookup = self._files.setdefault(file, _GoldLookup(self._gold, ""))
-        lookup.compare_span(self._span, document, place)
-
-    def result(self) -> _GoldLookup:
-        if len(self._files) > 1:
-            files = ", ".join(self._files)
-            return _GoldLookup(self._gold, f"several files of the corpus may be its source: {files}")
-        return next(iter(self._files.values()), _GoldLookup(self._gold, "the corpus has no such file"))
-
-
-class _GoldIndex:
-    """The searches for all gold passages of an eval set, by id, file and text.
-
-    Each passage of the corpus is compared only with gold passages that it may contain.
-    """
-
-    def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
-        self._lookups: dict[GoldKey, _GoldLookup | _SpanLookup] = {}
-        self._by_id: dict[str, list[_GoldLookup]] = defaultdict(list)
-        self._by_file: dict[str, list[_SpanLookup]] = defaultdict(list)
-        self._by_text: dict[str, list[_GoldLookup]] = defaultdict(list)
-        self._fallback_by_text: dict[GoldKey, _GoldLookup] = {}
-        self._first_corpus_id: str | None = None
-        for example in evalset:
-            for n, gold in enumerate(example.gold):
-                self._register((example.id, n), gold, of_files=of_files)
-        self._quotes = QuoteIndex(self._by_text)
-
-    def _register(self, key: GoldKey, gold: Gold, *, of_files: bool) -> None:
-        if gold.span is not None:
-            span_lookup = _SpanLookup(gold, gold.span)
-            self._lookups[key] = span_lookup
-            self._by_file[_file_name(gold.span.source)].append(span_lookup)
-            return
-        if gold.id is not None:
-            lookup = self._lookups[key] = _GoldLookup(gold, "no passage has this id")
-            self._by_id[id_key(gold.id)].append(lookup)
-        if gold.id is None or (of_files and gold.text is not None):
-            lookup = _GoldLookup(gold, "its text is nowhere in the corpus")
-            (self._lookups if gold.id is None else self._fallback_by_text)[key] = lookup
-            self._by_text[gold.text or ""].append(lookup)
-
-    def compare(self, document: Document) -> None:
-        self._first_corpus_id = self._first_corpus_id or document.id
-        identifier = document.id or ""
-        for lookup in self._by_id.get(id_key(identifier), ()):
-            lookup.compare(document.text)
-            lookup.ids.add(identifier)
-        for quote, _ in self._quotes.find_in(document.text):
-            for lookup in self._by_text[quote]:
-                lookup.compare(quote)
-        if document.span is not None:
-            for span_lookup in self._by_file.get(_file_name(document.span.source), ()):
-                span_lookup.compare(document, document.span)
-
-    def results(self) -> dict[GoldKey, _GoldLookup]:
-        by_id = [lookup for lookups in self._by_id.values() for lookup in lookups]
-        if self._first_corpus_id is not None and not any(
-            lookup.present or lookup.difference for lookup in by_id
-        ):
-            # No id of a gold passage was found: gold passages and corpus use different kinds of ids.
-            self._lookups |= self._fallback_by_text
-            for lookup in by_id:
-                lookup.why = (
-                    "no passage has this id, or that of another gold passage; "
-                    f"the corpus has {self._first_corpus_id!r}, for example"
-                )
-        return {
-            key: lookup.result() if isinstance(lookup, _SpanLookup) else lookup
-            for key, lookup in self._lookups.items()
-        }
-
-
-def _file_name(source: str) -> str:
-    """Return the file name in a path; all files that `files_named` returns for a source have the same file name."""
-    return normalize_path(source).rpartition("/")[2]

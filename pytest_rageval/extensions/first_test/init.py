@@ -193,10 +193,9 @@ def init_command(options: argparse.Namespace) -> int:
         )
     if warning:
         echo_err(f"warning: {warning}")
-    if test_is_there := not warning:
-        test_is_there = _check_collected(_place() / TEST_NAME)
+    passes = not warning and _check_collected(_place() / TEST_NAME)
     echo("\nNext:")
-    for number, step in enumerate(_next_steps(options, passes=test_is_there), 1):
+    for number, step in enumerate(_next_steps(options, passes=passes), 1):
         echo(f"  {number}. {step}")
     return 0
 
@@ -236,7 +235,6 @@ def _place() -> Path:
 
 
 def _check_collected(test: Path) -> bool:
-    head = f"pytest does not collect {test.as_posix()}"
     try:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "--collect-only", "-q"],
@@ -259,13 +257,14 @@ def _check_collected(test: Path) -> bool:
         return True
     seen = next((line.strip("= ") for line in reversed(lines) if line.strip()), done.stderr[-200:].strip())
     echo_err(
-        f"warning: {head}: {seen}.\nRun `pytest --collect-only` to see why: testpaths, addopts, python_files or an "
-        "import error. A test that is not collected passes every build."
+        f"warning: pytest does not collect {test.as_posix()}: {seen}.\n"
+        "Run `pytest --collect-only` to see why: testpaths, addopts, python_files or an import error. A test that is "
+        "not collected passes every build."
     )
     return False
 
 
-def _next_steps(options: argparse.Namespace, *, passes: bool = True) -> list[str]:
+def _next_steps(options: argparse.Namespace, *, passes: bool) -> list[str]:
     place = _place()
     run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
     if not passes:

@@ -312,20 +312,20 @@ def _reworded_notes(comparisons: Sequence[ScoreComparison]) -> Iterator[str]:
 
 def _settings_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     then, now = (
-        {**document.get("settings", {}), **_evalset_digests(document)} for document in (before, after)
+        {
+            **document.get("settings", {}),
+            # Questions are matched by id, even if their texts differ.
+            **{
+                f"eval set of {test['nodeid']}": str((test.get("evalset") or {}).get("digest"))[:12]
+                for test in document["tests"]
+            },
+        }
+        for document in (before, after)
     )
     for name in sorted(then.keys() & now.keys()):
         if then[name] != now[name]:
             old, new = to_one_line(str(then[name])), to_one_line(str(now[name]))
             yield f"{to_one_line(name)} differs: {old} before, {new} after"
-
-
-def _evalset_digests(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of the eval set of each test."""
-    return {
-        f"eval set of {test['nodeid']}": str((test.get("evalset") or {}).get("digest"))[:12]
-        for test in document["tests"]
-    }
 
 
 def _missing_notes(keys: Iterable[ScoreKey], name: str) -> list[str]:

@@ -335,7 +335,9 @@ class TableView:
 
     @cached_property
     def _means(self) -> list[float | None]:
-        return [_mean(self.table.rows, column) for column in self.table.columns]
+        cells = ([row.cell(column) for row in self.table.rows] for column in self.table.columns)
+        scores = ([cell.now for cell in each if cell and cell.now is not None] for each in cells)
+        return [fmean(each) if each else None for each in scores]
 
     def _heat_row(self, rows: Sequence[QuestionRow]) -> Iterator["HeatCell | None"]:
         for column, mean in zip(self.table.columns, self._means, strict=True):
@@ -360,7 +362,11 @@ class TableView:
                     if name == tag:
                         rows_by_value.setdefault(value, []).append(row)
             lines = [(value, len(rows), list(self._heat_row(rows))) for value, rows in rows_by_value.items()]
-            yield tag, sorted(lines, key=_heat_sort_key)
+            # The lowest mean comes first, slices without a score last.
+            yield (
+                tag,
+                sorted(lines, key=lambda line: (min((c.mean for c in line[2] if c), default=inf), line[0])),
+            )
 
 
 @dataclass
@@ -405,18 +411,6 @@ class Card:
     def failed_otherwise(self) -> bool:
         """True if no threshold of the test failed, so that only the message says why the test failed."""
         return not any(entry["verdict"] in FAILING_VERDICTS for entry in self.test["scores"])
-
-
-def _mean(rows: Iterable[QuestionRow], column: Column) -> float | None:
-    cells = (cell for row in rows if (cell := row.cell(column)) is not None)
-    scores = [cell.now for cell in cells if cell.now is not None]
-    return fmean(scores) if scores else None
-
-
-def _heat_sort_key(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float, str]:
-    """Return the sort key of a slice: slices with the lowest mean come first, slices without a score last."""
-    means = [cell.mean for cell in line[2] if cell is not None]
-    return min(means, default=inf), line[0]
 
 
 def _slice_tags(rows: Iterable[QuestionRow]) -> list[str]:
