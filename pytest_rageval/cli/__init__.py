@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from pytest_rageval import hookspecs
-from pytest_rageval.cli.console import echo, echo_err
+from pytest_rageval.cli.console import echo, echo_err, own_options
 from pytest_rageval.core.command import (
     JSON,
     Argument,
@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    own_options.clear()
     try:
         listed = _declared()
         parser = _parser(listed)
@@ -291,10 +292,22 @@ def _plugin_option(name: str) -> Argument:
 
 def _run(command: Command, options: argparse.Namespace) -> int:
     """Run a command. Its module is imported only now, since it may import SQLite, clients of models or NumPy."""
+    own_options.update(_own_options(command))
     if command.group == CACHE:
         _resolve_cache(options)
     status: int = resolve_name(command.run)(options)
     return status
+
+
+def _own_options(command: Command) -> dict[str, str]:
+    """Return the options of a command by the spelling of the plugin's options that they are or stand for."""
+    named = {name: f"--{name.replace('_', '-')}" for name in command.arguments if isinstance(name, str)}
+    spellings: dict[str, str] = {}
+    for option in all_options():
+        if own := {**named, **command.stands_for}.get(option.name):
+            spellings |= {option.typed: own} if option.is_flag else {}
+            spellings |= {f"{SETTER} {option.name}": own, f"{SETTER} {option.name}=true": own}
+    return spellings
 
 
 def _resolve_cache(options: argparse.Namespace) -> None:

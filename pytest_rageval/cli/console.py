@@ -1,5 +1,6 @@
 """Output of the commands: results on stdout, errors and notes on stderr; and formats of numbers, dates and tables."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,9 @@ from pytest_rageval.reports.layout import align_columns
 
 KILO: Final = 1000
 
+own_options: Final[dict[str, str]] = {}
+"""The options of the command that runs, by their spelling in pytest, which messages of shared parts have."""
+
 
 def echo(text: str) -> None:
     """Print a text and a line feed to stdout; control characters are escaped."""
@@ -18,8 +22,16 @@ def echo(text: str) -> None:
 
 
 def echo_err(text: str) -> None:
-    """Print a text and a line feed to stderr; control characters are escaped."""
-    sys.stderr.write(f"{printable(text)}\n")
+    """Print a text and a line feed to stderr; control characters are escaped, and options are those of the command."""
+    sys.stderr.write(f"{printable(_with_own_options(text))}\n")
+
+
+def _with_own_options(text: str) -> str:
+    """Replace options of pytest by those of the command, but not where pytest is to be run."""
+    if not own_options:
+        return text
+    spellings = "|".join(map(re.escape, sorted(own_options, key=len, reverse=True)))
+    return re.sub(rf"(?<!pytest )(?:{spellings})(?![\w-])", lambda match: own_options[match[0]], text)
 
 
 def to_one_line(text: str | bytes) -> str:
@@ -53,4 +65,5 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def reason_lines(reasons: Iterable[str]) -> list[str]:
     """Return one line for each distinct reason with its count, the most frequent first: "  3 × no answer"."""
+    reasons = map(_with_own_options, reasons)
     return [f"  {number:,} × {to_one_line(reason)}" for reason, number in Counter(reasons).most_common()]

@@ -5,7 +5,7 @@ An extension's `__init__` imports this module, and so does every run of pytest: 
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -48,6 +48,7 @@ class Command(NamedTuple):
         arguments: its arguments. A string is the name of an option of the plugin that the command has too.
         epilog: the end of its help, such as the exit status; None if there is none.
         group: its group.
+        stands_for: the options of the plugin, by name, that arguments of its own stand for: {"judge_model": "--model"}.
         place: its place in the list of commands, from low to high; equal ones follow in the order of the extensions.
     """
 
@@ -59,6 +60,7 @@ class Command(NamedTuple):
     epilog: str | None = None
     group: Group | None = None
     place: int = 100
+    stands_for: Mapping[str, str] = {}
 
     @property
     def title(self) -> str:

@@ -236,7 +236,7 @@ def test_an_exhausted_budget_ends_the_run_and_the_next_run_continues(
 ) -> None:
     done = generate(4, "--max-calls", "7")
     assert done.status == 1
-    assert "max_calls=7 is reached: 7 calls were made." in done.err
+    assert done.err.startswith("--max-calls=7 is reached: 7 calls were made.")
     assert len(llm.paid) == 7
     assert generate(4, "--force").status == 0
     assert len(read(tmp_path / "out.jsonl")) == 4

@@ -339,9 +339,11 @@ def test_what_is_not_allowed(judge: Callable[..., Done], arguments: list[str], m
 
 
 def test_replay_sends_no_requests(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """With --replay a missing reply is an error, and no request is sent."""
+    """With --replay a missing reply is an error, which names it as this command does, and no request is sent."""
     done = judge("--replay")
     assert done.status == 2
+    assert "--replay sends no request" in done.err
+    assert "--rageval-replay" not in done.err
     assert not llm.requests
 
 
@@ -354,4 +356,4 @@ def test_the_judge_is_asked_as_in_a_run(judge: Callable[..., Done], llm: LLMServ
     assert not Path(".rageval_cache").exists()
     again = judge('--judge-parameters={"top_p": 0.25}', "--rageval=max_calls=3")
     assert again.status == 2
-    assert "max_calls=3 is reached" in again.err
+    assert again.err.startswith("--max-calls=3 is reached")

@@ -190,7 +190,7 @@ def test_an_example_without_nuggets_is_counted(propose: Propose, llm: LLMServer,
 def test_replies_paid_before_the_budget_ended_are_cached(propose: Propose, tmp_path: Path) -> None:
     done = propose(RECORDS, "--max-calls", "1")
     assert done.status == 1
-    assert "1 example without nuggets:\n" in done.out
+    assert "1 example without nuggets:\n  1 × --max-calls=1 is reached: 1 call was made." in done.out
     assert sum(bool(example.nuggets) for example in load(tmp_path / "out.jsonl")) == 2
 
 
@@ -205,8 +205,8 @@ def test_without_any_nugget_no_file_is_written(propose: Propose, llm: LLMServer,
 
 
 def test_without_a_model_that_judges_nothing_is_proposed(propose: Propose, tmp_path: Path) -> None:
-    """Without a judge model the command is an error that names the option --rageval-judge-model."""
+    """Without a judge model the command is an error that names its option --judge-model."""
     done = propose(RECORDS, "--model", "embedded", "--judge-model", "")
     assert done.status == 2
-    assert "--rageval-judge-model" in done.err
+    assert "Name one with --judge-model, or" in done.err
     assert not (tmp_path / "out.jsonl").exists()

@@ -79,7 +79,8 @@ COMMANDS: Final = (
              *JUDGE_OPTIONS,
              JSON),
             "Replies are cached, for runs of pytest too. The key is read from OPENAI_API_KEY. "
-            "Exit status: 0; 2 if something cannot be used.", JUDGE, place=8),
+            "Exit status: 0; 2 if something cannot be used.", JUDGE, place=8,
+            stands_for={"judge_model": "--model", "judge_base_url": "--base-url", "judge_votes": "--votes"}),
     Command("sample", "pytest_rageval.extensions.calibration.command:sample_command",
             "draw the answers that people are to label",
             "Writes a labels file of random answers of a report. Each line says how it was drawn, so that scores "
