@@ -79,8 +79,13 @@ class MergedRun:
         self._check_no_shard_missing()
         self.not_run: list[str] = sorted(self.collected - self._union("ran"))
         if self.not_run and not partial:
+            names = ", ".join(
+                shard.path
+                for shard in self.shards
+                if not {*self.not_run}.isdisjoint(shard.entry["collected"])
+            )
             raise InputError(
-                f"{counted(len(self.not_run), 'test')} ran in no shard: {_named(self.not_run)}.\n"
+                f"{counted(len(self.not_run), 'test')} ran in no shard: {_named(self.not_run)}; collected in {names}.\n"
                 "A report is missing; or they were left out on purpose: then add --partial."
             )
 
