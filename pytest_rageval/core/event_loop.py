@@ -71,16 +71,14 @@ class BackgroundEventLoop:
         # Calls are passed in lists, because waking a thread takes longer than most calls.
         self._calls: queue.SimpleQueue[list[_PendingCall]] = queue.SimpleQueue()
         self._new_calls: list[_PendingCall] = []
-        self._cancel_callbacks: list[Callable[[], None]] = []
+        # Called in the loop's thread whenever a run is cancelled.
+        self.cancel_callbacks: list[Callable[[], None]] = []
         self._last_tick = 0.0
         # A KeyboardInterrupt that was raised in the loop, until a caller has raised it; and what has broken the loop.
         self._interruption: KeyboardInterrupt | None = None
         self._fault: BaseException | None = None
         self.user_callables: list[object] = []
         self.runs: int = 0
-
-    def on_cancel(self, callback: Callable[[], None]) -> None:
-        self._cancel_callbacks.append(callback)
 
     def run(self, coroutine: Coroutine[Any, Any, T], *, inline: bool = False) -> T:
         """Run a coroutine to completion and return its result; functions passed to `call` run in this thread.
@@ -115,7 +113,7 @@ class BackgroundEventLoop:
         except BaseException:
             if (loop := self._loop) is not None:
                 future.cancel()
-                for callback in self._cancel_callbacks:
+                for callback in self.cancel_callbacks:
                     loop.call_soon_threadsafe(callback)
             self._cancel_calls()
             raise

@@ -8,13 +8,14 @@ import gzip
 import json
 import reprlib
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.lib.files import refuse_special, write_atomically
-from pytest_rageval.lib.text import parse_failure
+from pytest_rageval.lib.text import counted, parse_failure
 from pytest_rageval.models.messages import Reply, read_summary
 from pytest_rageval.models.stores.interface import Entry
 
@@ -23,6 +24,7 @@ MIB: Final = 2**20
 MAX_LINE_BYTES: Final = 16 * MIB  # decompressed; the largest reply with its prompt is smaller
 MAX_FILE_BYTES: Final = 1024 * MIB  # decompressed
 MIN_LINE_BYTES: Final = 512  # a shorter line counts with this size, which its entry takes in memory
+MAX_UNUSED_KEYS: Final = 3  # so many unused replies are named without -v
 
 
 class LaterVersionError(ValueError):
@@ -135,3 +137,40 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
                     f"The cassette {path} cannot be read: line {number} is not UTF-8 ({error}).\n"
                     "Save it in UTF-8, or take it from git again."
                 ) from None
+
+
+def update_cassette(
+    path: Path, lines: Mapping[str, str], *, drop_unused: bool, partial: str, every_key: bool = False
+) -> list[str]:
+    """Write the replies of a run to the cassette; return lines about it.
+
+    `lines` are the used replies as lines of a cassette. Unused ones are removed after a full run only; `partial` says
+    why it was none.
+    """
+    used = {key: parse_entry(line) for key, line in lines.items()}
+    drop = drop_unused and not partial
+    before = read_cassette(path) if path.exists() else {}
+    unused = {key: entry for key, entry in before.items() if key not in used}
+    write_cassette(path, [*used.values(), *(() if drop else unused.values())])
+    new = len(used.keys() - before.keys())
+    other = sum(used[key].reply != entry.reply for key, entry in before.items() if key in used)
+    replaced = f", {other} in place of other replies" if other else ""
+    fate = f"{len(unused)} {'dropped' if drop else 'kept'} unused"
+    notes = [f"cassette: {path} ({counted(len(used), 'reply')} used, {new} of them new{replaced}; {fate})"]
+    if unused and partial:
+        fate = "not dropped" if drop_unused else "kept"
+        notes.append(f"unused replies are {fate}: this was not a full run ({partial})")
+    elif unused:
+        notes.append(_unused_note(unused, dropped=drop, every_key=every_key))
+    return notes
+
+
+def _unused_note(unused: Mapping[str, Entry], *, dropped: bool, every_key: bool) -> str:
+    models = Counter(entry.summary.get("model") or entry.reply.model for entry in unused.values())
+    by_model = ", ".join(f"{count} of {model or 'unknown'}" for model, count in models.most_common())
+    keys = sorted(unused)
+    shown = keys if every_key else keys[:MAX_UNUSED_KEYS]
+    more = f" and {len(keys) - len(shown)} more (-v lists them)" if len(shown) < len(keys) else ""
+    short_keys = ", ".join(key[:12] for key in shown)
+    remedy = "" if dropped else "; --rageval-drop-unused drops them"
+    return f"unused: {by_model}: {short_keys}{more}{remedy}"

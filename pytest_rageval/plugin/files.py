@@ -48,7 +48,7 @@ class CassetteWriterPlugin:
         if path is None or self._config.option.collectonly or self._settings.shard:
             # `rageval merge` writes the cassette, from the replies in the reports of the shards.
             return
-        from pytest_rageval.run.file_updates import update_cassette  # noqa: PLC0415 - few runs record
+        from pytest_rageval.models.cassette import update_cassette  # noqa: PLC0415 - few runs record
 
         left_out = (option.example() for option in all_options() if option.leaves_out(self._settings))
         partial = self._completeness.why_partial(session)
@@ -143,7 +143,7 @@ class BaselineWriterPlugin:
 
     def _update(self, partial: str) -> None:
         from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - few runs update the baseline
-        from pytest_rageval.run.file_updates import update_baseline  # noqa: PLC0415
+        from pytest_rageval.run.baseline_lookup import update_baseline  # noqa: PLC0415
 
         pins = self._settings.pin_baseline
         self._note, self._changes, self._lowers = update_baseline(

@@ -6,8 +6,7 @@
   for the report. `stubs`: what a test receives in place of results, in a plan.
 - `registry`: the scores by name, and what plugins register. `plugin_objects`: checks what plugins' functions return.
 - `inputs`: reads eval sets, and shares pipelines among tests. `default_components`: the default generator and judge.
-- `baseline_lookup`: a score in the baseline, another commit's baseline, and whether each test was compared with it.
-- `file_updates`: updates the baseline and the cassette.
+- `baseline_lookup`: a score in the baseline, its update, another commit's baseline, and what was compared.
 - `FinishedRun`: what the hook at the end of a run receives.
 """
 

@@ -1,22 +1,23 @@
-"""The baseline of a run: a threshold's score in it, and at the end, what the gate compared and the branch changed."""
+"""The baseline of a run: a threshold's score in it, its update, and at the end, what was compared and changed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample
 from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.gate.baseline_file import BaselineEntry
-from pytest_rageval.gate.baseline_update import score_changes
-from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
+from pytest_rageval.gate.baseline_update import compute_update, score_changes, updated_anchors
+from pytest_rageval.gate.comparison import AnchorPin, BaselineExample, BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.lib.git import GitError, commit_of, file_at, git_output
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.gated_tests import RanTests, gate_entry
+from pytest_rageval.reports.notes import baseline_update_text
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
@@ -278,3 +279,60 @@ def check_gate(
         return {**gate, "ref": settings.baseline_ref}
     change = change_entry(settings.baseline, environment, required=required)
     return {**gate, **({"change": change} if change else {})}
+
+
+class BaselineChanges(NamedTuple):
+    """A line about the file and one for each change; whether a change makes the gate weaker, or all are upward."""
+
+    note: str
+    changes: list[str]
+    lowers: bool
+
+
+def update_baseline(  # noqa: PLR0913 - what an update depends on
+    path: Path,
+    entries: Mapping[str, BaselineEntry],
+    *,
+    unfinished: Collection[str],
+    failed: Mapping[str, Collection[str]],
+    partial: str,
+    pin: AnchorPin | None = None,
+) -> BaselineChanges:
+    """Replace the entries of the tests that ran. After a full run, remove the entries of tests that no longer exist.
+
+    `failed` has the names of scores that are out of a bound other than `max_drop`; `partial` says why this was not a
+    full run, so that tests without an entry may still exist; without a `pin` the old anchors stay.
+    """
+    old = Baseline.read(path)
+    update = compute_update(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
+    written = entries.keys() - update.kept.keys()
+    anchors = updated_anchors(old.anchors, update, written=written, pin=pin, complete=not partial)
+    Baseline(update.tests, anchors=anchors).write(path)
+    kept = [f"{test}: its old entry is kept, as {reason}" for test, reason in update.kept.items()]
+    new_failures = [
+        f"{test} {name}: new in the baseline, and out of its bounds"
+        for test, entry in sorted(entries.items())
+        for name in sorted(entry["scores"].keys() & failed.get(test, ()))
+        if test not in old.tests or name not in old.tests[test]["scores"]
+    ]
+    gone = [] if partial else [f"{test}: removed, as the test is gone" for test in update.not_run]
+    dropped = [
+        f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
+    ]
+    dropped += [
+        f"{test}: its anchor is removed, as the test is gone" for test in sorted(old.anchors.keys() - anchors)
+    ]
+    ratchets = [
+        f"{test} {name}: every update so far raised it. A baseline that is written after good runs only makes "
+        "unchanged pull requests fail: write it at every merge"
+        for test, name in update.only_raised
+    ]
+    fate = f"kept, since this was not a full run ({partial})" if partial else "dropped, since gone"
+    others = f"; {counted(len(update.not_run), 'other')} {fate}" if update.not_run else ""
+    pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
+    return BaselineChanges(
+        f"baseline: {path} ({counted(len(written), 'test')} written{pinned}{others})",
+        [*map(baseline_update_text, update.changes), *kept, *new_failures, *gone, *dropped, *ratchets],
+        bool(kept or new_failures or gone or dropped or ratchets)
+        or any(change.is_lower for change in update.changes),
+    )

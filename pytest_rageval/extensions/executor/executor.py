@@ -253,7 +253,7 @@ class _ChunkSender:
         self._seconds: float | None = None  # the mean duration of a question
         self._is_scheduled = False
         self._failed: tuple[int, str] | None = None  # the run and the error that ended its calls
-        loop.on_cancel(self._cancel)
+        loop.cancel_callbacks.append(self._cancel)
 
     async def retrieve(self, query: str, k: int | None, **context: Any) -> RemoteResult:
         event_loop = asyncio.get_running_loop()

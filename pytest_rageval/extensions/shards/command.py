@@ -18,6 +18,7 @@ from pytest_rageval.extensions.shards.record import Shard, ShardSettings
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.text import counted
+from pytest_rageval.models.cassette import update_cassette
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports import KINDS, deliver
 from pytest_rageval.reports.build import compared_names, has_table, report_document, usage_entry, usage_lines
@@ -39,8 +40,7 @@ from pytest_rageval.reports.systems import (
 from pytest_rageval.reports.terminal import gain_lines, headline, table_lines, warning_lines
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import BaseSession
-from pytest_rageval.run.baseline_lookup import check_gate
-from pytest_rageval.run.file_updates import update_baseline, update_cassette
+from pytest_rageval.run.baseline_lookup import check_gate, update_baseline
 
 LAST_NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # in a file name that does not begin with it
 FAILING_OUTCOMES = frozenset({"failed", "error"})  # outcomes of tests that fail a run
