@@ -8,7 +8,7 @@
   environment and `presets`, the settings of published papers.
 - `extensions`: finds the extensions, the plugins of others, and all options. `command`: what an extension declares for
   the command `rageval`.
-- `policy`: `Policy`, how the bounds of a threshold are decided. `plain`: objects as plain data for JSON, and back.
+- `policy`: `Policy`, how the bounds of a threshold are decided.
 - `errors`: the errors, and messages that name a remedy.
 - `user_code`: calls of the user's functions, with checks of what they return.
 - `event_loop`: an event loop in a thread of its own, for evaluations that wait for models or for the user's async code.

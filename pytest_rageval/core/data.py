@@ -69,7 +69,7 @@ RETRIEVER_CONTEXT: Final = ("history", "filters", "metadata")
 """The fields of an example that a retriever can receive in addition to the question."""
 
 NOT_WRITTEN: Final = "not written"
-"""The key of a field's metadata that leaves the field out of a stored record (`core.plain`): no verdict needs it."""
+"""The key of a field's metadata that leaves the field out of the record that a shard stores: no verdict needs it."""
 
 
 class Span(NamedTuple):

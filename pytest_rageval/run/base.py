@@ -1,7 +1,7 @@
 """`TestRecord`: what the evaluation of a test found. `BaseSession`: what verdicts depend on besides the record.
 
 Verdicts, the entry in the report and the baseline follow from the two, in a run and in a merge of shards: a shard
-stores the records of its tests (`core.plain`), and `rageval merge` joins and judges them.
+stores the records of its tests, and `rageval merge` joins and judges them.
 """
 
 from collections.abc import Callable, Sequence

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.core.plain import restore, to_plain
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.calibration.calibration import (
     SAMPLE_REMEDY,
@@ -28,12 +27,17 @@ from pytest_rageval.extensions.calibration.human_labels import (
     Scale,
 )
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.layout import field_lines, wrap_text
 from pytest_rageval.reports.notes import calibration_lines
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.test import TestRun
+
+# A shard stores what was measured, and a merge reads it.
+restore: Final = Lazy("extensions.shards.plain", "restore")
+to_plain: Final = Lazy("extensions.shards.plain", "to_plain")
 
 NAME: Final = "calibration"  # of this extension, in the record of a test
 MARKER: Final = "rageval_calibration"

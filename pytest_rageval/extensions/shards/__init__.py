@@ -2,6 +2,7 @@
 
 - `record`: the report of a shard, with the records of its tests, which nobody has judged yet.
 - `merge`: joins the records of a test, and judges them as a run does. `command`: `rageval merge`.
+- `plain`: objects as plain data for JSON, and back.
 - `plugin`: what a shard does with tests that are expected to fail.
 """
 

@@ -23,10 +23,10 @@ from pytest_rageval.core.document import (
 )
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
-from pytest_rageval.core.plain import Plain, to_plain
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets.sampling import select_subset
 from pytest_rageval.extensions.calibration import CALIBRATION
+from pytest_rageval.extensions.shards.plain import Plain, to_plain
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.shape import check_shape
@@ -108,7 +108,7 @@ class ExpectedFailure(TypedDict):
 
 
 class StoredTest(TypedDict):
-    """The key `shard` of a test's entry: a `ShardTest` as `core.plain` writes it."""
+    """The key `shard` of a test's entry: a `ShardTest` as `extensions.shards.plain` writes it."""
 
     value: dict[str, Any]
     tables: dict[str, list[Any]]
