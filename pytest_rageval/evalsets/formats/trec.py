@@ -192,8 +192,10 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
         if is_first and known_width and width == BEIR_QRELS_CELLS and not NUMBER.fullmatch(cells[-1]):
             continue  # the header
         grade = GRADE.fullmatch(cells[-1])
-        are_ids = len(cells) == width and None not in map(as_identifier, (cells[0], cells[-2]))
-        if not known_width or grade is None or not are_ids:
+        are_ids = (
+            known_width and len(cells) == width and None not in map(as_identifier, (cells[0], cells[-2]))
+        )
+        if grade is None or not are_ids:
             raise InputError(
                 f"{place} is not a judgement: {line.strip()[:60]!r}.\n"
                 "Write topic, iteration, document and grade, an integer, between spaces or tabs; or query-id, "
