@@ -391,8 +391,7 @@ MIN_TIME_S: Final = 1e-9
 """A measured time of 0 counts as the resolution of a clock, a nanosecond, since times are divided by it."""
 
 
-MIN_EXAMPLES: Final = 6
-"""With fewer examples the interval of a ratio of medians is too narrow."""
+MIN_EXAMPLES: Final = 6  # with fewer examples the interval of a ratio of medians is too narrow
 
 
 def run_ratio_test(score: Score) -> RatioTestResult:

@@ -11,11 +11,9 @@ from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 MAX_WORSE_IDS: Final = 5  # number of examples that an unsure verdict names
 
-LIKELY: Final = 0.2
-"""A larger p-value is no evidence of a drop; its frequency is not printed."""
+LIKELY: Final = 0.2  # a larger p-value is no evidence of a drop; its frequency is not printed
 
-RARE: Final = 0.001
-"""A smaller p-value is not printed more precisely."""
+RARE: Final = 0.001  # a smaller p-value is not printed more precisely
 
 MIN_CHANGED: Final = 5  # with fewer changed questions the number of needed questions is a guess
 

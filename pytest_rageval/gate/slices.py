@@ -1,9 +1,7 @@
 """Compares the slices of thresholds with the baseline and its anchor."""
 
 from collections.abc import Iterator
-from operator import is_
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.comparison import (
@@ -22,10 +20,10 @@ from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 
 class ChangedQuestions:
-    """A cache of `changed_questions`: all scores and slices of a test share the digests of the questions."""
+    """A cache of `changed_questions` and `question_changes`: the scores and slices of a test share the questions."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[BaselineScore, list[Example], set[str]]] = []
+        self._changed: dict[tuple[int, frozenset[str], tuple[int, ...]], set[str]] = {}
         self._changes: dict[tuple[int, int], QuestionChanges] = {}
 
     def changes(self, score: Score, before: BaselineScore) -> QuestionChanges:
@@ -37,18 +35,10 @@ class ChangedQuestions:
 
     def get(self, score: Score, before: BaselineScore) -> set[str]:
         examples = [outcome.example for outcome in score.outcomes]
-        for cached_before, cached_examples, changed in self._entries:
-            same_baseline = (
-                cached_before.questions is before.questions and cached_before.context == before.context
-            )
-            if (
-                same_baseline
-                and len(cached_examples) == len(examples)
-                and all(map(is_, cached_examples, examples))
-            ):
-                return changed
-        self._entries.append((before, examples, changed_questions(examples, before)))
-        return self._entries[-1][-1]
+        key = id(before.questions), frozenset(before.context), tuple(map(id, examples))
+        if key not in self._changed:
+            self._changed[key] = changed_questions(examples, before)
+        return self._changed[key]
 
 
 def fill_in_comparisons(part: Slice, score: Score, whole: Score, changed: ChangedQuestions) -> None:
@@ -77,9 +67,7 @@ def fill_in_comparisons(part: Slice, score: Score, whole: Score, changed: Change
                 tolerance=baseline.tolerance,
                 changed=changed.get(whole, baseline.before),
             )
-            part.changes = (
-                changed.changes(whole, baseline.before) if part.early is None else part.early.changes
-            )
+            part.changes = part.early.changes if part.early else changed.changes(whole, baseline.before)
             if part.changes is not None:
                 part.error = _check_removed(part, baseline.before, part.changes)
         part.comparison_input = DropTestInput(part.threshold, comparison, score.scale, score.seed, level)

@@ -21,8 +21,7 @@ Status = Literal["pass", "inconclusive", "fail", "error"]
 
 WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass")
 
-COIN_TOSS: Final = 0.2
-"""From this probability of the other verdict on, a bound on a mean is a coin toss."""
+COIN_TOSS: Final = 0.2  # from this probability of the other verdict on, a bound on a mean is a coin toss
 
 MIN_COIN_TOSS: Final = 10  # with fewer questions the spread of their scores is unknown
 

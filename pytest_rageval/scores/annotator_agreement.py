@@ -21,11 +21,9 @@ from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
 """The ways to label passages; "gold" is what the paper calls provenance."""
 
-MEASURES: Final = tuple(LABEL_MEASURES)
-"""The measures of a ranking by the labels of its passages."""
+MEASURES: Final = tuple(LABEL_MEASURES)  # measures of a ranking by the labels of its passages
 
-DOWNSTREAM: Final = "answer.correct"
-"""The score that measures the quality of the answers."""
+DOWNSTREAM: Final = "answer.correct"  # score that measures the quality of the answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,8 +87,7 @@ RESULT_OF_FIRST: Final[Mapping[float, float]] = {1: WON, 2: LOST, 0: TIED}
 MIN_RESULT: Final = {"win": WON, "win_tie": TIED}
 """The lowest result that counts as 1, by the part of the score's name."""
 
-DOMAIN_TAG: Final = "domain"
-"""The tag whose values are equally represented in a sample of battles."""
+DOMAIN_TAG: Final = "domain"  # tag whose values are equally represented in a sample of battles
 
 
 async def evaluate_arena(

@@ -317,11 +317,9 @@ def _prefixed(prefix: str, identity: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix} {name}".strip(): value for name, value in identity.items()}
 
 
-MAX_SHOWN_ERRORS: Final = 3
-"""The number of different errors of one score that are shown."""
+MAX_SHOWN_ERRORS: Final = 3  # number of different errors of one score that are shown
 
-MAX_NAMED_EXAMPLES: Final = 5
-"""The number of examples that are named for each error."""
+MAX_NAMED_EXAMPLES: Final = 5  # number of examples that are named for each error
 
 MAX_CONCURRENT_EXAMPLES: Final = 1000
 """The number of examples of a score that are evaluated concurrently. Each takes some 40 kB during its evaluation, and
@@ -410,8 +408,7 @@ def combine_errors(
     return kind("\n".join([*lines, *([last_line] if last_line else [])]))
 
 
-Scored = tuple[float, Evidence]
-"""The value of an example, with its evidence."""
+Scored = tuple[float, Evidence]  # value of an example, with its evidence
 
 
 async def score_each(

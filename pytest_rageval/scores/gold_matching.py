@@ -19,8 +19,7 @@ DEFAULT_MATCH_SHARE: Final = 0.5
 SHINGLE_LENGTH: Final = 8
 """The number of consecutive words that two texts on one topic do not have in common by chance."""
 
-COVERAGE_TOLERANCE: Final = 1e-9
-"""The rounding error that a sum of covered shares can have."""
+COVERAGE_TOLERANCE: Final = 1e-9  # rounding error that a sum of covered shares can have
 
 MatchKind = Literal["id", "same text", "span", "text"]
 """How a document was matched with a gold passage: equal ids, equal words, overlapping offsets, common shingles."""

@@ -37,8 +37,7 @@ from pytest_rageval.scores.pipeline import (
 from pytest_rageval.scores.ranking import gold_ranks
 from pytest_rageval.stats.agreement import format_rho, spearman_rho
 
-COMPANIONS: Final = ("recall", "precision", "f1")
-"""The ranking measures that are reported with the score."""
+COMPANIONS: Final = ("recall", "precision", "f1")  # ranking measures that are reported with the score
 
 FAILURES: Final = {"recall": "ABC", "LLM-retEval": "DEF"}
 """For each measure, the cases in which it failed, as in the rows of the paper's Table 1."""

@@ -18,14 +18,11 @@ _WORD: Final = lazy_pattern(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 
 Shingle = tuple[str, ...]
 
-SHINGLE_LENGTH: Final = 3
-"""The number of words of a shingle."""
+SHINGLE_LENGTH: Final = 3  # number of words of a shingle
 
-DUPLICATE_THRESHOLD: Final = 0.35
-"""The `shingle_overlap` from which on two passages are near-duplicates."""
+DUPLICATE_THRESHOLD: Final = 0.35  # `shingle_overlap` from which on two passages are near-duplicates
 
-MIN_DIVISOR: Final = 20
-"""The smallest divisor of `shingle_overlap`, for short texts."""
+MIN_DIVISOR: Final = 20  # smallest divisor of `shingle_overlap`, for short texts
 
 SAME_QUESTION_THRESHOLD: Final = 0.6
 """The `shingle_overlap` from which on two questions are near-duplicates. Questions are short and begin alike, so they

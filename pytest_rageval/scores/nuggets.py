@@ -37,14 +37,11 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
 Labels = Sequence[float]
 """The labels of the nuggets of a question for one text, in order: 1 support, 0.5 partial_support, 0 not_support."""
 
-SUPPORTED: Final = 1.0
-"""The label of a nugget that a passage supports."""
+SUPPORTED: Final = 1.0  # label of a nugget that a passage supports
 
-ALPHA: Final = 0.5
-"""The share of its gain that a nugget loses with each passage that supports it."""
+ALPHA: Final = 0.5  # share of its gain that a nugget loses with each passage that supports it
 
-MAX_NAMED_NUGGETS: Final = 5
-"""The number of unsupported nuggets that a remark names."""
+MAX_NAMED_NUGGETS: Final = 5  # number of unsupported nuggets that a remark names
 
 
 def _median_labels(votes: Sequence[Labels]) -> Labels:

@@ -22,8 +22,7 @@ WORKED: Final = {
 }
 """For each measure, its value in the worked examples, in which the labels of `x`, `y` and `z` are 0, 1 and 1."""
 
-ExpectedAnswers = tuple[tuple[str, ...], str]
-"""The fields `expected` and `expected_as` of `Evidence`."""
+ExpectedAnswers = tuple[tuple[str, ...], str]  # fields `expected` and `expected_as` of `Evidence`
 
 NO_ANSWERS: Final[ExpectedAnswers] = (), "reference"
 
@@ -35,8 +34,7 @@ class Label(NamedTuple):
     answer: str | None = None
 
 
-Annotator = Callable[[Example, Document], Awaitable[Label]]
-"""Labels one passage of an example."""
+Annotator = Callable[[Example, Document], Awaitable[Label]]  # labels one passage of an example
 
 LabelledRanking = tuple[Ranking, Sequence[Label], ExpectedAnswers]
 """A ranking with the label of each passage, and the answers that the labels are based on."""

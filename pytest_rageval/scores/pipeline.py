@@ -47,8 +47,7 @@ SEMI_GOLD_SAMPLES: Final = 3
 NO_REFERENCES: Final = "no reference answers"
 """The reason why an example without reference answers is unscored."""
 
-NO_GOLD: Final = "no gold passages"
-"""The reason why an example without gold passages is unscored."""
+NO_GOLD: Final = "no gold passages"  # reason why an example without gold passages is unscored
 
 
 def references_of(example: Example) -> tuple[str, ...]:

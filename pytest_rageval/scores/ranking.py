@@ -181,8 +181,7 @@ FAMILY: Final = Family(
 )
 
 
-CONDENSED: Final = "condensed"
-"""The family of scores of judged documents alone."""
+CONDENSED: Final = "condensed"  # family of scores of judged documents alone
 
 
 def _measure(  # noqa: PLR0913 - attributes of a score

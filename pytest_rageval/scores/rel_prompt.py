@@ -142,8 +142,7 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-NO_RELEVANT = "no relevant passage was in the prompt"
-"""The reason why recall over Rel' is undefined."""
+NO_RELEVANT = "no relevant passage was in the prompt"  # reason why recall over Rel' is undefined
 
 POOL_DEPTH: Final = {"contains": 100, "judge": 20}
 """The default number of retrieved passages that are labelled for scores over Rel. The judge is called for each."""

@@ -72,8 +72,7 @@ from pytest_rageval.scores.rel_prompt import (
     rel_prompt,
 )
 
-MAX_NAMED_ITEMS = 5
-"""The number of items without an equal reference that a remark names."""
+MAX_NAMED_ITEMS = 5  # number of items without an equal reference that a remark names
 
 MAX_COMPARED_ITEMS: Final = 100
 """The number of items of one answer that a comparator compares, of the items that equal no alias. A runaway output has
