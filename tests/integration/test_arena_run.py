@@ -131,18 +131,6 @@ def test_each_answer_is_judged_once_in_one_order_or_in_both(arena, llm):
     assert request_counts == [4 + 4, 4, 0]
 
 
-def test_in_one_order_positions_are_balanced_and_reported(arena, llm):
-    llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
-    arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")
-    result = arena.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "    arena.win@1: *; the first place won 100.0% of 4 decided verdicts (95% interval 51.0% to 100.0%); *"
-        ]
-    )
-
-
 def test_an_abstention_loses_without_being_judged(arena, llm):
     arena.lose(3)
     llm.model = lambda prompt: "I couldn't find an answer." if "item-3?" in prompt else Arena()(prompt)
@@ -150,32 +138,6 @@ def test_an_abstention_loses_without_being_judged(arena, llm):
     result = arena.run()
     result.stdout.fnmatch_lines(["    arena.win@1: no answer 25.0% (1 of 4); *", "    *, 1 no answer"])
     assert len(llm.requests) == 4 + 3
-
-
-def test_a_reply_without_one_tag_is_unscored(arena, llm):
-    """If a judge's reply has no rating tag, the verdict is unscored and the reply is shown.
-
-    No digit of its text is used.
-    """
-    llm.model = lambda prompt: "I prefer answer 2" if "Answer 1:\n" in prompt else "It is long."
-    arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
-    result = arena.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "*4 × the judge's reply is not one rating of 0, 1 or 2 in a tag: 'I prefer answer 2' (q1, q2, q3, …)"
-        ]
-    )
-
-
-def test_votes_without_a_majority_are_a_tie(arena, llm):
-    votes = iter("120" * 4)
-    llm.model = lambda prompt: f"<rating>{next(votes)}</rating>" if "Answer 1:\n" in prompt else "It is long."
-    arena.evalset(1, reference="That is a long story.")
-    arena.test("def test_own(rageval): assert rageval.score('arena.win_tie@1') == 1\n")
-    result = arena.run("--rageval=judge_votes=3")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdict), minority 66.7% (2 of 3 votes)"])
 
 
 def test_worked_examples_are_an_option(arena, llm):
@@ -251,32 +213,6 @@ def test_rules_do_not_prefer(project):
             "Name one with --rageval-judge-model, or leave out the scores arena.*.",
         ]
     )
-
-
-@pytest.mark.parametrize("prefers", [True, False])
-def test_a_judge_of_the_users_may_prefer(project, prefers):
-    """A user's judge compares two answers with its `prefer` method; without the method, the error names it."""
-    method = (
-        "    def prefer(self, question, first, second): return 1 if 'code' in first else 2\n"
-        if prefers
-        else ""
-    )
-    project.pytester.makeconftest(
-        (project.path / "conftest.py").read_text(encoding="utf-8")
-        + "\nclass Judge:\n    def compare(self, *asked): return True\n"
-        + method
-        + "\n@pytest.fixture(scope='session')\ndef rageval_judge(): return Judge()\n"
-        "@pytest.fixture(scope='session')\n"
-        "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
-    )
-    project.evalset(4, reference="That is a long story.")
-    project.test("def test_own(rageval): assert rageval.score('arena.win@1') == 1\n")
-    result = project.run()
-    result.assert_outcomes(passed=int(prefers), failed=int(not prefers))
-    if not prefers:
-        result.stdout.fnmatch_lines(
-            ["*rageval_judge lacks the method prefer(question, first, second), which *"]
-        )
 
 
 THREE = """

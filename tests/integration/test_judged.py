@@ -172,18 +172,3 @@ def test_rules_do_not_rate(project, spec, task, scores):
             f"Name one with --rageval-judge-model, or leave out the scores {scores}.",
         ]
     )
-
-
-def test_a_judge_of_the_users_rates(project):
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        f"{conftest}\n"
-        "class Judge:\n"
-        "    def compare(self, question, references, prediction): return True\n"
-        "    async def rate(self, criterion, question, rated, against):\n"
-        "        return 5 if rated == against else 1, criterion\n"
-        "@pytest.fixture(scope='session')\n"
-        "def rageval_judge(): return Judge()\n"
-    )
-    project.test("def test_own(rageval): assert rageval.score('judged.context_quality@1') == 5\n")
-    project.run().assert_outcomes(passed=1)

@@ -89,16 +89,6 @@ def test_each_vote_is_cached(project, llm):
     assert [body["temperature"] for body in llm.requests] == [0.0]
 
 
-def test_the_median_of_the_grades_counts(project, llm):
-    llm.model = Waverer("5", "2", "4")
-    project.use(llm)
-    project.evalset(1)
-    project.test("def test_own(rageval): assert rageval.score('answer.correct@1') == 0.75\n")
-    result = project.run("--rageval=judge_votes=3", "--rageval=comparator=graded")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdict), minority 66.7% (2 of 3 votes)"])
-
-
 def test_votes_are_planned_and_within_the_budget(project, llm):
     project.use(llm)
     project.test("def test_own(rageval): rageval.score('answer.correct@1')\n")
