@@ -54,6 +54,7 @@ def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@pytest.mark.slow
 def test_every_imported_package_is_declared() -> None:
     """No module imports a package that is installed only because another package needs it."""
     imported = set[str]().union(

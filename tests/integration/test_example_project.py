@@ -48,6 +48,7 @@ def broken(
     return run_broken
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("example")
 def test_the_example_is_green_from_the_shipped_replies(pytester):
     result = run(pytester)

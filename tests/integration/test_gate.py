@@ -598,6 +598,7 @@ def pytest_unconfigure():
 """
 
 
+@pytest.mark.slow
 def test_nothing_that_was_evaluated_is_left_when_pytest_ends(project):
     """No `Example` or `Outcome` is alive when pytest ends: pytest's garbage collections would visit each of them."""
     project.evalset(12)

@@ -133,7 +133,7 @@ def test_gate(request):
 """
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", ["-n0", pytest.param("-n2", marks=pytest.mark.slow)])
 def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
     """A test that gets `rageval` by `getfixturevalue` is reported and gated, and its eval set counts as used."""
     project.test(BY_NAME.format(0.5) + "def test_other(): pass\n")

@@ -100,6 +100,7 @@ def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None
             load(path, format="native")
 
 
+@pytest.mark.slow
 @given(
     content=WITH_SURROGATES,
     parameters=st.dictionaries(UNICODE, JSON, min_size=1, max_size=3),

@@ -138,6 +138,7 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
     assert [outcome.value for outcome in outcomes] == [1.0] * MANY
 
 
+@pytest.mark.slow
 def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> None:
     """Passages are moved out of memory and restored unchanged, with scores, spans and metadata of any type.
 
