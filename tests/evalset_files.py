@@ -7,8 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FILES", "Files", "jsonl", "zstd_compress"]
-
 
 @dataclass(frozen=True)
 class Files:

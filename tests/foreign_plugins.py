@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["WITHOUT"]
-
 WITHOUT: Final = tuple(
     f"-pno:{name}"
     for name in (

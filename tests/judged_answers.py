@@ -28,16 +28,6 @@ from pathlib import Path
 
 from pytest_rageval.extensions.calibration.human_labels import load_labels
 
-__all__ = [
-    "OPENQA",
-    "JudgedAnswer",
-    "bare",
-    "is_held_out",
-    "labelled_answers",
-    "openqa_eval",
-    "sentence_answers",
-]
-
 _DEFAULT = Path(__file__).parents[1].parent / "shared" / "data"
 OPENQA = Path(os.environ.get("RAGEVAL_TEST_DATA", _DEFAULT)) / "openqa_eval"
 

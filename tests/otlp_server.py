@@ -9,8 +9,6 @@ from typing import Any, Self
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-__all__ = ["Collector", "as_dict"]
-
 
 @dataclass
 class Collector:

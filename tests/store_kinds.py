@@ -17,8 +17,6 @@ from pytest_rageval.models.stores.sqlite_file import FILE, Database
 from pytest_rageval.run.registry import Registry
 from tests.redis_server import RedisServer, redis_client
 
-__all__ = ["KINDS", "OPEN", "Kind", "opened", "stored_entries"]
-
 OPEN = "from tests.store_kinds import opened\n"
 """An import for the code of another process, which then opens the store by `opened(PLACE)`."""
 

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["EXPORTS", "QUESTION", "lines", "phoenix", "write_export"]
-
 QUESTION: Final = "Where is the bath?"
 PASSAGES: Final = (("d1", "The bath is on Main Street.", 0.9), ("d2", "Dogs are welcome.", 0.4))
 ANSWER: Final = "On Main Street."

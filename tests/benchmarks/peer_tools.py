@@ -14,8 +14,6 @@ from typing import Final
 
 from tests.benchmarks.venvs import ROOT
 
-__all__ = ["COMMON", "PEERS", "PYTEST", "VERDICTS", "Peer"]
-
 # The replies that the judges of the tools parse, by a text that occurs in the judge's prompt.
 VERDICTS: Final = {
     "**Example JSON:**": {"reason": "the same", "score": 10},

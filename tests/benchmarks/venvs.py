@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ROOT", "environment"]
-
 ROOT: Final = Path(__file__).parents[2]
 
 

@@ -11,8 +11,6 @@ from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 from tests.unit.reports.whole_document import whole_document
 
-__all__ = ["QUESTIONS", "planted_run", "real_run", "wide_document"]
-
 QUESTIONS = 300
 """Number of questions of the real run: more than the page lists at once."""
 

@@ -43,8 +43,6 @@ from tests.batch_server import BatchServer
 from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer, Said
 
-__all__ = ["ROOT", "SITE", "UPDATE", "Page", "normal"]
-
 ROOT: Final = Path(__file__).parents[2]
 
 SITE: Final = "https://pytest-rageval.github.io/pytest-rageval"

@@ -5,8 +5,6 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any
 
-__all__ = ["Clock"]
-
 
 class Clock:
     """A replacement for the module `time`; its time advances when its event loop would wait for a timer."""

@@ -7,8 +7,6 @@ from html.parser import HTMLParser
 import cmarkgfm
 from cmarkgfm.cmark import Options
 
-__all__ = ["Rendered", "rendered"]
-
 EXTENSIONS = ["table", "autolink", "tagfilter", "strikethrough", "tasklist"]
 VOID = frozenset({"br", "hr", "img", "wbr", "input"})
 CODE = frozenset({"code", "pre"})

@@ -5,8 +5,6 @@ from typing import Any
 
 from pytest_rageval.extensions.history.history import Run
 
-__all__ = ["NODEID", "line", "run", "score"]
-
 NODEID = "test_r.py::test_found"
 BEGAN = datetime(2026, 11, 1, 9, tzinfo=UTC)
 
