@@ -81,7 +81,6 @@ class BatchServer:
         return [line["body"] for batch in self.batches.values() for line in self.lines(batch)]
 
     def lines(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the records of a batch's input file."""
         return [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
 
     def reply(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:

@@ -27,7 +27,6 @@ class Files:
     words: dict[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
-        """Write the files into a folder; return the path to load."""
         for name, content in self.contents.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)

@@ -111,11 +111,9 @@ class LLMServer:
 
     @property
     def prompts(self) -> list[str]:
-        """The last message of each request."""
         return [body["messages"][-1]["content"] for body in self.requests]
 
     async def serve(self, port: int) -> None:
-        """Serve requests until the server is stopped."""
         self._stop = asyncio.Event()
         server = await asyncio.start_server(self._connection, "127.0.0.1", port, backlog=1024)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
@@ -153,11 +151,9 @@ class LLMServer:
             self._connections.discard(task)
 
     async def _answer(self, head: str, body: dict[str, Any]) -> bytes:  # noqa: ARG002 - for servers that read it
-        """Return the response to a request with this head, as bytes."""
         return await self._reply(body)
 
     async def _received(self, body: dict[str, Any]) -> None:
-        """Record a request; wait up to about 5 s until `together` requests have been in flight at once."""
         self.requests.append(body)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)

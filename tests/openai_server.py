@@ -74,7 +74,6 @@ class OpenAIServer:
         self.stop()
 
     def stop(self) -> None:
-        """Stop the server."""
         self._server.should_exit = True
         self._thread.join(60)
         self._socket.close()

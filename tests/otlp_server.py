@@ -75,7 +75,6 @@ class Collector:
 
     @property
     def events(self) -> list[tuple[str, dict[str, Any]]]:
-        """The name and the attributes of each event, in the order of their arrival."""
         return [
             (record.event_name, as_dict(record.attributes))
             for body in self.bodies

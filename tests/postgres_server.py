@@ -50,7 +50,6 @@ class PostgresServer:
             shutil.chown(self._folder, "nobody")
 
     def _copy_programs(self) -> Path:
-        """Copy the programs of a package, with the libraries that they find by relative paths."""
         package = self._programs.parents[1]
         if find_spec(package.name) is None:
             return self._programs

@@ -64,7 +64,6 @@ class RedisServer:
         return self._clients[-1]
 
     def start(self) -> None:
-        """Start the server, and wait until it responds."""
         self._process = subprocess.Popen(
             [
                 self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self._folder),

@@ -48,19 +48,15 @@ class Kind(Protocol):
 
 
 class SqliteKind:
-    """The default store: a SQLite file in a folder."""
-
     name = "sqlite"
 
     def places(self, folder: Path) -> Iterator[str]:
-        """Yield new folders."""
         number = 0
         while True:
             number += 1
             yield str(folder / f"cache{number}")
 
     def damage(self, place: str, key: str, how: str) -> None:
-        """Change the row with SQLite."""
         sql = {
             "cut": "UPDATE replies SET text = substr(text, 1, 1) WHERE key = ?",
             "changed": "UPDATE replies SET text = text || 'x' WHERE key = ?",
@@ -71,8 +67,6 @@ class SqliteKind:
 
 
 class RedisKind:
-    """The Redis store: the databases of one server."""
-
     name = "redis"
 
     def places(self, folder: Path) -> Iterator[str]:
@@ -83,7 +77,6 @@ class RedisKind:
                 yield f"{server.url}/{number}"
 
     def damage(self, place: str, key: str, how: str) -> None:
-        """Change the value with another client."""
         client = redis_client(place)
         name = f"rageval:1:replies:reply:{key}"
         text = client.get(name)
@@ -97,8 +90,6 @@ class RedisKind:
 
 
 class DiskcacheKind:
-    """The diskcache store in a folder with a `diskcache.Cache`."""
-
     name = "diskcache"
 
     def places(self, folder: Path) -> Iterator[str]:
@@ -108,7 +99,6 @@ class DiskcacheKind:
             yield f"diskcache:{folder / str(number)}"
 
     def damage(self, place: str, key: str, how: str) -> None:
-        """Change the row with SQLite."""
         sql = {
             "cut": "UPDATE Cache SET value = substr(value, 1, length(value) / 2) WHERE key = ?",
             "changed": "UPDATE Cache SET value = replace(value, '\"m\"', '\"n\"') WHERE key = ?",
@@ -127,7 +117,6 @@ class FanoutKind(DiskcacheKind):
     name = "fanout"
 
     def places(self, folder: Path) -> Iterator[str]:
-        """Yield new folders with a cache that contains a value of another application."""
         diskcache = pytest.importorskip("diskcache")
         for place in super().places(folder):
             with diskcache.FanoutCache(place.partition(":")[2], shards=3, eviction_policy="none") as cache:

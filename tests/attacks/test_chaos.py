@@ -50,8 +50,6 @@ time.time = lambda: TRUE() + SHIFT
 
 @dataclass
 class Chaos:
-    """A project, its server, and statistics of its runs."""
-
     project: object
     llm: object
     chance: random.Random
@@ -81,7 +79,6 @@ class Chaos:
         self.usual_s = time.monotonic() - began
 
     def start(self, cache, *arguments, shift=0.0):
-        """Start a run in a separate process group."""
         self.runs += 1
         options = (f"--rageval=cache_dir={cache}", f"--rageval=concurrency={CONCURRENCY}", *arguments)
         run = subprocess.Popen(
@@ -105,7 +102,6 @@ class Chaos:
         return run
 
     def pid(self, run, worker):
-        """Return the process id of a worker of a run."""
         return int((self.project.path / f"{run.name}-{worker}.pid").read_text())
 
     def somewhere(self, run):
@@ -125,7 +121,6 @@ class Chaos:
             time.sleep(0.01)
 
     def ended(self, *runs):
-        """Wait for the end of runs, which must follow soon after the server's last reply; return whether all passed."""
         began = time.monotonic()
         for run in runs:
             run.wait(600)
@@ -156,7 +151,6 @@ class Chaos:
         )
 
     def report(self, what):
-        """Print the counts."""
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         print(f"\n{what}: {counts}; longest silence {self.longest_s:.1f} s")
 

@@ -66,7 +66,6 @@ class Machine:
     run: "subprocess.Popen[bytes] | None" = None
 
     def start(self, database: int, workers: int = WORKERS) -> None:
-        """Start a run in a separate process group."""
         for old_file in (*self.folder.glob("*.pid"), self.folder / "report.json"):
             old_file.unlink(missing_ok=True)
         options = (
@@ -85,7 +84,6 @@ class Machine:
             )
 
     def kill(self, chance: random.Random) -> str:
-        """Kill one worker or all processes; return "worker" or "machine"."""
         assert self.run is not None
         pids = [int(file.read_text() or 0) for file in self.folder.glob("gw*.pid")]
         if pids and chance.random() < 0.7:
@@ -100,7 +98,6 @@ class Machine:
         return self.run.wait(300)
 
     def verdicts(self) -> list[tuple[str, float, str]]:
-        """Return test, mean and verdict of each score of the run."""
         file = self.folder / "report.json"
         if not file.exists():
             return []

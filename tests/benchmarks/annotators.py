@@ -58,8 +58,6 @@ SHOTS = (
 
 
 class EmbeddedJudge:
-    """A judge that calls the embedded model to judge the relevance of passages. It does not compare answers."""
-
     def __init__(self, session: Session) -> None:
         self._session = session
 

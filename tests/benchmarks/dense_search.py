@@ -26,7 +26,6 @@ class VectorLookup:
         self._vectors = vectors
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the vectors of the texts."""
         return list(self._vectors[[int(text) for text in texts]])
 
 

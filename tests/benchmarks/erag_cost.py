@@ -63,7 +63,6 @@ class Cost(NamedTuple):
     memory: float
 
     def cells(self) -> str:
-        """Return the numbers in columns."""
         numbers = self.seconds, self.processor, self.memory, self.tokens / max(self.requests, 1)
         return f"{self.requests:8} {self.tokens:8} {{:8.1f}} {{:8.1f}} {{:8.0f}} {{:10.0f}}".format(*numbers)
 

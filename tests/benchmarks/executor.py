@@ -37,7 +37,6 @@ class PlainBM25:
         self._passages = passages
 
     def __call__(self, query: str, k: int) -> list[dict[str, str]]:
-        """Return the k best passages."""
         scores: defaultdict[int, float] = defaultdict(float)
         for word in query.split():
             postings = self._postings.get(word, {})

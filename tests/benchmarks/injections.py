@@ -34,7 +34,6 @@ class YesNoGateway:
         self._gateway = gateway
 
     async def get_reply_for_score(self, server: EmbeddedServer, request: Request) -> Reply:
-        """Return the reply to the changed request."""
         # A base model continues the text of the prompt. With a line break, it continues with the verdict.
         messages = ({"role": "user", "content": f"{request.messages[0]['content']}\n"},)
         parameters = {**request.parameters, "max_tokens": 4, "extra_body": {"grammar": YES_OR_NO}}

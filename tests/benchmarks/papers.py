@@ -53,8 +53,6 @@ JUDGED = " (by a judge that is none)"
 
 
 class GradeJudge:
-    """A judge that calls the embedded model with a grammar that allows only a grade from 1 to 5."""
-
     def __init__(self, session: Session) -> None:
         self._session = session
 
@@ -64,7 +62,6 @@ class GradeJudge:
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> tuple[int, str]:
-        """Return the grade with which the model continues the prompt."""
         prompt = (
             f"Question: {question}\nReference: {' '.join(against)[:2000]}\nText: {' '.join(rated)[:2000]}\n"
             f"A grade from 1 (bad) to 5 (good) for {criterion.replace('_', ' ')}:"

@@ -76,7 +76,6 @@ class Server(LLMServer):
 
     @staticmethod
     def reply_text(prompt: str) -> str:
-        """Return a verdict in the form that the tool's judge parses; for other prompts, the answer."""
         if "[Submission]: " in prompt:
             return "The same.\n\nGRADE: C"
         verdicts = (json.dumps(verdict) for mark, verdict in VERDICTS.items() if mark in prompt)

@@ -218,7 +218,6 @@ class Command:
     environ: tuple[tuple[str, str], ...] = ()
 
     def run(self, folder: Path, url: str, turn: int) -> Measurement:
-        """Run the command and return its measurement; if it fails, end the benchmark with its output."""
         environ = os.environ | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", **dict(self.environ)}
         # An installed package contains bytecode. A checkout has none on a machine that does not write bytecode.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -263,7 +262,6 @@ class Line:
     unit: str = "s"
 
     def show(self, rounds: list[dict[str, Measurement]]) -> None:
-        """Print the line."""
         pairs = [(self.ours(measurements), self.other(measurements)) for measurements in rounds]
         a, b = (statistics.median(values) for values in zip(*pairs, strict=True))
         form = ".2f" if self.unit in {"s", "kB"} else ".1f" if self.unit == "ms" else ".0f"

@@ -60,7 +60,6 @@ class Visitor:
     def __call__(
         self, path: Path, anchor: str = "", *, width: int = 1440, script: bool = True, scheme: Any = "light"
     ) -> Page:
-        """Open a file, at an anchor, in a new window."""
         context = self.browser.new_context(
             viewport={"width": width, "height": 900}, java_script_enabled=script, color_scheme=scheme
         )
@@ -85,7 +84,6 @@ class Visitor:
         return page
 
     def close(self) -> list[str]:
-        """Close all windows; return the unexpected events."""
         for page in self.pages:
             self.found += page.evaluate("() => window.violations")
         for context in self.browser.contexts:

@@ -195,7 +195,6 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        """Open both stores at an empty place."""
         place = next(self.places)
         self.stores = [opened(place), opened(place)]
         self.kept: dict[str, Reply] = {}
@@ -204,7 +203,6 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
     def claim(self, who: int, keys: list[str]) -> None:
-        """A stored reply is returned; an unclaimed key is claimed."""
         expected = {}
         for key in keys:
             if key in self.kept:
@@ -229,7 +227,6 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
     def release(self, who: int, keys: list[str]) -> None:
-        """Release only the store's own claims."""
         self.stores[who].release(keys)
         self.owners = {key: owner for key, owner in self.owners.items() if owner != who or key not in keys}
 
@@ -269,14 +266,12 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def both_see_the_same(self) -> None:
-        """Both stores have the same replies and claims."""
         for who, store in enumerate(getattr(self, "stores", [])):
             assert store.get_many(KEYS) == self.kept
             assert store.claims(KEYS) == {key: owner == who for key, owner in self.owners.items()}
             assert store.others_active() == any(owner != who for owner in self.owners.values())
 
     def teardown(self) -> None:
-        """Close both stores."""
         for store in getattr(self, "stores", []):
             store.close()
 

@@ -182,7 +182,6 @@ class Page:
         *,
         batches: bool = False,
     ) -> LLMServer | BatchServer:
-        """Start a chat server, with or without batches. It replaces the address `instead_of` in the page."""
         server_class: Any = BatchServer if batches else LLMServer
         server: LLMServer | BatchServer = self._open.enter_context(server_class(model))
         self._aliases[server.url] = instead_of
@@ -191,7 +190,6 @@ class Page:
         return server
 
     def copy_example(self) -> None:
-        """Copy the example project into the page's folder."""
         hidden = shutil.ignore_patterns(".*", "__pycache__")
         shutil.copytree(ROOT / "example_project", self.folder, dirs_exist_ok=True, ignore=hidden)
 
@@ -276,7 +274,6 @@ class Page:
             self._updates.append((start, start + len(source), new))
 
     def _run(self, command: str, expected: str) -> str:
-        """Run a command; return what the page should show for it."""
         if exported := re.fullmatch(r"export (\w+)=(\S*)", command):
             self.env[exported[1]] = self._inside(exported[2].strip("'\""))
             return ""

@@ -45,7 +45,6 @@ class Project:
         self.evalset(4)
 
     def evalset(self, n: int, name: str = "evals.jsonl", **changes: object) -> Path:
-        """Write an eval set of n questions, in which `changes` replaces fields of all records; return the path."""
         lines = []
         for i in range(1, n + 1):
             record = {
@@ -83,16 +82,13 @@ class Project:
         self.pytester.makeini(f"[pytest]\n{lines}\n")
 
     def policies(self, **tables: str) -> None:
-        """Write the tables of policies into pyproject.toml, each as a line for each key."""
         text = "".join(f"[tool.rageval.policy.{name}]\n{keys}\n" for name, keys in tables.items())
         (self.path / "pyproject.toml").write_text(text, encoding="utf-8")
 
     def run(self, *arguments: str) -> pytest.RunResult:
-        """Run pytest in this process."""
         return self.pytester.runpytest_inprocess(*self.arguments, *arguments)
 
     def run_process(self, *arguments: str) -> pytest.RunResult:
-        """Run pytest in another process."""
         return self.pytester.runpytest_subprocess(*self.arguments, *arguments)
 
 

@@ -31,7 +31,6 @@ class Arena:
     """
 
     def __call__(self, prompt: str) -> str:
-        """Return a long answer, or a rating if the prompt compares two answers."""
         if "Answer 1:\n" not in prompt:
             return self.explain(prompt)
         item = re.search(r"item-(\d+)\?", prompt)[1]
@@ -43,7 +42,6 @@ class Arena:
 
     @staticmethod
     def explain(prompt: str) -> str:
-        """Return a sentence with the code that is in the passages."""
         match = re.search(r"the code (c\d+x)", prompt)
         return f"In short, it is {match[1]}." if match else clerk(prompt)
 

@@ -39,7 +39,6 @@ class Misbehaving:
         self.tokens, self.at = 20.0, None
 
     def __call__(self, prompt):
-        """Return a fault, or the reply of `clerk`."""
         now = time.monotonic()
         if self.at is not None:
             self.tokens, self.at = min(20.0, self.tokens + 20 * (now - self.at)), now

@@ -105,7 +105,6 @@ class Runner:
         }
 
     def run(self, name: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a step with only the environment variables that the step declares and a runner sets."""
         step = STEPS[name]
         assert step["shell"] == "bash"
         provided = {"PATH", "CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_STEP_SUMMARY", "STORE"}
@@ -120,11 +119,9 @@ class Runner:
         )
 
     def comments(self) -> list[dict[str, str]]:
-        """Return the comments on the pull request."""
         return json.loads(self.store.read_text(encoding="utf-8"))
 
     def break_retriever(self) -> None:
-        """Break the retriever as the README does: split queries without the tokenizer."""
         source = self.workspace / "app" / "support_bot" / "search.py"
         text = source.read_text(encoding="utf-8")
         source.write_text(text.replace("scores(tokenize(query))", "scores(query.split())"), encoding="utf-8")

@@ -11,8 +11,6 @@ pytestmark = pytest.mark.slow
 
 
 class Clock:
-    """A fake clock that only `spend` advances."""
-
     def __init__(self) -> None:
         self.now = 0.0
 

@@ -58,7 +58,6 @@ class Waverer:
         self.asked: Counter[str] = Counter()
 
     def __call__(self, prompt: str) -> str:
-        """Return the next answer to this prompt."""
         self.asked[prompt] += 1
         wavers = "item-1?" in prompt and "Answer to check" not in prompt
         return self.said[self.asked[prompt] - 1] if wavers else clerk(prompt)
@@ -193,14 +192,11 @@ def test_the_users_own_parts_are_simply_called_again(project):
 
 
 class Flipper:
-    """Answer as the clerk does, except that the first answer on each of these items is wrong."""
-
     def __init__(self, *items: int) -> None:
         self.items = items
         self.asked: Counter[str] = Counter()
 
     def __call__(self, prompt: str) -> str:
-        """Return the answer to this sample of the prompt."""
         self.asked[prompt] += 1
         flips = self.asked[prompt] == 1 and any(f"item-{n}?" in prompt for n in self.items)
         return "wrong" if flips else clerk(prompt)

@@ -70,7 +70,6 @@ class Judging(Arena):
     """A scripted model that also judges; only the arena requests long answers from it."""
 
     def __call__(self, prompt: str) -> str:
-        """Reply yes or no to prompts about passages, by whether a passage has the code; else as `Arena` does."""
         if prompt.startswith("Decide whether ") and " passage" in prompt.splitlines()[0]:
             return "no" if clerk(prompt).startswith("no ") else "yes"
         return super().__call__(prompt)
@@ -180,13 +179,10 @@ def rageval_reference_retriever():
 
 
 class Panel:
-    """A scripted model whose replies depend on the item, the model and, if the temperature is not 0, on the call."""
-
     def __init__(self, llm: LLMServer) -> None:
         self._llm = llm
 
     def __call__(self, prompt: str) -> str:
-        """Reply to a prompt; some replies are unreadable."""
         body, n = self._llm.requests[-1], int((re.findall(r"item-(\d+)", prompt) or "0")[0])
         judge = {"a": 1, "b": 2}.get(body["model"], 0)
         call = len(self._llm.requests) if body["temperature"] else 0

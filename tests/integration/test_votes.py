@@ -22,7 +22,6 @@ class Waverer:
         self.asked: Counter[str] = Counter()
 
     def __call__(self, prompt: str) -> str:
-        """Return the next vote on this prompt."""
         if "Answer to " not in prompt:
             return clerk(prompt)
         self.asked[prompt] += 1

@@ -80,7 +80,6 @@ class Preferring(Judge):
     """A judge whose preference depends only on the texts."""
 
     def prefer(self, _question: str, first: str, second: str) -> int:
-        """Return 1 or 2."""
         return 1 + (len(first) % 3 < len(second) % 2)
 
 

@@ -37,7 +37,6 @@ class Corpus(NamedTuple):
     asked: list[Asked]
 
     def chunks(self, size: int, step: int | None = None) -> list[Document]:
-        """Return chunks of `size` words, one every `step` words; without ids."""
         return [
             Document(text[start:end], span=Span(name, start, end))
             for name, text in self.files.items()

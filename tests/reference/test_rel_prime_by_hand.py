@@ -33,8 +33,6 @@ NAMES = (
 
 
 class World:
-    """A retriever, generator and judge in memory: passages and answers by question, and the relevant passages."""
-
     context_names: frozenset[str] = frozenset()
     replays = False
     max_concurrency = 8
@@ -48,15 +46,12 @@ class World:
         self.passages, self.answers, self.calls_relevant = passages, answers, relevant
 
     def key(self, asked: Example) -> tuple[str, str]:
-        """Return the key of the question."""
         return asked.question, ""
 
     async def retrieve(self, asked: Example, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - the protocol
-        """Return the first k passages."""
         return Ranking.of(asked.question, self.passages[asked.question], k)
 
     async def cite(self, question: str, _passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
-        """Return the answer with citations, whatever the passages."""
         return self.answers[question]
 
     async def ask(self, _task: object, _question: str, passage: str) -> float:
@@ -64,7 +59,6 @@ class World:
         return float(passage in self.calls_relevant)
 
     def score(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
-        """Return the outcomes of a score."""
         resolved, score = resolve(ScoreRequest(spec, **words))
 
         async def evaluated() -> list[Outcome]:

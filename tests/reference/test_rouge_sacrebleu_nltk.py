@@ -21,7 +21,6 @@ class NoWordNet:
 
     @staticmethod
     def synsets(word: str) -> list[object]:
-        """Return no synonyms."""
         del word
         return []
 

@@ -12,13 +12,10 @@ ASKED: Counter[str] = Counter()
 
 
 class Says:
-    """A comparator that returns or raises a fixed verdict; None raises Planned, as a missing reply in a plan does."""
-
     def __init__(self, name: str, verdict: float | Unscored | None) -> None:
         self.name, self.verdict = name, verdict
 
     async def compare(self, *_: object) -> float:
-        """Count the call; return or raise the verdict."""
         ASKED[self.name] += 1
         if self.verdict is None:
             raise Planned("not asked")

@@ -25,24 +25,19 @@ class Done(NamedTuple):
 
 
 class CacheFolder:
-    """A reply cache in a folder."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.file = directory / "replies.sqlite"
 
     def put(self, entries: Iterable[Entry]) -> None:
-        """Store entries."""
         with contextlib.closing(Database(self.directory)) as database, database.transaction():
             ReplyTable(database).put_many(entries)
 
     def entries(self) -> list[Entry]:
-        """Return all entries, as runs read them."""
         with contextlib.closing(Database(self.directory)) as database:
             return stored_entries(database)
 
     def sql(self, statement: str, *values: object) -> list[Any]:
-        """Execute any SQL statement in the file of the cache; return the rows."""
         with contextlib.closing(sqlite3.connect(self.file)) as connection, connection:
             return connection.execute(statement, values).fetchall()
 

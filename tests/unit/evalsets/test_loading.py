@@ -120,7 +120,6 @@ class Polars:
     """The methods of a Polars data frame that are used."""
 
     def iter_rows(self, *, named: bool) -> Iterator[dict[str, Any]]:
-        """Return the rows."""
         assert named
         return iter(ROWS)
 
@@ -154,7 +153,6 @@ class Array:
         self.values = values
 
     def tolist(self) -> Any:
-        """Return the values as Python objects."""
         return self.values
 
 

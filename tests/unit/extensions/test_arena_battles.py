@@ -18,8 +18,6 @@ EXAMPLES.append(Example("short", "short"))
 
 
 class Run:
-    """A system's pipeline: its answers are its name, and the judge prefers the name that sorts last."""
-
     seed = 0
     both_orders = False
 
@@ -29,7 +27,6 @@ class Run:
         self.asked: list[tuple[str, str, str]] = []
 
     def known_long_answer(self, example: Example, k: int) -> str | None:
-        """Return the stored answer of this system, or None for unanswered questions."""
         return None if example.id in self._unanswered else f"{self._name} from {k}"
 
     async def ask(self, task: object, question: str, first: str, second: str) -> Verdict:

@@ -97,20 +97,16 @@ def settings(tmp_path: Path) -> Settings:
 
 @dataclass
 class Run:
-    """The result of running a test."""
-
     test: TestRun
     problems: list[str]
     rag: Rag
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """Entries of the scores in the report."""
         return list(self.test.results()["scores"])
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The only entry."""
         [entry] = self.entries
         return entry
 
@@ -427,9 +423,7 @@ class Retriever:
     replays = False
 
     def key(self, asked: Example) -> tuple[str, str]:
-        """Return the key of the question."""
         return asked.question, ""
 
     async def retrieve(self, asked: Example, k: int, **_: object) -> Ranking:
-        """Return an empty ranking."""
         return Ranking.of(asked.question, (), k)

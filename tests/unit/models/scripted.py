@@ -26,7 +26,6 @@ class Answer:
     delay_s: float = 0.0
 
     def encoded(self) -> bytes:
-        """Return the response as bytes."""
         data = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
         # `headers` may set a content length that differs from that of the body.
         headers = {"content-type": "application/json", "content-length": str(len(data)), **self.headers}

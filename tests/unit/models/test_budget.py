@@ -65,7 +65,6 @@ class Ledger:
     active: Callable[[], bool] = lambda: True
 
     async def spend(self, account: str, change: Spending, **limits: float) -> Spending | None:
-        """Change an account at once."""
         return spend(self.database, account, change, **limits)
 
     async def others_active(self) -> bool:

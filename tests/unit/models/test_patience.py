@@ -31,8 +31,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class _Client(Client):
-    """A client without a connection, which returns the result of a function."""
-
     def __init__(self, answer: Answers) -> None:
         super().__init__(RemoteServer("http://it/v1"), timeout_s=60)
         self._answer = answer

@@ -41,7 +41,6 @@ class _Crowd:
         self.go_on = asyncio.Event()
 
     async def hold(self, name: object = None, tokens: int = 0, *, first: bool = False) -> None:
-        """Hold one slot, as one request does."""
         async with self.limiter.slot(tokens, first=first) as slot:
             self.admitted.append(name)
             self.slots.append(slot)

@@ -18,7 +18,6 @@ class Clock:
         return self.now
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine to completion in an event loop with this clock."""
         with asyncio.Runner(loop_factory=lambda: _Loop(self)) as runner:
             return runner.run(coroutine)
 

@@ -120,7 +120,6 @@ class Reporter:
         """Do nothing: the output always ends with a newline."""
 
     def line(self, text: str) -> None:
-        """Write a line."""
         self.out.write(f"{text}\n")
 
 

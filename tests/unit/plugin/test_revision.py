@@ -26,8 +26,6 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
 class Repository:
-    """A repository with a baseline in its first commit."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.baseline = path / "rageval_baseline.json"
@@ -36,14 +34,12 @@ class Repository:
         self.commit("baseline")
 
     def git(self, *arguments: str) -> str:
-        """Run git; return its output."""
         identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
         command = ["git", *identity, *arguments]
         completed = subprocess.run(command, cwd=self.path, capture_output=True, text=True, check=True)
         return completed.stdout.strip()
 
     def commit(self, message: str) -> str:
-        """Commit all files; return the commit."""
         self.git("add", ".")
         self.git("commit", "-m", message)
         return self.git("rev-parse", "HEAD")

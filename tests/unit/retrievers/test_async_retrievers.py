@@ -8,8 +8,6 @@ from pytest_rageval.retrievers.adapters.callables import overrides_method
 
 
 class _Base:
-    """A framework's base class, whose asynchronous method calls the synchronous one."""
-
     __module__ = "framework.base"
 
     async def asks(self) -> str:

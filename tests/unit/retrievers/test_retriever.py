@@ -34,8 +34,6 @@ class _Callable:
 
 
 class _AsyncCallable:
-    """A retriever that is an object with an asynchronous call."""
-
     async def __call__(self, query: str, k: int) -> list[object]:
         return await _async(query, k)
 

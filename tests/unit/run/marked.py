@@ -85,7 +85,6 @@ class Judge:
     """A judge that accepts every answer."""
 
     def compare(self, _question: str, _references: object, _prediction: str) -> bool:
-        """Return True."""
         return True
 
 

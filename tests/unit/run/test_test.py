@@ -232,10 +232,7 @@ def test_rankings_and_answers(session: Session, tmp_path: Path) -> None:
 
 
 class _Undecided:
-    """A judge without a verdict on the first question."""
-
     def compare(self, question: str, _references: object, _prediction: str) -> bool | None:
-        """Return None, for no verdict, on the first question, and True on others."""
         return None if question == "question 0" else True
 
 

@@ -56,7 +56,6 @@ class World:
         self.run = self.make_pipeline()
 
     def make_pipeline(self, **settings: object) -> Pipeline:
-        """Return a pipeline with these settings."""
         return Pipeline(adapt_retriever(self.retrieve, self.loop), self, self, **settings)
 
     def retrieve(self, question: str, k: int) -> list[str]:
@@ -65,7 +64,6 @@ class World:
         return self.rankings.get(question, [])[:k]
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return the answer, as the generator."""
         texts = "|".join(passage.text for passage in passages)
         self.asked["generate", question, texts, str(sample)] += 1
         answer = self.answers.get(texts, passages[0].text if passages else "no answer in the documents")
@@ -77,13 +75,11 @@ class World:
         """Return None: no answer is cached."""
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return all answers with citations, as the generator."""
         shown = "|".join(passage.text for passage in passages)
         self.asked["cite", question, shown, str(sample)] += 1
         return self.cited.get(shown, "no answer in the documents")
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return the long answer, as the generator."""
         shown = "|".join(passage.text for passage in passages)
         self.asked["explain", question, shown, str(sample)] += 1
         return self.explained.get(shown, "no answer in the documents")
@@ -93,14 +89,12 @@ class World:
         return await getattr(self, task.method)(*task.criterion, question, *texts)
 
     async def prefer(self, question: str, first: str, second: str) -> Verdict:
-        """Return the preference between two answers, as the judge."""
         self.asked["prefer", question, first, second] += 1
         better = self.better[question]
         place = better if isinstance(better, int) else [first, second].index(better) + 1
         return Verdict(place, f"Answer {place} it is.")
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return the verdict on an answer, as the comparator."""
         self.asked["compare", question, *references, prediction] += 1
         verdict = self.verdicts.get(prediction, float(prediction in references))
         if isinstance(verdict, Exception):
@@ -108,17 +102,14 @@ class World:
         return verdict
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return the grade of an answer, as the judge."""
         self.asked["grade", question, *references, prediction] += 1
         return self.grades[prediction]
 
     async def relevant(self, question: str, passage: str) -> float:
-        """Return the verdict on the relevance of a passage, as the judge."""
         self.asked["relevant", question, passage] += 1
         return self.relevance.get(passage, 0.0)
 
     async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
-        """Return the verdict whether passages are sufficient, as the judge."""
         shown = "|".join(passages)
         self.asked["sufficient", question, shown] += 1
         verdict = self.enough.get(shown, 0.0)
@@ -129,7 +120,6 @@ class World:
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Verdict:
-        """Return the rating of texts, as the judge."""
         self.asked["rate", criterion, question, *rated, *against] += 1
         rating = self.ratings[criterion, tuple(rated), tuple(against)]
         if isinstance(rating, Exception):
@@ -137,7 +127,6 @@ class World:
         return rating
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
-        """Return the labels of nuggets, as the judge."""
         self.asked["support", question, *nuggets, passage] += 1
         labels = self.nuggets.get(passage, (0.0,) * len(nuggets))
         if isinstance(labels, Exception):
@@ -145,7 +134,6 @@ class World:
         return labels
 
     def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
-        """Compute a score for these examples; return the outcomes."""
         resolved, score = resolve(ScoreRequest(spec, **words))
         return self.loop.run(score.evaluate(self.run, examples, resolved))
 

@@ -61,15 +61,12 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
 
 
 class CountingGenerator:
-    """A generator whose answer is the question, and that records concurrency and the run's totals."""
-
     def __init__(self) -> None:
         self.now = self.most = 0
         self.totals: set[int] = set()
         self.run: Pipeline | None = None
 
     async def generate(self, question: str, *_: object, **__: object) -> str:
-        """Return the question as the answer."""
         self.now += 1
         self.most = max(self.most, self.now)
         assert self.run is not None

@@ -14,8 +14,6 @@ EXAMPLES = [Example(f"q{n}", f"q{n}") for n in range(1, 5)]
 
 
 class Clock:
-    """A clock that only `spend` advances."""
-
     def __init__(self) -> None:
         self.now = 100.0
 
@@ -24,7 +22,6 @@ class Clock:
         return self.now
 
     def spend(self, seconds: float) -> None:
-        """Advance the clock by this many seconds."""
         self.now += seconds
 
 

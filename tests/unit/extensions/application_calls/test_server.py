@@ -52,19 +52,15 @@ def upstream(running: OpenAIServer) -> OpenAIServer:
 
 
 class Served:
-    """A gateway with its session and a client."""
-
     def __init__(self, session: Session, server: GatewayServer) -> None:
         self.session = session
         self.server = server
         self.client = openai.OpenAI(base_url=server.url, api_key="of the application", max_retries=2)
 
     def chat(self, messages: Any = HELLO, **parameters: Any) -> Any:
-        """Return a chat completion."""
         return self.client.chat.completions.create(model="m1", messages=messages, **parameters)
 
     def streamed(self, **parameters: Any) -> str:
-        """Return the text of a stream."""
         return "".join(
             part.choices[0].delta.content or ""
             for part in self.chat(stream=True, **parameters)

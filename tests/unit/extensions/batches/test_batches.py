@@ -49,8 +49,6 @@ def _source(gateway: Gateway) -> BatchSource:
 
 
 class Runs:
-    """Processes that share a cache folder and run one after the other."""
-
     def __init__(self, folder: Path, server: BatchServer | ScriptedServer) -> None:
         self.folder = folder
         self.remote = RemoteServer(server.url, KEY)

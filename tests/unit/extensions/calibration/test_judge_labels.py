@@ -20,7 +20,6 @@ class Reader:
     """
 
     async def ask(self, task: object, question: str, first: str, second: str) -> Verdict:
-        """Return 1, 2 or 0."""
         assert (task, question) == (PREFER, "Why?")
         if not first or not second:
             raise Unscored("one is missing")

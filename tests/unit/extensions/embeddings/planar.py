@@ -18,7 +18,6 @@ class Planar:
         self.asked: list[list[str]] = []
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the vectors of the texts."""
         self.asked.append(list(texts))
         return [self._direction(text) for text in texts]
 
@@ -32,9 +31,7 @@ class Turned(Planar):
     """An encoder that rotates queries by 90 degrees and passages by 45 degrees."""
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the vectors of queries."""
         return self.sentences([f"{int(text) + 90}" for text in texts])
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the vectors of passages."""
         return self.sentences([f"{int(text) + 45}" for text in texts])

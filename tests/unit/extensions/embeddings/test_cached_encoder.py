@@ -17,12 +17,10 @@ class Counting:
         self.asked: list[list[str]] = []
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return vectors of length and number."""
         self.asked.append(list(texts))
         return [np.array([len(text), self.number], np.float32) for text in texts]
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return one token per text."""
         return [Tokens(vector[None], np.array([True])) for vector in self.sentences(texts)]
 
 
@@ -120,11 +118,9 @@ class Apart(Counting):
     """An encoder with separate vectors for questions and passages."""
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return vectors of length and 2."""
         return [np.array([len(text), 2.0], np.float32) for text in texts]
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return vectors of length and 3."""
         return [np.array([len(text), 3.0], np.float32) for text in texts]
 
 

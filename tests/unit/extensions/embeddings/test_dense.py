@@ -20,13 +20,10 @@ CORPUS = [
 
 
 class Table:
-    """An encoder that returns given vectors by text."""
-
     def __init__(self, vectors: dict[str, Sequence[float]]) -> None:
         self._vectors = vectors
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the vectors in the order of the texts."""
         return [np.array(self._vectors[text], np.float32) for text in texts]
 
 

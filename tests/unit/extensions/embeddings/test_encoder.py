@@ -55,15 +55,12 @@ class _Model:
     """A stand-in for a sentence-transformers model: a text's vector is the length of prompt and text."""
 
     def encode_query(self, texts: list[str], *, prompt: str | None, **_: Any) -> list[list[float]]:
-        """Encode with the given prompt, or with a default prompt of the model."""
         return self.encode([("its own: " if prompt is None else prompt) + text for text in texts])
 
     def encode_document(self, texts: list[str], *, prompt: str | None, **_: Any) -> list[list[float]]:
-        """Encode with the given prompt, if any."""
         return self.encode([(prompt or "") + text for text in texts])
 
     def encode(self, texts: list[str], **_: Any) -> list[list[float]]:
-        """Return one number per text."""
         return [[len(text)] for text in texts]
 
 

@@ -25,8 +25,6 @@ CORPUS = [Document(f"{angle}", f"d{angle}") for angle in range(0, 180, 10)]
 
 
 class Recorded:
-    """A dense retriever that records the queries."""
-
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
         self._search = DenseRetriever(CORPUS, encoder=Planar())

@@ -43,13 +43,11 @@ class Compass:
         self.asked: list[str] = []
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return the normalized sum of the words of each text."""
         self.asked += texts
         sums = [np.sum([PLANE[word] for word in text.split()], axis=0, dtype=np.float32) for text in texts]
         return [total / np.linalg.norm(total) for total in sums]
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return the direction of each word, after the special token."""
         self.asked += texts
         words = [["^", *text.split()] for text in texts]
         return [

@@ -86,7 +86,6 @@ class Large:
         self.index = b"x" * 10_000_000
 
     def __call__(self, query: str, k: int) -> list[str]:
-        """Return documents with the query and the size of the index."""
         return [f"{query} {len(self.index)}"] * k
 
 

@@ -25,7 +25,6 @@ class Page(HTMLParser):
         assert not self.open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element and check its attributes."""
         assert not any(name.startswith("on") or name in {"src", "style"} for name, _ in attrs)
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID and not (self.get_starttag_text() or "").endswith("/>"):
@@ -44,7 +43,6 @@ class Page(HTMLParser):
         self.texts.append((self.open[-1] if self.open else "", data))
 
     def of(self, tag: str, name: str = "") -> list[dict[str, str | None]]:
-        """Return the attributes of all elements with this tag and class."""
         return [
             found
             for kind, found in self.elements
@@ -52,7 +50,6 @@ class Page(HTMLParser):
         ]
 
     def text(self, tag: str) -> list[str]:
-        """Return the texts directly in elements with this tag."""
         return [text.strip() for kind, text in self.texts if kind == tag and text.strip()]
 
 

@@ -32,8 +32,6 @@ GRAMMAR = re.compile(
 
 
 class Chart:
-    """A parsed Mermaid chart: the names of the runs, the numbers of each line, and the legend."""
-
     def __init__(self, *runs: dict[str, Any]) -> None:
         text = chart_lines({"history": runs})
         assert len(text) <= 14

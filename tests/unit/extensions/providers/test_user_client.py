@@ -78,7 +78,6 @@ class Dumped:
         self.record = record
 
     def model_dump(self) -> Any:
-        """Return the record, as pydantic does."""
         return self.record
 
 

@@ -69,7 +69,6 @@ class Page(HTMLParser):
             self.open[-1][1].append(data)
 
     def texts(self, tag: str, class_: str | None = None) -> list[str]:
-        """Return the texts of all elements with this tag and class, with single spaces."""
         return [
             SHOWN.sub(" ", text).strip()
             for found, attributes, text in self.found
@@ -77,7 +76,6 @@ class Page(HTMLParser):
         ]
 
     def attributes(self, tag: str) -> list[dict[str, str | None]]:
-        """Return the attributes of all elements with this tag."""
         return [attributes for found, attributes, _ in self.found if found == tag]
 
 
