@@ -24,6 +24,7 @@ from pytest_rageval.answers.canonical import is_long, matches_any
 from pytest_rageval.answers.citations import match_listed_answers
 from pytest_rageval.answers.judge import replies as judge_replies
 from pytest_rageval.answers.judge import reply_json as judge_json
+from pytest_rageval.cli import console as show
 from pytest_rageval.core import errors
 from pytest_rageval.core.data import Document, Gold, Ranking, excerpt
 from pytest_rageval.core.errors import InputError, Unscored
@@ -48,7 +49,6 @@ from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.reports.html import question_rows
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.retrievers import bm25 as search_words
-from pytest_rageval.run import console as show
 from pytest_rageval.scores import gold_matching as gold_overlap
 from pytest_rageval.scores import gold_matching as labels
 from pytest_rageval.scores import near_duplicates
