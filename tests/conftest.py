@@ -89,12 +89,11 @@ def _inner_runs(request: pytest.FixtureRequest) -> Iterator[None]:
     reads the metadata of every installed package several times; here the metadata is cached. And it looks for hooks
     and fixtures among all names of each plugin, a third of the time of a small run; here `dir` returns no others.
     """
-    for module in pkgutil.walk_packages(pytest_rageval.__path__, "pytest_rageval."):
+    ours = (module.name for module in pkgutil.walk_packages(pytest_rageval.__path__, "pytest_rageval."))
+    for name in (*ours, "anyio._backends._asyncio", "httpcore2", "openai", "scipy.optimize", "scipy.stats"):
         # Without an extra, a module that needs it cannot be imported.
         with contextlib.suppress(ModuleNotFoundError):
-            import_module(module.name)
-    for name in ("anyio._backends._asyncio", "httpcore2", "openai", "scipy.optimize", "scipy.stats"):
-        import_module(name)
+            import_module(name)
     # torch belongs to the extra `dense`. Only slow tests need it, and its import takes seconds.
     if find_spec("torch") and any(item.get_closest_marker("slow") for item in request.session.items):
         import_module("torch")
