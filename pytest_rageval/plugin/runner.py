@@ -162,7 +162,8 @@ class EvaluationPlugin:
         from pytest_rageval.run.registry import Registry  # noqa: PLC0415 - see session
 
         try:
-            return Registry(self.config.hook)
+            off = [name.removeprefix("-") for name in self.config.getini("rageval_extensions")]
+            return Registry(self.config.hook, off=off)
         except RagevalError as error:
             # The innermost frame outside this package is in the plugin whose hook failed.
             text = "\n  ".join([str(error), *user_frames(error)[-1:]])

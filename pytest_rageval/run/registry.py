@@ -29,7 +29,7 @@ from pytest_rageval.lib.secret import SCHEME
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.scores import SCORES, known_dependencies
+from pytest_rageval.scores import SCORES, BuiltInScores, known_dependencies
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, ResolvedScore
 
@@ -141,9 +141,9 @@ class Registry:
         providers: the providers of model servers, in the order in which they are tried.
     """
 
-    def __init__(self, hook: Any = None) -> None:
+    def __init__(self, hook: Any = None, *, off: Collection[str] = ()) -> None:
         self.hook: Any = hook or extension_hooks()
-        self.scores: ChainMap[str, ScoreDef] = ChainMap({}, cast("dict[str, ScoreDef]", SCORES))
+        self.scores: ChainMap[str, ScoreDef] = ChainMap({}, cast("dict[str, ScoreDef]", BuiltInScores(off)))
         self.measures: dict[str, AnswerMeasure] = dict(MEASURES)
         self.comparators: dict[str, UserComparator] = {}
         self.adapters: list[Adapter] = list(ADAPTERS)

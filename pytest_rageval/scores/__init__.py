@@ -48,9 +48,10 @@ MODULES: Final[Mapping[str, Collection[str]]] = {
 """For each module that defines scores, the first parts of their names, or whole names; in the order of messages."""
 
 
-def modules() -> Mapping[str, Collection[str]]:
-    """Return the modules that define scores, those of extensions last, as `MODULES` has them."""
-    return {**{f"scores.{name}": parts for name, parts in MODULES.items()}, **declared("SCORES")}
+def modules(off: Collection[str] = ()) -> Mapping[str, Collection[str]]:
+    """Return the modules that define scores as `MODULES` has them, at last those of extensions that are not off."""
+    added = {name: parts for name, parts in declared("SCORES").items() if name.split(".")[1] not in off}
+    return {**{f"scores.{name}": parts for name, parts in MODULES.items()}, **added}
 
 
 @cache
@@ -60,25 +61,31 @@ def _scores_in(module_name: str) -> "Mapping[str, ScoreDef]":
     return {score.name: score for score in module.SCORES}
 
 
-class _BuiltInScores(Mapping[str, "ScoreDef"]):
-    """The built-in scores by name. A module is imported when one of its scores is used."""
+class BuiltInScores(Mapping[str, "ScoreDef"]):
+    """The built-in scores by name, without those of extensions that are `off`.
+
+    A module is imported when one of its scores is used.
+    """
+
+    def __init__(self, off: Collection[str] = ()) -> None:
+        self._off = off
 
     def __getitem__(self, name: str) -> "ScoreDef":
         # A whole name takes precedence over its first part.
         for part in (name, name.partition(".")[0]):
-            for module_name, parts in modules().items():
+            for module_name, parts in modules(self._off).items():
                 if part in parts:
                     return _scores_in(module_name)[name]
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(map(_scores_in, modules()))
+        return chain.from_iterable(map(_scores_in, modules(self._off)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-SCORES: "Final[Mapping[str, ScoreDef]]" = _BuiltInScores()
+SCORES: "Final[Mapping[str, ScoreDef]]" = BuiltInScores()
 
 
 @cache

@@ -80,7 +80,7 @@ class WorkedExample:
     Attributes:
         text: the example in words.
         record: the record in the eval set.
-        retrieved: the ids of the retrieved passages.
+        retrieved: the ids of the retrieved passages; empty for a score that no single run has.
         others: the ids of the passages that are retrieved for other questions.
         texts: the texts of passages by id; "Passage ID." for all others.
         metadata: the metadata of passages by id.

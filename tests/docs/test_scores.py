@@ -166,7 +166,7 @@ def sections(definitions):
 def needs(score):
     judge = "a judge" if all(isinstance(ask, str) for ask in score.asks) else "a model that judges"
     words = {**NEEDS, "judge": judge}
-    return ", ".join(words[need] for need in (*score.needs, *score.models)) or "nothing"
+    return ", ".join(words.get(need, need) for need in (*score.needs, *score.models)) or "nothing"
 
 
 def scale(score):
@@ -204,7 +204,10 @@ def run_examples(pytester, names):
 
 def test_the_worked_examples_are_right(pytester):
     """The value of every score in its worked example is the one that the package computes."""
-    run_examples(pytester, [name for name, score in SCORES.items() if score.extra != "dense"])
+    run_examples(
+        pytester,
+        [name for name, score in SCORES.items() if score.extra != "dense" and score.family.example.retrieved],
+    )
 
 
 @pytest.mark.slow
