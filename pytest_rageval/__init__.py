@@ -8,7 +8,17 @@ with their thresholds and the baseline. `extensions` has what the core can do wi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Retrieval, Step
+    from pytest_rageval.core.data import (
+        Document,
+        EvalSet,
+        Example,
+        Gold,
+        Nugget,
+        Ranking,
+        Retrieval,
+        Stage,
+        Step,
+    )
     from pytest_rageval.core.errors import RagevalError, Unscored
     from pytest_rageval.core.outcome import Evidence, Outcome, Score
     from pytest_rageval.evalsets.loading import load
@@ -59,6 +69,7 @@ __all__ = [
     "RewriteRetriever",
     "Score",
     "SentenceEncoder",
+    "Stage",
     "Step",
     "TraceRun",
     "TrecRun",
@@ -76,7 +87,7 @@ _MODULE_OF = {
         ("evalsets.loading", "load"),
         ("run.registry", "Registry"),
         ("models.api", "LLM"),
-        ("core.data", "Document EvalSet Example Gold Nugget Ranking Retrieval Step"),
+        ("core.data", "Document EvalSet Example Gold Nugget Ranking Retrieval Stage Step"),
         ("plugin.rageval_fixture", "Rageval"),
         ("retrievers.bm25", "BM25Retriever"),
         ("extensions.embeddings.dense", "DenseRetriever PooledRetriever"),

@@ -325,6 +325,19 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a retriever, such as a search, the fusion of two searches, or a reranker.
+
+    Attributes:
+        name: its name in reports.
+        documents: the documents that it returned, best first, in any form that a retriever may return; not cut at k.
+    """
+
+    name: str
+    documents: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Retrieval:
     """A retriever's documents with its searches and costs. A retriever may return it instead of a list of documents.
 
@@ -337,6 +350,7 @@ class Retrieval:
             duration.
         question: the question that the generator answers instead of the user's, such as a rewritten one; None for
             the user's question.
+        stages: what each stage of the retriever returned, in their order; None if the retriever does not report it.
     """
 
     documents: Sequence[Any]
@@ -345,6 +359,7 @@ class Retrieval:
     cost: float | None = None
     seconds: float | None = None
     question: str | None = None
+    stages: Sequence[Stage] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +383,8 @@ class Ranking(Sequence[Document]):
         cost: the cost of the retrieval in US dollars; None if the retriever does not report it.
         seconds: the duration of the retrieval; None if other retrievals ran at the same time, or if it was the first.
         question: the question that the generator answers instead of the user's; None for the user's question.
+        stages: one ranking per stage, not cut at k, with the name of the stage as the query; None if the retriever does
+            not report its stages.
     """
 
     query: str
@@ -383,6 +400,7 @@ class Ranking(Sequence[Document]):
     seconds: float | None = field(default=None, compare=False)
     question: str | None = None
     without_k: bool = False
+    stages: Sequence["Ranking"] | None = field(default=None, metadata={NOT_WRITTEN: True})
 
     @classmethod
     def of(
@@ -399,14 +417,16 @@ class Ranking(Sequence[Document]):
 
     def move_to_spool(self, spool: Spool) -> "Ranking":
         """Return an equal ranking whose documents and steps are in a spool."""
-        steps, documents = self.steps, self.documents
-        if steps is None and isinstance(documents, SpooledTuple):
+        steps, stages, documents = self.steps, self.stages, self.documents
+        if steps is stages is None and isinstance(documents, SpooledTuple):
             return self
         if steps is not None:
             steps = _SpooledRankings(spool, [_ranking_record(step) for step in steps], len(steps))
+        if stages is not None:
+            stages = _SpooledRankings(spool, [_ranking_record(stage) for stage in stages], len(stages))
         if not isinstance(documents, SpooledTuple):
             documents = SpooledDocuments(spool, documents)
-        return replace(self, documents=documents, steps=steps)
+        return replace(self, documents=documents, steps=steps, stages=stages)
 
     @property
     def k(self) -> int:

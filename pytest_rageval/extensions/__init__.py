@@ -8,6 +8,7 @@
 - `contracts`: what must not be retrieved, and where a gold passage must be.
 - `robustness`: scores over questions with typos, without accents, in other words.
 - `churn`: rankings against those of the baseline.
+- `stages`: which stage of a retriever loses a passage.
 - `application`: an application that retrieves and answers in one call.
 - `arena_battles`: battles between systems.
 - `calibration`: agreement of the judge with human labels.

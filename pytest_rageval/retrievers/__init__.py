@@ -136,6 +136,9 @@ class Retriever:
             cost=result.cost,
             seconds=seconds,
             question=result.question,
+            stages=None
+            if result.stages is None
+            else tuple(Ranking.of(stage.name, stage.documents) for stage in result.stages),
         )
 
     def expect(self, examples: Iterable[Example], k: int) -> None:

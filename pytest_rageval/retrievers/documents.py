@@ -9,7 +9,7 @@ from math import inf
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard, cast
 
-from pytest_rageval.core.data import Document, Retrieval, Span, SpooledDocuments, Step
+from pytest_rageval.core.data import Document, Retrieval, Span, SpooledDocuments, Stage, Step
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.user_code import InvalidResult, as_number, bounded_list, bounded_text
 from pytest_rageval.lib.digests import digest
@@ -358,6 +358,7 @@ def retrieval_from(returned: object, id_path: str = "", sample: FieldSample | No
         if not is_document_list(returned.steps):
             raise _invalid(f"returned {type(returned.steps).__name__} as steps", STEPS_REMEDY)
         steps = [_read_step(step, number, id_path) for number, step in enumerate(returned.steps, 1)]
+    stages = None if returned.stages is None else _read_stages(returned.stages, id_path)
     if returned.question is not None and not isinstance(returned.question, str):
         what = f"returned question={returned.question!r:.40}"
         raise _invalid(what, "Give a text, or None for the question that was asked.")
@@ -368,7 +369,7 @@ def retrieval_from(returned: object, id_path: str = "", sample: FieldSample | No
             what = f"returned {name}={value!r:.40}"
             raise _invalid(what, "Give a number, or None where it is not known.")
     documents = _read_documents(returned.documents, "", id_path, sample)
-    return replace(returned, documents=documents, steps=steps)
+    return replace(returned, documents=documents, steps=steps, stages=stages)
 
 
 def _read_step(step: object, number: int, id_path: str) -> Step:
@@ -377,6 +378,21 @@ def _read_step(step: object, number: int, id_path: str) -> Step:
     return Step(step.query, _read_documents(step.documents, f" in step {number}", id_path))
 
 
+def _read_stages(stages: object, id_path: str) -> list[Stage]:
+    if not is_document_list(stages):
+        raise _invalid(f"returned {type(stages).__name__} as stages", STAGES_REMEDY)
+    read: dict[str, Stage] = {}
+    for number, stage in enumerate(stages, 1):
+        if not isinstance(stage, Stage) or not isinstance(stage.name, str):
+            raise _invalid(f"returned {type(stage).__name__} as stage {number}", STAGES_REMEDY)
+        if stage.name in read:
+            raise _invalid(f"returned two stages with the name {stage.name!r:.40}", STAGES_REMEDY)
+        documents = _read_documents(stage.documents, f" in the stage {stage.name}", id_path)
+        read[stage.name] = Stage(stage.name, documents)
+    return list(read.values())
+
+
+STAGES_REMEDY: Final = 'Give stages=[Stage("bm25", documents), …].'
 STEPS_REMEDY: Final = "Give steps=[Step(query, documents), …]."
 
 

@@ -84,6 +84,7 @@ class WorkedExample:
         others: the ids of the passages that are retrieved for other questions.
         texts: the texts of passages by id; "Passage ID." for all others.
         metadata: the metadata of passages by id.
+        stages: the ids of the passages that each stage returns.
         retrieval: the other arguments of `Retrieval`; its steps are pairs of a query and the ids of passages.
         says: the answers of the generator, by the ids of the passages in the prompt, separated by spaces.
         judge: what the user's judge says, by method: "relevant" has the relevant texts, "support" the labels by text.
@@ -96,6 +97,7 @@ class WorkedExample:
     others: Mapping[str, Sequence[str]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    stages: Mapping[str, Sequence[str]] = field(default_factory=dict)
     retrieval: Mapping[str, object] = field(default_factory=dict)
     says: Mapping[str, str] = field(default_factory=dict)
     judge: Mapping[str, object] = field(default_factory=dict)

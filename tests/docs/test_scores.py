@@ -31,7 +31,7 @@ NEEDS = {
 
 CONFTEST = """
 import pytest
-from pytest_rageval import Retrieval, Step
+from pytest_rageval import Retrieval, Stage, Step
 
 CASE = []
 
@@ -47,6 +47,8 @@ def search(query, k):
     others = dict(case.retrieval)
     steps = [Step(query, passages(ids)) for query, ids in others.pop("steps", ())]
     found = passages(case.others.get(query, case.retrieved)[:k])
+    if case.stages:
+        others["stages"] = [Stage(name, passages(ids)) for name, ids in case.stages.items()]
     return Retrieval(found, steps or None, **others) if steps or others else found
 
 def generate(question, passages):

@@ -1,0 +1,128 @@
+"""Stages of a retriever: their recall, and which of them lost a passage."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from pytest_rageval.core.data import Document, Example, Gold, Ranking, Retrieval, Stage
+from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.extensions.stages.losses import losses
+from tests.unit.scores.conftest import World
+
+
+def _ranking(names: str, k: int | None = None, query: str = "", **attributes: object) -> Ranking:
+    return Ranking.of(query, [Document("", name) for name in names], k, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("stages", "text"),
+    [
+        ({"bm25": "bcd", "dense": "efg"}, "never among the candidates"),
+        ({"bm25": "bac", "rerank": "bc"}, "lost by rerank (rank 2 of 3 after bm25)"),
+        ({"bm25": "bac", "dense": "xyz", "fusion": "bxc"}, "lost by fusion (rank 2 of 3 after bm25)"),
+        ({"bm25": "bac", "dense": "xyz"}, "lost after bm25 (rank 2 of 3 after bm25)"),
+        ({"bm25": "abcd", "rerank": "bcda"}, "lost by rerank: rank 1 of 4 after bm25, then rank 4"),
+        ({"bm25": "bcdea", "rerank": "bcdae"}, "rank 4 of 5 after rerank, beyond the first 2"),
+        ({"dense": "bcda"}, "rank 4 of 4 after dense, beyond the first 2"),
+        ({"bm25": "bca", "dense": "xya", "fusion": "bxcya"}, "rank 5 of 5 after fusion, beyond the first 2"),
+    ],
+)
+def test_where_a_passage_was_lost(stages: Mapping[str, str], text: str) -> None:
+    ranking = _ranking("bc", 2, stages=[_ranking(names, query=name) for name, names in stages.items()])
+    example = Example("q", "q", gold=(Gold("a"), Gold("b"), Gold("n", grade=0)))
+    assert losses(ranking, example, 0.5) == [f"a: {text}"]
+    assert losses(_ranking("ab", 2, stages=ranking.stages), example, 0.5) == []
+
+
+class Staged(World):
+    """A world whose retriever reports two stages."""
+
+    def retrieve(self, question: str, k: int) -> object:  # type: ignore[override]
+        """Return the first k of the reranked documents."""
+        stages = {"search": "abde", "rerank": "daeb"} if question == "q" else {"search": "aa", "rerank": "a"}
+        parts = [Stage(name, [{"id": each} for each in names]) for name, names in stages.items()]
+        return Retrieval(parts[-1].documents[:k], stages=parts)
+
+
+def _evaluate(loop: BackgroundEventLoop, *gold: str) -> Outcome:
+    [outcome] = Staged(loop).evaluate(
+        "stages.recall@2", Example("q", "q", gold=tuple(Gold(name) for name in gold))
+    )
+    return outcome
+
+
+def test_recall_by_stage(loop: BackgroundEventLoop) -> None:
+    outcome = _evaluate(loop, "a", "b", "c")
+    assert outcome.value == pytest.approx(2 / 3)
+    assert outcome.evidence.beside == {
+        "search": pytest.approx(2 / 3),
+        "rerank": pytest.approx(2 / 3),
+        "final": pytest.approx(1 / 3),
+    }
+    assert outcome.evidence.remark == (
+        "b: lost by rerank: rank 2 of 4 after search, then rank 4; c: never among the candidates"
+    )
+    assert _evaluate(loop).unscored == "no gold passages"
+
+
+def test_a_retriever_without_stages_is_no_pass(loop: BackgroundEventLoop) -> None:
+    world = World(loop)
+    world.rankings["q"] = ["one"]
+    [outcome] = world.evaluate("stages.recall@2", Example("q", "q", gold=(Gold(text="one"),)))
+    assert (outcome.value, outcome.cause) == (None, "retriever")
+    assert str(outcome.unscored).startswith("the retriever reports no stages")
+
+
+CONFTEST = """
+import pytest
+from pytest_rageval import Retrieval, Stage
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    def search(query, k):
+        found = [{"id": name, "text": name} for name in "abcdef"]
+        ranked = found[::-1] if "lost" in query else found
+        return Retrieval(ranked[:k], stages=[STAGES])
+    return search
+"""
+STAGES = 'Stage("bm25", found), Stage("rerank", ranked)'
+TEST = """
+import pytest
+
+@pytest.mark.rageval_evalset("e.jsonl")
+@pytest.mark.rageval_threshold("recall@2", min=0.9)
+@pytest.mark.rageval_threshold("stages.recall@2", min=0.9)
+def test_it():
+    pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stages", "lines"),
+    [
+        (
+            STAGES,
+            [
+                "*q2*lost 2?",
+                "*why*a: lost by rerank: rank 1 of 6 after bm25, then rank 6",
+                "*pass*stages.recall@2*1.000*",
+                "*stages.recall@2: for comparison bm25 1.000, rerank 1.000, final 0.500",
+            ],
+        ),
+        ('Stage("bm25", found), Stage("bm25", ranked)', ["*returned two stages with the name 'bm25'*"]),
+        ("found", ["*returned list as stage 1*"]),
+    ],
+)
+def test_a_lost_question_names_the_stage(pytester: pytest.Pytester, stages: str, lines: list[str]) -> None:
+    """It does so in a score that has nothing to do with stages."""
+    pytester.makeconftest(CONFTEST.replace("STAGES", stages))
+    pytester.makepyfile(TEST)
+    questions = ("fine 0?", "fine 1?", "lost 2?", "lost 3?")
+    records = [{"id": f"q{n}", "question": text, "gold": [{"id": "a"}]} for n, text in enumerate(questions)]
+    pytester.path.joinpath("e.jsonl").write_text("\n".join(map(json.dumps, records)))
+    result = pytester.runpytest_inprocess()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(lines)
