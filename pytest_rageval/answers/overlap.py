@@ -304,7 +304,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 @cache
 def _stemmer() -> SimpleNamespace:
-    """Return nltk's Porter stemmer with a cache."""
     stem = lru_cache(maxsize=1 << 16)(
         require("nltk.stem.porter", extra=EXTRA, purpose="METEOR").PorterStemmer().stem
     )

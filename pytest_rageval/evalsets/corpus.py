@@ -100,7 +100,6 @@ def _parse_document(record: Mapping[str, Any], check: Check) -> Document:
 
 
 def _whole_span(source: str, text: str) -> Span | None:
-    """Return the span of a whole text in its source; None for an empty text."""
     return Span(source, 0, len(text)) if text else None
 
 

@@ -112,7 +112,6 @@ def clear_last_evalset() -> None:
 
 
 def _digest(path: Path) -> bytes | None:
-    """Return the SHA-256 digest of a file's content; None if the file cannot be read."""
     try:
         refuse_special(path)
         with path.open("rb") as file:
@@ -167,7 +166,6 @@ def _build_evalset(read: Callable[[], Records], how: LoadOptions, name: str, fol
 
 
 def _with_texts(evalset: EvalSet, corpus: Path, folder: Path) -> tuple[Example, ...]:
-    """Return the examples with the texts of gold passages that have only an id; InputError if the corpus lacks one."""
     from pytest_rageval.evalsets.corpus import texts_by_id  # noqa: PLC0415 - few eval sets have a corpus
 
     path = find_file("corpus", corpus, bases=dict.fromkeys((folder, Path.cwd())))
@@ -215,7 +213,6 @@ def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:
 
 
 def _column_names(source: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame or a Hugging Face `Dataset`; None for a list of records."""
     columns = getattr(source, "columns" if is_data_frame(source) else "column_names", None)
     return None if columns is None else [str(name) for name in columns]
 

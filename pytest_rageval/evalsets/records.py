@@ -490,7 +490,6 @@ def _list_keys(record: Mapping[Any, Any]) -> str:
 
 
 def _describe(value: Any) -> str:
-    """Return a short description of a value for a message."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -116,7 +116,6 @@ class QueryBatcher:
         return results[key]
 
     async def _results_by_key(self, batch: Sequence[Key]) -> dict[Key, Any]:
-        """Return the result or the error of each question of a batch, by key."""
         try:
             results = await self._results([question for question, _ in batch], batch[0][1])
         except (RagevalError, Unscored) as error:

@@ -77,7 +77,6 @@ def documents_in(returned: object, where: str = "") -> Iterable[object]:
 
 
 def _table_rows(returned: Any) -> Iterable[Any] | None:
-    """Return the rows of a table, as dicts by column, or of a query that is read as a list; None for other values."""
     if is_data_frame(returned):
         return data_frame_rows(returned)
     if callable(getattr(returned, "fetchall", None)) and getattr(returned, "description", None) is not None:
@@ -223,7 +222,6 @@ def _kind(values: Sequence[Any]) -> str:
 
 
 def _async_field(returned: object) -> str | None:
-    """Return the name of the field of a response that has its documents as an async generator; None for others."""
     return next(
         (name for name in RESULT_NAMES if isinstance(getattr(returned, name, None), AsyncIterable)), None
     )

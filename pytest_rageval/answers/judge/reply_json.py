@@ -159,7 +159,6 @@ class _Reader:
         return True
 
     def _next(self) -> tuple[str, str]:
-        """Return the kind and the text of the next token."""
         token = _TOKEN.match(self._text, self.position)
         if token is None or token.lastgroup is None:
             raise ValueError("no token begins here")

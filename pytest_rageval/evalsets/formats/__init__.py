@@ -181,7 +181,6 @@ class Format:
 
 
 def _refuse_foreign(shape: Shape) -> None:
-    """Raise InputError for a kind of file that holds eval sets but is not read, with what to do."""
     path = shape.path
     if shape.folder:
         if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
@@ -288,7 +287,6 @@ map_fields: Final = Lazy("evalsets.field_map", "map_fields")  # few eval sets ne
 
 
 def _read_native(path: Path, *, fields: Mapping[str, str] | None = None) -> Records:
-    """Yield the records of JSON lines, or of one array in a `.json` file; `fields` renames their fields."""
     records = json_records(path)
     return records if fields is None else map_fields(records, fields)
 

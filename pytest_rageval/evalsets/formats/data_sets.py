@@ -359,7 +359,6 @@ def read_hotpotqa(path: Path) -> Records:
 
 
 def _paragraphs(context: Any, check: Check) -> dict[str, str]:
-    """Return the text of each paragraph by title, without empty ones; the first of those with the same title."""
     if isinstance(context, dict):
         columns = [check.array(context.get(name), "context", name) for name in ("title", "sentences")]
         pairs = list(zip(*columns, strict=False))
@@ -440,7 +439,6 @@ def read_fanoutqa(path: Path, *, gold: str = "pageid") -> Records:
 
 
 def _evidence(question: dict[str, Any], check: Check) -> Iterator[Any]:
-    """Yield the pages of a question's sub-questions, depth first."""
     for part in check.objects(question.get("decomposition"), "decomposition"):
         if part.get("evidence"):
             yield part["evidence"]

@@ -203,7 +203,6 @@ def read_ragas(path: Path) -> Records:
 
 
 def _asked(asked: Any, check: Check) -> tuple[str, list[dict[str, str]]]:
-    """Return the question, and the messages of user and assistant before it."""
     if not isinstance(asked, list):
         return check.text(asked, "user_input"), []
     contents = (
@@ -350,7 +349,6 @@ def _assertion_text(value: Any, kind: str, variables: Mapping[str, Any], check: 
 def _expected(
     check: Check, variables: Mapping[str, Any], assertions: Iterable[Any], ignored: frozenset[str]
 ) -> dict[str, Any]:
-    """Return `answers`, `answer_set` and `reference` that the assertions of a test require, as far as there are any."""
     required: dict[tuple[str, ...], None] = {}  # each text with its alternatives
     references: dict[str, None] = {}
     for assertion in assertions:

@@ -243,7 +243,6 @@ def parse_list_cell(cell: str, place: str) -> Any:
 
 
 def _to_json_token(token: re.Match[str]) -> str:
-    """Return the JSON of a token that Python prints in another way."""
     if token["text"] is None:
         return {"open": "[", "close": "]"}.get(token.lastgroup or "") or JSON_WORDS.get(token[0], "null")
     if "\\" not in token["text"]:

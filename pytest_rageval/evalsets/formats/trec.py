@@ -148,7 +148,6 @@ def _only_file(folder: Path, kind: str) -> Path:
 
 
 def _option_file(path: Path, name: object, option: str) -> Path:
-    """Return the path that an option names, relative to the folder of the eval set."""
     if not isinstance(name, str | Path):
         raise InputError(f"{option}={name!r} is not a path.")
     file = (path if path.is_dir() else path.parent) / name

@@ -194,7 +194,6 @@ def adapt_llama_index(retriever: Any) -> Search:
 
 
 def _merge_llama_index_filters(own: Any, given: Mapping[str, Any]) -> Any:
-    """Return the filters of the retriever and of the example, joined by "and"."""
     types = import_module("llama_index.core.vector_stores.types")
     if isinstance(given.get("filters"), list):
         filters = types.MetadataFilters(**given)
@@ -293,7 +292,6 @@ def adapt_pipeline(retriever: Any) -> Search:
 
 
 def _inputs(component: Any) -> dict[str, bool]:
-    """Return whether each input of a component is required."""
     sockets = getattr(component, "__haystack_input__", None)
     if sockets is not None:
         # A component that wraps a pipeline lists its inputs only here, since its `run` accepts any keyword.
@@ -304,7 +302,6 @@ def _inputs(component: Any) -> dict[str, bool]:
 
 
 def _sockets(by_component: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:
-    """Return the inputs or outputs of a pipeline as (component, name, description)."""
     return [(component, *socket) for component, sockets in by_component.items() for socket in sockets.items()]
 
 
