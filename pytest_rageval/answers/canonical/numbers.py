@@ -54,19 +54,12 @@ _SPOKEN_CENTURIES = range(10, 21)
 
 @dataclass(slots=True)
 class Number:
-    """A parsed number.
-
-    Attributes:
-        value: the value.
-        end: the index of the first lexeme after the number.
-        is_ordinal: True for an ordinal, such as "21st".
-        is_fraction: True for a fraction of a whole, such as "half" or "3/4".
-    """
+    """A parsed number."""
 
     value: Fraction | int
-    end: int
-    is_ordinal: bool = False
-    is_fraction: bool = False
+    end: int  # the index of the first lexeme after the number
+    is_ordinal: bool = False  # "21st"
+    is_fraction: bool = False  # of a whole: "half", "3/4"
 
 
 def roman_value(word: str) -> int | None:

@@ -127,21 +127,13 @@ _SHARE_WORDS = word_set("percentage percent share proportion fraction")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A quantity, a date or a time with its qualifiers.
-
-    Attributes:
-        value: the value.
-        bound: 1 after "at least", "over" or "after", -1 after "at most", "under" or "before", otherwise 0.
-        part: "early", "mid" or "late", if such a word precedes a date, otherwise empty.
-        approximate: True after a word such as "about".
-        in_range: True for the end of a range, or for one of two alternatives ("three or six months").
-    """
+    """A quantity, a date or a time with its qualifiers."""
 
     value: Quantity | Date | ClockTime
-    bound: int = 0
-    part: str = ""
-    approximate: bool = False
-    in_range: bool = False
+    bound: int = 0  # 1 after "at least", "over" or "after", -1 after "at most", "under" or "before"
+    part: str = ""  # "early", "mid" or "late" before a date
+    approximate: bool = False  # after a word such as "about"
+    in_range: bool = False  # the end of a range, or one of two alternatives ("three or six months")
     form: ClassVar[str] = ""
 
 
@@ -157,37 +149,23 @@ Token = Figure | Word | Punctuation
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """The properties of a question that the comparison of answers depends on.
+    """The properties of a question that the comparison of answers depends on."""
 
-    Attributes:
-        stems: the stems of its content words.
-        figures: its figures.
-        wants_person: True if it asks for a person.
-        is_polar: True for a yes-or-no question.
-        is_negated: True if it contains a negator.
-        offers_choice: True if it contains "or".
-        alternatives: the stems of the words beside "or".
-        wants_year: True if it asks "what year" or "which year".
-        wants_place: True if it starts with "where".
-        asks_when: True if it starts with "when" and does not ask for an exact date or time.
-        implied_dimensions: the dimensions that a number without a unit in an answer may be in.
-        counted_noun: the stem of the noun after "how many"; empty if none follows.
-        counted_units: the readings of the unit after "how many"; empty if no unit follows.
-    """
-
-    stems: frozenset[str] = frozenset()
+    stems: frozenset[str] = frozenset()  # of its content words
     figures: tuple[Figure, ...] = ()
     wants_person: bool = False
-    is_polar: bool = False
+    is_polar: bool = False  # a yes-or-no question
     is_negated: bool = False
-    offers_choice: bool = False
-    alternatives: frozenset[str] = frozenset()
-    wants_year: bool = False
-    wants_place: bool = False
-    asks_when: bool = False
-    implied_dimensions: frozenset[str] = frozenset()
-    counted_noun: str = ""
-    counted_units: tuple[Unit, ...] = ()
+    offers_choice: bool = False  # with "or"
+    alternatives: frozenset[str] = frozenset()  # the stems of the words beside "or"
+    wants_year: bool = False  # "what year", "which year"
+    wants_place: bool = False  # it starts with "where"
+    asks_when: bool = False  # it starts with "when" and does not ask for an exact date or time
+    implied_dimensions: frozenset[str] = (
+        frozenset()
+    )  # those that a number without a unit in an answer may be in
+    counted_noun: str = ""  # the stem of the noun after "how many"
+    counted_units: tuple[Unit, ...] = ()  # the readings of the unit after "how many"
 
 
 def form_at(tokens: Sequence[Token], index: int) -> str:

@@ -159,20 +159,16 @@ ROLES = word_set(
 
 @dataclass(slots=True)
 class Lexeme:
-    """A lexical unit of a text.
+    """A lexical unit of a text, in normal form.
 
-    Attributes:
-        text: the normalized text of the lexeme.
-        kind: "word", "unspaced" (one character of a script without spaces), "number", "fraction", "date", "clock" or
-            "punctuation".
-        touches_previous: True if it follows another lexeme without a space.
-        number: what `read_number` has found here, in a list; None before the first call.
+    The kind is "word", "unspaced" (one character of a script without spaces), "number", "fraction", "date", "clock" or
+    "punctuation".
     """
 
     text: str
     kind: str
-    touches_previous: bool = False
-    number: list[Any] | None = None
+    touches_previous: bool = False  # without a space between them
+    number: list[Any] | None = None  # what `read_number` has found here; None before the first call
 
 
 @lru_cache(maxsize=16384)
@@ -329,21 +325,13 @@ def _strip_plural(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word in its folded form, with its stems.
-
-    Attributes:
-        form: the folded word without accents.
-        stem: the stem of `form`.
-        alternative_stem: the stem of the spelling with two letters for an umlaut; mostly equal to `stem`.
-        is_content_word: True if the word is neither a function word nor a negator.
-        unspaced: True for a character of a script without spaces.
-    """
+    """A word in its folded form without accents, with its stems."""
 
     form: str
     stem: str
-    alternative_stem: str
-    is_content_word: bool
-    unspaced: bool = False
+    alternative_stem: str  # of the spelling with two letters for an umlaut; mostly equal to `stem`
+    is_content_word: bool  # neither a function word nor a negator
+    unspaced: bool = False  # True for a character of a script without spaces
 
 
 @lru_cache(maxsize=16384)
