@@ -3,7 +3,7 @@
 Numbers, units, dates and names of both are brought to one form. The entry point is `matches_any`.
 
 - `words`: normalizes a text, splits it into lexemes and stems words.
-- `numbers`, `quantities`, `dates`: parse figures.
+- `quantities`, `dates`: parse figures.
 - `parsing`: parses a text into words, figures and punctuation, and analyses the question.
 - `phrases`: finds phrases of a reference in a prediction.
 - `sentences`: compares with a reference that is a sentence; recognises negation and hedges.

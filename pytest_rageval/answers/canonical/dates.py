@@ -7,7 +7,7 @@ one if it is equal or more exact: "May 1974" matches "1974", but "1974" does not
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_rageval.answers.canonical.numbers import Number, read_number
+from pytest_rageval.answers.canonical.quantities import Number, read_number
 from pytest_rageval.answers.canonical.words import (
     Lexeme,
     numbers_by_word,

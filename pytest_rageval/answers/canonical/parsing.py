@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from pytest_rageval.answers.canonical import dates, numbers, quantities
+from pytest_rageval.answers.canonical import dates, quantities
 from pytest_rageval.answers.canonical.dates import (
     ClockTime,
     Date,
@@ -17,12 +17,12 @@ from pytest_rageval.answers.canonical.dates import (
     read_dates,
     read_rate,
 )
-from pytest_rageval.answers.canonical.numbers import roman_value
 from pytest_rageval.answers.canonical.quantities import (
     CURRENCIES,
     Quantity,
     Unit,
     read_quantity,
+    roman_value,
     same_quantity,
     units_named,
 )
@@ -93,13 +93,7 @@ _QUALIFIERS: dict[tuple[str, ...], dict[str, Any]] = {
 }
 _FOOTNOTE = re.compile(r"\[\d{1,3}\]")
 _ATTACHED_NUMBER_START = re.compile(r"(?<=[^\W\d_]{3})(?=\d+(?!\w))")
-_FIRST_WORDS = (
-    numbers.FIRST_WORDS
-    | dates.FIRST_WORDS
-    | quantities.FIRST_WORDS
-    | {words[0] for words in _QUALIFIERS}
-    | {"-", "/"}
-)
+_FIRST_WORDS = dates.FIRST_WORDS | quantities.FIRST_WORDS | {words[0] for words in _QUALIFIERS} | {"-", "/"}
 """Words and punctuation that a figure or a rate may start with. Any other lexeme without digits is one token."""
 _SINGLE_TOKEN_KINDS = frozenset({"punctuation", "unspaced"})
 
