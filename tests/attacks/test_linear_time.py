@@ -388,11 +388,11 @@ PARTS = (
 )
 
 ELSEWHERE = {
-    "measures.cosine": "test_an_embedding_reads_a_beginning",
-    "measures.bertscore": "as cosine: the same tokenizer, which cuts the text off",
-    "measures.bertscore_f1": "as cosine",
-    "measures.bertscore_precision": "as cosine",
-    "measures.bertscore_recall": "as cosine",
+    "encoder.cosine": "test_an_embedding_reads_a_beginning",
+    "encoder.bertscore": "as cosine: the same tokenizer, which cuts the text off",
+    "encoder.bertscore_f1": "as cosine",
+    "encoder.bertscore_precision": "as cosine",
+    "encoder.bertscore_recall": "as cosine",
     "ranking.compute_measure": "its text is the name of a measure",
     "replies.unreadable_reply": "its text is ours; the reply is shortened for the message",
     "ranking.usefulness": "its text is the name of a measure",
