@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from math import inf, isinf
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ MAX_DROP_SHARE: Final = 0.5  # an allowed drop above this share of the scale's w
 WARN_DROP_SHARE: Final = 0.2  # above this share the run warns
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Threshold:
     """Bounds on the mean of a score, and the policy by which they are decided. A bound that is not set is None.
 
@@ -56,12 +57,17 @@ class Threshold:
     def keywords(cls) -> tuple[str, ...]:
         return tuple(f.name for f in fields(cls) if f.name not in {"spec", "ignored"})
 
-    @property
+    @cached_property
     def request(self) -> ScoreRequest:
         keywords = {name: value for name in SCORE_KEYWORDS if (value := getattr(self, name)) is not None}
         return ScoreRequest(self.spec, **keywords)
 
-    @property
+    @cached_property
+    def score_key(self) -> tuple[ScoreRequest, bool]:
+        """The score, and whether the reference retriever is timed too."""
+        return self.request, self.max_ratio is not None
+
+    @cached_property
     def name(self) -> str:
         """The name of the score with the keywords that change its values; slices and bounds are not part of it."""
         return score_name(self.spec, {keyword: getattr(self, keyword) for keyword in SCORE_KEYWORDS})
@@ -70,12 +76,12 @@ class Threshold:
     def has_bound(self) -> bool:
         return any(getattr(self, keyword) is not None for keyword in BOUNDS)
 
-    @property
+    @cached_property
     def max_total_drop(self) -> float | None:
         """The largest allowed drop from the anchor; None if any is allowed, or the threshold has no `max_drop`."""
         return None if self.max_drop is None else self.policy.max_total_drop
 
-    @property
+    @cached_property
     def uses_baseline(self) -> bool:
         return self.max_drop is not None or self.max_lost is not None
 

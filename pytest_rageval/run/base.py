@@ -27,15 +27,8 @@ from pytest_rageval.stats.intervals import UNIT
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import Baseline
 
-ScoreKey = tuple[ScoreRequest, bool]
-"""A score, and whether the reference retriever was timed too, for `max_ratio`."""
-
 Runs = list[list[Outcome]] | RagevalError
 """The outcomes of a score, of the run and of each repeat; or the error that prevented them."""
-
-
-def score_key(threshold: Threshold) -> ScoreKey:
-    return threshold.request, threshold.max_ratio is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +54,7 @@ class TestRecord:
     examples: tuple[Example, ...] = ()
     thresholds: list[Threshold] = field(default_factory=list)
     calls: list[Threshold] = field(default_factory=list)
-    runs: dict[ScoreKey, Runs] = field(default_factory=dict)
+    runs: dict[tuple[ScoreRequest, bool], Runs] = field(default_factory=dict)
     dependencies: dict[ScoreRequest, Dependencies] = field(default_factory=dict)
     own: list[str] = field(default_factory=list)
     lacks_fingerprint: bool = False

@@ -20,7 +20,7 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.build import error_entry, score_entry, threshold_result_entry
 from pytest_rageval.reports.terminal import accept_entry, accept_lines
-from pytest_rageval.run.base import BaseSession, TestRecord, score_key
+from pytest_rageval.run.base import BaseSession, TestRecord
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.report_entry import Evidence, ReportEntryBuilder
 from pytest_rageval.scores.definition import GOLD, ScoreDef
@@ -103,12 +103,12 @@ class JudgedTest:
         tests = self.tests_sharing_alpha(thresholds)
         scores = {
             key: self.session.score_or_error(key[0], self.record.runs[key])
-            for key in dict.fromkeys(map(score_key, thresholds))
+            for key in dict.fromkeys(item.score_key for item in thresholds)
             if key in self.record.runs
         }
         inputs = []
         for threshold in thresholds:
-            score = (early or {}).get(threshold.request) or scores[score_key(threshold)]
+            score = (early or {}).get(threshold.request) or scores[threshold.score_key]
             score, stop = score if isinstance(score, tuple) else (score, None)
             inputs.append(self._threshold_input(score, threshold, stop))
         results = evaluate_thresholds(inputs, family_size=tests, extra_alpha_shares=extra_alpha_shares)
@@ -130,7 +130,7 @@ class JudgedTest:
 
     def judge_call(self, threshold: Threshold) -> Score:
         """Return the recorded score of a call of `rageval.score`; OutOfBoundsError if it is out of a bound."""
-        whole = self.session.score_or_error(threshold.request, self.record.runs[score_key(threshold)])
+        whole = self.session.score_or_error(threshold.request, self.record.runs[threshold.score_key])
         if not threshold.has_bound:
             score = score_of_slice(whole, threshold)
             self.report.add_score(score, threshold)

@@ -17,7 +17,7 @@ from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.threshold import BOUNDS, Threshold, level_shares
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.build import evalset_entry
-from pytest_rageval.run.base import Dependencies, TestRecord, score_key
+from pytest_rageval.run.base import Dependencies, TestRecord
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.judged import EarlyScore, JudgedTest, any_room, joined, score_of_slice
 from pytest_rageval.run.session import Session
@@ -70,7 +70,7 @@ class RunRecord(TestRecord):
         """Record the outcomes of the scores of thresholds; with `max_ratio` also the times of the reference."""
         self._record_retriever()
         self.examples: tuple[Example, ...] = evalset.examples
-        keys = dict.fromkeys(map(score_key, thresholds))
+        keys = dict.fromkeys(item.score_key for item in thresholds)
         for with_reference in (True, False):
             requests = [request for request, needs_reference in keys if needs_reference == with_reference]
             if not requests:

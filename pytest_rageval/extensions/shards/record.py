@@ -33,7 +33,7 @@ from pytest_rageval.lib.shape import check_shape
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry
 from pytest_rageval.run import FinishedRun
-from pytest_rageval.run.base import TestRecord, score_key
+from pytest_rageval.run.base import TestRecord
 from pytest_rageval.run.plugin_objects import PluginScore
 from pytest_rageval.run.test import EVALSET, TestRun, evalset_warning
 from pytest_rageval.scores import SCORES
@@ -254,7 +254,7 @@ def record_thresholds(test: TestRun, thresholds: Sequence[Threshold]) -> list[st
     for threshold in thresholds:
         test.report.add_entry(_unjudged_entry(test, threshold))
     problems += [str(runs) for runs in record.runs.values() if isinstance(runs, RagevalError)]
-    scored = [item for item in thresholds if not isinstance(record.runs[score_key(item)], RagevalError)]
+    scored = [item for item in thresholds if not isinstance(record.runs[item.score_key], RagevalError)]
     problems += test.after(scored)
     test.is_recorded = True
     return problems
@@ -263,7 +263,7 @@ def record_thresholds(test: TestRun, thresholds: Sequence[Threshold]) -> list[st
 def _unjudged_entry(test: TestRun, threshold: Threshold) -> dict[str, Any]:
     """Return the entry of a score for the report of this shard: over its questions, without a verdict."""
     settings, definition = test.session.settings, test.definition(threshold)
-    runs, notes = test.record.runs[score_key(threshold)], definition.notes
+    runs, notes = test.record.runs[threshold.score_key], definition.notes
     reason = f"shard {settings.shard_index}/{settings.shard_count}: judged after the merge"
     if isinstance(runs, RagevalError):
         return error_entry(threshold.spec, threshold, str(runs), notes)
