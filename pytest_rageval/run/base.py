@@ -21,7 +21,7 @@ from pytest_rageval.lib.spool import Spool
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores.definition import ScoreDef, check_failures
-from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings
+from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, ResolvedScore
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class BaseSession:
         self.registry = registry
         self.hook: Any = registry.hook
         self._resources: dict[Callable[[Any], Any], Any] = {}
-        self._definitions: dict[ScoreRequest, ScoreDef] = {}
+        self._resolved: dict[ScoreRequest, tuple[ResolvedScore, ScoreDef]] = {}
         self.spool: Spool = Spool()
 
     @property
@@ -150,9 +150,13 @@ class BaseSession:
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
         """Return the definition of a score; InputError if the score is unknown."""
-        if request not in self._definitions:
-            self._definitions[request] = resolve(request, self.registry.scores)[1]
-        return self._definitions[request]
+        return self.resolve(request)[1]
+
+    def resolve(self, request: ScoreRequest) -> tuple[ResolvedScore, ScoreDef]:
+        """Return the resolved score and its definition; InputError if the score is unknown."""
+        if request not in self._resolved:
+            self._resolved[request] = resolve(request, self.registry.scores)
+        return self._resolved[request]
 
     def specs(self, spec: str) -> list[str]:
         """Return the names of a score at each cut-off of the run; only `spec` if it needs no cut-off or has one."""

@@ -70,12 +70,9 @@ def _takes(score: ScoreDef, keyword: str, rule: str) -> bool:
 
 
 def resolve(
-    score_request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = DEFAULT_CUTOFF
+    score_request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES
 ) -> tuple[ResolvedScore, ScoreDef]:
-    """Return the resolved score and its definition; InputError if the score does not exist like this.
-
-    `k` is the cut-off of a score that needs none and has none.
-    """
+    """Return the resolved score and its definition; InputError if the score does not exist like this."""
     spec = Spec.parse(score_request.spec)
     score = scores.get(spec.measure)
     if score is None:
@@ -96,7 +93,7 @@ def resolve(
         score = replace(score, asks=score.asks | {RELEVANT})
     resolved = ResolvedScore(
         spec,
-        spec.k or k,
+        spec.k or DEFAULT_CUTOFF,
         score_request.comparator,
         score_request.label,
         score_request.order if "order" in score.keywords else "rank",

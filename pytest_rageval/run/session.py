@@ -4,7 +4,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -23,7 +23,7 @@ from pytest_rageval.models.usage import Usage
 from pytest_rageval.run.base import BaseSession, Dependencies
 from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.inputs import Components, Pipelines, Sources
-from pytest_rageval.run.registry import DEFAULT_CUTOFF, Registry, resolve
+from pytest_rageval.run.registry import DEFAULT_CUTOFF, Registry
 from pytest_rageval.scores.definition import GOLD, ScoreDef, check_failures, check_ids, combine_errors
 from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, ResolvedScore
 from pytest_rageval.scores.rankings import Query
@@ -199,7 +199,7 @@ class Session(BaseSession):
         return usage + Usage(remarks=remarks)
 
     def dependencies(self, components: Components, request: ScoreRequest) -> Dependencies:
-        resolved, score = resolve(request, self.registry.scores)
+        resolved, score = self.resolve(request)
         first = self.pipelines.get(components)
         return Dependencies(
             score.fingerprint(
@@ -354,7 +354,9 @@ class Session(BaseSession):
     ) -> list[list[Outcome]]:
         """Return the outcomes of the first pipeline; if the score uses models, also of its draws and repeats."""
         pipelines = self.pipelines.for_draws(components, self._draws(components, request))
-        resolved, score = resolve(request, self.registry.scores, k=k)
+        resolved, score = self.resolve(request)
+        if resolved.spec.k is None:
+            resolved = replace(resolved, k=k)
         used = pipelines if score.asks else pipelines[:1]
         return await gather_all(self._evaluate(pipeline, evalset, resolved, score) for pipeline in used)
 

@@ -20,7 +20,6 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.lib.text import counted
 from pytest_rageval.run.inputs import Components
-from pytest_rageval.run.registry import resolve
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
@@ -170,7 +169,7 @@ def _with_new_replies(
     session: Session, components: Components, examples: Sequence[Example], request: ScoreRequest
 ) -> list[Outcome]:
     """Return the outcomes of these examples with new replies of generator and judge, not from the cache."""
-    resolved, score = resolve(request, session.registry.scores)
+    resolved, score = session.resolve(request)
     pipeline = session.pipelines.with_new_replies(session.pipeline(components, request), session.context.run)
 
     async def evaluate() -> list[Outcome]:

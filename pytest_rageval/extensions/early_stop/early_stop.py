@@ -21,7 +21,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import EarlyStopResult, ExampleState
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.run.judged import EarlyScore
-from pytest_rageval.run.registry import Registry, resolve
+from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import ScoreDef, check_failures
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
@@ -89,7 +89,7 @@ class EarlyScores:
     async def _retrieve(self, request: ScoreRequest) -> "DropMonitor":
         session, components = self._test.session, self._test.components
         pipeline = session.pipeline(components, request)
-        resolved, score = resolve(request, session.registry.scores)
+        resolved, score = session.resolve(request)
         # If labels decide which passages are relevant, passages beyond those in the prompt count too.
         trusted = not (
             components.lacks_fingerprint
