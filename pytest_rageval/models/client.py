@@ -309,7 +309,7 @@ class Client:
 
         try:
             response = await self._send_with_renewal(request, send)
-            reply = self._parse_reply(response.content, proxied.path if proxied else None)
+            reply = self.parse_reply(response.content, proxied.path if proxied else None)
         except RetryableError as failure:
             if proxied is not None and proxied.begun:
                 # A part of the reply was passed on to the client, and another attempt would repeat it.
@@ -333,9 +333,6 @@ class Client:
         """Send a request of any kind once; raise the errors of `complete` for this request."""
         result: T = await self._send_with_renewal(request, send)
         return result
-
-    def parse_body(self, body: bytes) -> Reply:
-        return self._parse_reply(body)
 
     async def _send_with_renewal(self, request: Request, send: Send) -> Any:
         """Send a request; if the key is refused and there is another one, send it again with that key."""
@@ -381,7 +378,7 @@ class Client:
             await self._connection.close()
             self._connection = None
 
-    def _parse_reply(self, body: bytes, path: str | None = None) -> Reply:
+    def parse_reply(self, body: bytes, path: str | None = None) -> Reply:
         """Parse the reply in a body; the path of a proxied request makes the whole body the reply."""
         try:
             if path is not None:

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -68,7 +68,13 @@ class Connection:
         self._headers.update(environment_headers if environment else {})
         removed = () if environment else (*ENVIRONMENT_HEADERS.values(), *environment_headers)
         self._removed_headers = [name for name in removed if name.lower() not in REQUIRED_HEADERS]
-        self._http = bounded_client(before_request=self._authorize, max_body_bytes=max_body_bytes)
+        self._max_body_bytes = max_body_bytes
+        self._http = httpx2.AsyncClient(
+            limits=CONNECTION_LIMITS,
+            # A redirect may turn POST into GET, and lead to a server that the key is not for.
+            follow_redirects=False,
+            event_hooks={"request": [self._authorize], "response": [self._bound]},
+        )
         self._filter = _RedactingFilter(credentials)
         names = [name for name in logging.root.manager.loggerDict if name.startswith(LOGGER_PREFIXES)]
         self._loggers = [logging.getLogger(name) for name in names]
@@ -126,6 +132,10 @@ class Connection:
             else:
                 request.headers["Authorization"] = f"Bearer {key}"
 
+    async def _bound(self, response: httpx2.Response) -> None:
+        response.stream = _BoundedStream(response, self._max_body_bytes)
+        response.headers.pop("content-encoding", None)
+
     async def close(self) -> None:
         """Close the connections and restore the loggers."""
         for logger in self._loggers:
@@ -162,27 +172,6 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._compressed.aclose()
-
-
-def bounded_client(
-    before_request: Callable[[httpx2.Request], Awaitable[None]] | None = None,
-    *,
-    max_body_bytes: int = MAX_BODY_BYTES,
-) -> httpx2.AsyncClient:
-    """Return an HTTP client that limits the size of every body; `before_request` is called with each request.
-
-    It follows no redirect: a redirect may turn POST into GET, and lead to a server that the key is not for.
-    """
-
-    async def bound(response: httpx2.Response) -> None:
-        response.stream = _BoundedStream(response, max_body_bytes)
-        response.headers.pop("content-encoding", None)
-
-    return httpx2.AsyncClient(
-        limits=CONNECTION_LIMITS,
-        follow_redirects=False,
-        event_hooks={"request": [before_request] if before_request else [], "response": [bound]},
-    )
 
 
 class _RedactingFilter(logging.Filter):

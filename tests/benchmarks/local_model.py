@@ -31,7 +31,7 @@ prompt_tokens: list[int] = []
 
 def record_timings() -> None:
     """Record the timings that llama.cpp reports for each request."""
-    parse_reply = Client._parse_reply
+    parse_reply = Client.parse_reply
 
     def parse(self: Client, body: bytes, *arguments: Any) -> Reply:
         answer = json.loads(body)
@@ -40,7 +40,7 @@ def record_timings() -> None:
             prompt_tokens.append(answer["usage"]["prompt_tokens"])
         return parse_reply(self, body, *arguments)
 
-    Client._parse_reply = parse  # type: ignore[method-assign]
+    Client.parse_reply = parse  # type: ignore[method-assign]
 
 
 def main() -> None:

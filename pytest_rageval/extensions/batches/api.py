@@ -287,8 +287,19 @@ class BatchAPI:
         return await self._call(retrieve, f"{file} describes the batch {batch_id}, which it does not know.")
 
     async def download(self, file_id: str, target: Path) -> None:
+        async def download(connection: Connection) -> None:
+            make_private_file(target)
+            path, headers = f"/files/{quote(file_id, safe='')}/content", {"Accept": "application/binary"}
+            response = await connection.call("GET", path, headers=headers, stream=True)
+            try:
+                with target.open("wb") as file:
+                    async for chunk in response.aiter_bytes():
+                        file.write(chunk)
+            finally:
+                await response.aclose()
+
         unknown = f"{target.with_suffix('.json')} describes a batch with the answers {file_id}, which it does not know."
-        await self._call(lambda connection: _download(connection, file_id, target), unknown)
+        await self._call(download, unknown)
 
     def parse_answer(self, line: Mapping[str, Any], record: BatchRequest) -> Reply | Failure:
         """Return the reply in a line of a file of answers, or why the request has none."""
@@ -297,7 +308,7 @@ class BatchAPI:
         status, body = response.get("status_code"), response.get("body")
         if status == OK:
             try:
-                reply = self._client.parse_body(json.dumps(body).encode())
+                reply = self._client.parse_reply(json.dumps(body).encode())
             except RetryableError as error:
                 return Failure("failed", error.reason)
             except Unscored as error:
@@ -414,19 +425,6 @@ def parse_object(line: bytes | str) -> dict[str, Any]:
 
 def _path(api: Api) -> str:
     return f"/v1{CHAT_APIS[api].path}"
-
-
-async def _download(connection: Connection, file_id: str, target: Path) -> None:
-    make_private_file(target)
-    headers = {"Accept": "application/binary"}
-    path = f"/files/{quote(file_id, safe='')}/content"
-    response = await connection.call("GET", path, headers=headers, stream=True)
-    try:
-        with target.open("wb") as file:
-            async for chunk in response.aiter_bytes():
-                file.write(chunk)
-    finally:
-        await response.aclose()
 
 
 async def _pause(failures: int) -> None:

@@ -153,7 +153,7 @@ class UserClient(Client):
         result = await self._call(request, parameters)
         if isinstance(result, BaseException):
             raise result
-        return self._parse_reply(result, path), None
+        return self.parse_reply(result, path), None
 
     async def forward(
         self,

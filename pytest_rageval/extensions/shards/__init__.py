@@ -3,10 +3,9 @@
 - `record`: the report of a shard, with the records of its tests, which nobody has judged yet.
 - `merge`: joins the records of a test, and judges them as a run does. `command`: `rageval merge`.
 - `plain`: objects as plain data for JSON, and back.
-- `plugin`: what a shard does with tests that are expected to fail.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pluggy
@@ -16,6 +15,8 @@ from pytest_rageval.core.options import CoreOptions
 from pytest_rageval.core.parsers import destination_kind
 
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run import FinishedRun
@@ -79,8 +80,6 @@ def contradictions(settings: "Settings") -> Iterator[str]:
 def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
     if not settings.shard or settings.is_step:
         return ()
-    from pytest_rageval.extensions.shards.plugin import ShardPlugin  # noqa: PLC0415 - few runs are shards
-
     return (ShardPlugin(),)
 
 
@@ -139,3 +138,39 @@ def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any]:
         "reports of all shards together"
     )
     return {"shard": shard_entry(run)}
+
+
+XPASS_PREFIX: Final = (
+    "[XPASS(strict)] "  # of pytest's message about a test that passed and should have failed
+)
+
+
+class ShardPlugin:
+    """Notes in the record of a test that it is expected to fail, and lets it pass, since `rageval merge` decides."""
+
+    @hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: "pytest.Item"
+    ) -> "Generator[None, pytest.TestReport, pytest.TestReport]":
+        from pytest_rageval.plugin.runner import EvaluationPlugin  # noqa: PLC0415 - few runs are shards
+
+        test = EvaluationPlugin.get(item.config).test_of(item)
+        report = yield
+        if test is not None and test.is_recorded:
+            _note_xfail(item, report, test)
+            results = getattr(report, "rageval", {})
+            if "xfail" in test.state and "shard" in results:
+                results["shard"] = {**results["shard"], "xfail": test.state["xfail"]}
+        return report
+
+
+def _note_xfail(item: "pytest.Item", report: "pytest.TestReport", test: "TestRun") -> None:
+    """Note an xfail mark; one with an exception, as in `xfail(raises=ValueError)`, does not expect a low score."""
+    if any("raises" in mark.kwargs for mark in item.iter_markers("xfail")):
+        return
+    strict = isinstance(report.longrepr, str) and report.longrepr.startswith(XPASS_PREFIX)
+    if strict:
+        report.wasxfail = str(report.longrepr).removeprefix(XPASS_PREFIX)
+        report.outcome, report.longrepr = "passed", None
+    if hasattr(report, "wasxfail"):
+        test.state["xfail"] = {"reason": report.wasxfail, "strict": strict}

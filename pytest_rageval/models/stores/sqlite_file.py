@@ -196,7 +196,8 @@ class Database:
                 # An error of Python, not of SQLite: a text is not UTF-8.
                 if hasattr(error, "sqlite_errorcode") or connection.text_factory is _text_or_bytes:
                     raise
-                self.read_any_text()
+                # From now on text that is not UTF-8 is returned as bytes, which is slower.
+                connection.text_factory = _text_or_bytes
                 return connection.execute(sql, parameters).fetchall()
 
     def rows_nowait(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -209,10 +210,6 @@ class Database:
         except (sqlite3.Error, UnicodeDecodeError):
             # `rows` raises the error, or can read the rows in another way.
             return []
-
-    def read_any_text(self) -> None:
-        """From now on, return text that is not UTF-8 as bytes, which is slower."""
-        self._connection.text_factory = _text_or_bytes
 
     def execute_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         with self.map_errors():
