@@ -6,7 +6,10 @@ that file. The counts are:
 - modules: modules of this package that are imported by a run without a marked test, and by a run with a ranking test;
 - calls: calls of Python and C functions for one more example, with all replies in the cache;
 - statements: SQL statements for one more example, with all replies in the cache;
-- bytes: memory that is still allocated at the end of the run, for one more example with all replies in the cache.
+- bytes: memory that is still allocated at the end of the run, for one more example with all replies in the cache;
+- heavy: how many of numpy and scipy are imported by a run with a ranking test, and by one with cached replies;
+- calls of one pair, canonical: for one more pair of texts that the rules compare for the first time;
+- peak bytes of one document, BM25: the peak of memory while an index is built, for one more document of 40 words.
 """
 
 import json
@@ -58,9 +61,47 @@ sys.setprofile(None)
 threading.setprofile(None)
 if sys.argv[1] == "modules":
     counts["modules"] = sum(name.partition(".")[0] == "pytest_rageval" for name in sys.modules)
+    counts["heavy"] = sum(name in sys.modules for name in ("numpy", "scipy"))
 if status:
     sys.exit(f"the run ended with {status}")
 print(json.dumps(counts))
+"""
+
+PAIRS = """
+import sys
+from pytest_rageval.answers.canonical import matches_any
+
+def compare(first, last):
+    for n in range(first, last):
+        matches_any(f"Lake Number {n} Nyos was named by Ali{n} in {n % 900 + 1000}.",
+                    [f"the {n} lakes of Ann{n} Bo{n}, 9 May {n % 900 + 1100}"], question=f"Who named lake {n}?")
+
+calls = 0
+
+def profile(frame, event, argument):
+    global calls
+    calls += event in ("call", "c_call")
+
+compare(0, 100)
+sys.setprofile(profile)
+compare(100, 300)
+sys.setprofile(None)
+print(calls / 200)
+"""
+
+INDEX = """
+import tracemalloc
+from pytest_rageval import BM25Retriever
+
+def peak(count):
+    documents = [" ".join(f"w{(n * 31 + m * m) % 3001}" for m in range(40)) for n in range(count)]
+    tracemalloc.start()
+    BM25Retriever(documents)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+print((peak(6000) - peak(2000)) / 4000)
 """
 
 
@@ -102,9 +143,16 @@ def measure(folder: Path, url: str) -> dict[str, float]:
             counts_by_size[examples] |= run(project_folder, "calls", url=url)
             counts_by_size[examples] |= run(project_folder, "bytes", url=url)
         counts[f"modules {name}"] = counts_by_size[FEW]["modules"]
+        counts[f"heavy {name}"] = counts_by_size[FEW]["heavy"]
         for count in ("calls", "statements", "bytes"):
             difference = counts_by_size[MANY].get(count, 0) - counts_by_size[FEW].get(count, 0)
             counts[f"{count} of one example, {name}"] = round(difference / (MANY - FEW), 2)
+    for name, script in (
+        ("calls of one pair, canonical", PAIRS),
+        ("peak bytes of one document, BM25", INDEX),
+    ):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        counts[name] = round(float(done.stdout), 2)
     return counts
 
 
