@@ -10,21 +10,29 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pytest_rageval.core.data import EvalSet, Example, Ranking
-from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending
+from pytest_rageval.core.errors import InputError, NoGroundTruth, RagevalError, ReplyPending
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import gather_all, gather_results
-from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.outcome import Outcome, Score, too_many_unscored
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.text import counted
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.run.base import BaseSession, Dependencies
 from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.inputs import Components, Pipelines, Sources
 from pytest_rageval.run.registry import DEFAULT_CUTOFF, Registry
-from pytest_rageval.scores.definition import GOLD, ScoreDef, check_failures, check_ids, combine_errors
+from pytest_rageval.scores.definition import (
+    GOLD,
+    GOLD_TEXTS,
+    ScoreDef,
+    check_failures,
+    check_ids,
+    combine_errors,
+)
 from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, ResolvedScore
 from pytest_rageval.scores.rankings import Query
 
@@ -369,6 +377,25 @@ class Session(BaseSession):
                 "run its tests with all questions, in a job with --rageval-shard 1/1."
             )
 
+    async def _check_gold_texts(self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore) -> None:
+        """Raise InputError before the first paid call if the gold of too many questions has a text nowhere."""
+        await pipeline.find_gold_texts(evalset.examples, resolved.k)
+        without = []
+        for example in evalset:
+            try:
+                pipeline.gold_passages(example)
+            except NoGroundTruth as reason:
+                without += [(example.id, str(reason))] if example.relevant else []
+        is_whole = self.settings.shard_count == 1
+        if is_whole and too_many_unscored(len(without), len(evalset), self.settings.max_unscored):
+            name, why = without[0]
+            raise InputError(
+                f"{resolved.spec} needs gold passages with text, and {len(without)} of "
+                f"{counted(len(evalset), 'example')} have none, such as {name}: {why}.\n"
+                'Name the corpus that has them: rageval_evalset("…", corpus="docs/corpus.jsonl"); or write the texts '
+                "into the records of the eval set."
+            )
+
     async def _evaluate(
         self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef
     ) -> list[Outcome]:
@@ -377,6 +404,8 @@ class Session(BaseSession):
         pipeline.comparison(resolved.label, "label")
         self._check_separable(evalset, resolved, score)
         score.check_needs(pipeline, evalset.examples, resolved)
+        if GOLD_TEXTS in score.needs:
+            await self._check_gold_texts(pipeline, evalset, resolved)
         key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
             sends_requests = not self.may_lack_replies

@@ -42,8 +42,8 @@ LONG_REFERENCE: Final = "a long-form reference"
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[Example], object]]]] = {
     GOLD: ("gold", lambda example: example.relevant),
     GOLD_TEXTS: (
-        'gold, each with its text (corpus="…" of the marker takes it from a corpus),',
-        lambda example: any(gold.text for gold in example.relevant),
+        'gold, each with its text (corpus="…" of the marker takes it from a corpus) or its id,',
+        lambda example: any(gold.text or gold.id for gold in example.relevant),
     ),
     REFERENCES: ("answers", lambda example: example.wanted or example.reference),
     NUGGETS: ("nuggets", lambda example: example.nuggets),

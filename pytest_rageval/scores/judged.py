@@ -4,7 +4,7 @@ The scale goes from 1 to 5, so write `min=3.5`. Each grade comes with a short ex
 JSON report. After a reply that is not a grade, the request is repeated once; then the question is unscored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Final
@@ -15,7 +15,7 @@ from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.judge.tasks import explained, invalid_result, require_result, split_explanation
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
-from pytest_rageval.core.outcome import Evidence
+from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.user_code import as_number
 from pytest_rageval.models.prompts import CRITERIA
 from pytest_rageval.scores.definition import (
@@ -26,12 +26,12 @@ from pytest_rageval.scores.definition import (
     ScoreDef,
     WorkedExample,
     each_example,
+    score_with_progress,
 )
 from pytest_rageval.scores.pipeline import (
     NO_REFERENCES,
     Pipeline,
     ResolvedScore,
-    gold_passages,
     references_of,
     texts_of,
 )
@@ -101,18 +101,27 @@ async def evaluate_faithfulness(pipeline: Pipeline, example: Example, resolved: 
     return rating.value, Evidence(ranking, answer, explanation=rating.explanation)
 
 
-@each_example
-async def evaluate_context_quality(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """The generator is not called. An empty ranking is 1, without a call of the judge.
+async def evaluate_context_quality(
+    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
+) -> list[Outcome]:
+    """Rate whether the first k retrieved passages have the key facts of the gold passages.
 
-    Unscored: an example without gold passages, or with a gold passage without text.
+    The generator is not called. An empty ranking is 1, without a call of the judge. Unscored: an example without gold
+    passages, or with a gold passage without text.
     """
-    gold = texts_of(gold_passages(example))
-    ranking = await pipeline.ranking_with_texts(example, resolved.k)
-    rating = Verdict(MIN_GRADE, "Nothing was retrieved.")
-    if ranking:
-        rating = await pipeline.ask(RATE["context_quality"], example.full_question, texts_of(ranking), gold)
-    return rating.value, Evidence(ranking, explanation=rating.explanation)
+    await pipeline.find_gold_texts(examples, resolved.k)
+
+    async def score(example: Example) -> Scored:
+        gold = texts_of(pipeline.gold_passages(example))
+        ranking = await pipeline.ranking_with_texts(example, resolved.k)
+        rating = Verdict(MIN_GRADE, "Nothing was retrieved.")
+        if ranking:
+            rating = await pipeline.ask(
+                RATE["context_quality"], example.full_question, texts_of(ranking), gold
+            )
+        return rating.value, Evidence(ranking, explanation=rating.explanation)
+
+    return await score_with_progress(pipeline, examples, score)
 
 
 FAMILY: Final = Family(

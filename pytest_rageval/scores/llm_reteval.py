@@ -2,7 +2,8 @@
 
 A retriever that found the answer in another passage loses nothing; a retriever whose passages mislead the generator
 does. An abstention from the retrieved passages scores 0. A question is unscored if the generator abstains even with the
-gold passages. Below the score are its *ceiling*, recall, precision and F1 of the same rankings, the
+gold passages. A gold passage that has only an id has the text of the document with this id, if the retriever returned
+it for any question of the run. Below the score are its *ceiling*, recall, precision and F1 of the same rankings, the
 [cases](terminal-table.md) in which verdict and recall disagree, and the cause of each lost question.
 
 The ceiling says how often the generator is right with the gold passages. A verdict "yes" means only that the answer is
@@ -30,7 +31,6 @@ from pytest_rageval.scores.near_duplicates import near_duplicate
 from pytest_rageval.scores.pipeline import (
     Pipeline,
     ResolvedScore,
-    gold_passages,
     has_references,
     references_of,
 )
@@ -62,10 +62,11 @@ async def evaluate_llm_reteval(
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
+    await pipeline.find_gold_texts(examples, resolved.k)
 
     async def score(example: Example) -> Outcome:
         # Checked before the first request, so that an example that cannot be scored costs nothing.
-        gold_passages(example)
+        pipeline.gold_passages(example)
         semi_gold, (ranking, answer) = await gather_two(
             pipeline.semi_gold(example), pipeline.ranking_and_answer(example, resolved.k)
         )
@@ -227,7 +228,10 @@ class _Triage:
         example, references = self.example, references_of(self.example)
         if not references and not example.answer_set:
             return UNCHECKED
-        has_duplicate = not gold_retrieved and _has_near_duplicate(ranking, example)
+        golds = self.pipeline.gold_passages(example)
+        has_duplicate = not gold_retrieved and any(
+            near_duplicate(document.text, gold.text) for document in ranking for gold in golds
+        )
 
         async def is_right(text: str) -> bool | None:
             return await _is_yes(self.pipeline.correctness(example, text, self.comparator))
@@ -270,11 +274,6 @@ class _Triage:
         if only_answer_has_one is False or semi_gold_has_one is False:
             return False
         return None if only_answer_has_one is None or semi_gold_has_one is None else True
-
-
-def _has_near_duplicate(ranking: Ranking, example: Example) -> bool:
-    golds = [gold.text for gold in example.relevant if gold.text is not None]
-    return any(near_duplicate(document.text, gold) for document in ranking for gold in golds)
 
 
 async def _is_yes(comparison: Awaitable[float]) -> bool | None:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
@@ -20,10 +20,11 @@ from pytest_rageval.answers.comparators import (
     parse_expression,
 )
 from pytest_rageval.core.data import Document, Example, Ranking
-from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
+from pytest_rageval.core.errors import NoGroundTruth, RagevalError, Unscored, UnusableRanking
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome, Tally
 from pytest_rageval.core.spec import Relevance, Spec
+from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE
@@ -48,6 +49,9 @@ NO_REFERENCES: Final = "no reference answers"
 """The reason why an example without reference answers is unscored."""
 
 NO_GOLD: Final = "no gold passages"  # reason why an example without gold passages is unscored
+NO_TEXT: Final = 'a gold passage has no "text" for the generator to read'  # likewise
+
+MAX_CONCURRENT_SEARCHES: Final = 1000
 
 
 def references_of(example: Example) -> tuple[str, ...]:
@@ -65,17 +69,6 @@ def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
     if references := references_of(example):
         return references, "reference"
     return tuple(aliases[0] for aliases in example.answer_set), "wanted"
-
-
-def gold_passages(example: Example) -> list[Document]:
-    """Return the relevant gold passages as documents; raise NoGroundTruth if there are none with text."""
-    relevant = example.relevant
-    if not relevant:
-        raise NoGroundTruth(NO_GOLD)
-    passages = [Document(gold.text, gold.id) for gold in relevant if gold.text is not None]
-    if len(passages) < len(relevant):
-        raise NoGroundTruth('a gold passage has no "text" for the generator to read')
-    return passages
 
 
 def has_references(example: Example) -> bool:
@@ -172,6 +165,7 @@ class Pipeline:
         reference: a second retriever, which is timed together with the retriever under test.
         cached_replies: returns the number of model replies of this run that came from the cache.
         spool: stores the documents of rankings, of which a report shows only a few.
+        gold_texts: by their `id_key`, the texts of retrieved documents, for gold passages that have only an id.
     """
 
     retriever: "Retriever"
@@ -193,6 +187,7 @@ class Pipeline:
     reference: "Retriever | None" = None
     cached_replies: Callable[[], int] = lambda: 0
     spool: Spool = field(default_factory=Spool)
+    gold_texts: dict[str, frozenset[str]] = field(default_factory=dict)
     rankings: Rankings = None  # type: ignore[assignment]  # created from the retriever, and shared by repeats
 
     def __post_init__(self) -> None:
@@ -282,6 +277,43 @@ class Pipeline:
         settings = self.draw_settings
         return self.draw + self.repeat * max(SEMI_GOLD_SAMPLES, settings.answers, settings.gold)
 
+    async def find_gold_texts(self, examples: Sequence[Example], k: int) -> None:
+        """Take the texts of gold passages that have only an id from what the retriever returns for all examples."""
+        wanted = {
+            id_key(gold.id)
+            for example in examples
+            for gold in example.relevant
+            if gold.text is None and gold.id is not None
+        } - self.gold_texts.keys()
+
+        async def documents(example: Example) -> Sequence[Document]:
+            # An example whose retrieval fails is unscored later.
+            with suppress(RagevalError, Unscored):
+                return (await self.ranking(example, k)).documents
+            return ()
+
+        searches = map(documents, examples) if wanted else ()
+        for each in await gather_all(searches, max_concurrency=MAX_CONCURRENT_SEARCHES):
+            for document in each:
+                if document.text and document.id is not None and (key := id_key(document.id)) in wanted:
+                    self.gold_texts[key] = self.gold_texts.get(key, frozenset()) | {document.text}
+
+    def gold_passages(self, example: Example) -> list[Document]:
+        """Return the relevant gold passages as documents; raise NoGroundTruth if there are none with text.
+
+        A gold passage that has only an id has the text of the retrieved document with this id, see `find_gold_texts`.
+        """
+        if not example.relevant:
+            raise NoGroundTruth(NO_GOLD)
+        passages = []
+        for gold in example.relevant:
+            texts = () if gold.id is None else self.gold_texts.get(id_key(gold.id), ())
+            if gold.text is None and len(texts) != 1:
+                found = "several documents of its id were" if texts else "no document of its id was"
+                raise NoGroundTruth(NO_TEXT if gold.id is None else f"{NO_TEXT}, and {found} retrieved")
+            passages.append(Document(gold.text if gold.text is not None else next(iter(texts)), gold.id))
+        return passages
+
     async def semi_gold(self, example: Example) -> tuple[str, ...]:
         """Return the generator's answers from the gold passages, by default three.
 
@@ -291,7 +323,7 @@ class Pipeline:
         Raises:
             NoGroundTruth: see `gold_passages`.
         """
-        passages, first = gold_passages(example), self._first_answer_sample
+        passages, first = self.gold_passages(example), self._first_answer_sample
         count = self.draw_settings.gold
         answers = self.generator.answers_nowait(
             "generate", example.full_question, passages, range(first, first + count)

@@ -56,7 +56,12 @@ def test_without_a_judge(refused, spec, keywords, decides):
 @pytest.mark.parametrize(
     ("spec", "fields", "needs", "write"),
     [
-        ("llm_reteval@3", {"gold": [{"id": "doc-1"}]}, "gold passages with text", "gold, each with its text"),
+        (
+            "llm_reteval@3",
+            {"gold": [{"source": "a.md", "start": 0, "end": 3}]},
+            "gold passages with text",
+            "gold, each with",
+        ),
         ("answer.correct@3", {"answers": []}, "reference answers", "answers"),
         ("rel.citation@3", {"gold": []}, "gold passages", "gold"),
     ],
@@ -66,6 +71,29 @@ def test_without_the_data(refused, spec, fields, needs, write):
     assert f"{spec} needs {needs}, and none of 30 examples has them." in shown
     assert f"Write {write}" in shown
     assert " into the records of the eval set, or leave the score out." in shown
+
+
+def test_gold_whose_text_is_nowhere(refused):
+    """Gold passages by id need a text, from the retriever's own documents if not from the eval set or a corpus."""
+    shown = refused("llm_reteval@3", gold=[{"id": "elsewhere"}])
+    assert "llm_reteval@3 needs gold passages with text, and 30 of 30 examples have none, such as q" in shown
+    assert "and no document of its id was retrieved" in shown
+    assert 'rageval_evalset("…", corpus="docs/corpus.jsonl")' in shown
+
+
+def test_gold_by_id_has_the_text_of_the_retrieved_document(project):
+    """The generator answers from the text that the retriever returned for the id."""
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + GENERATOR)
+    (project.path / "e.jsonl").write_text(
+        '{"id": "q1", "question": "What is the code of item-1?", "gold": [{"id": "doc-1"}]}'
+    )
+    project.test(
+        "import pytest\n\n\n@pytest.mark.rageval_evalset('e.jsonl')\n"
+        "@pytest.mark.rageval_threshold('llm_reteval@1', min=1, comparator='em')\ndef test_it(): pass\n"
+    )
+    project.run().assert_outcomes(passed=1)
+    assert (project.path / "calls").exists()
 
 
 def test_without_an_extra(refused, monkeypatch):

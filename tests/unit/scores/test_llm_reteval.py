@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.outcome import Outcome, Score
@@ -23,6 +24,9 @@ from pytest_rageval.scores.llm_reteval import (
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
 NOTHING = "no answer in the documents"
+UNKNOWN_TEXT = (
+    'a gold passage has no "text" for the generator to read, and no document of its id was retrieved'
+)
 
 
 def test_a_worked_example(world, example) -> None:
@@ -106,8 +110,9 @@ def test_the_judge_sees_each_semi_gold_answer_once_without_abstentions(world, ex
     [
         ((), "no gold passages"),
         ((Gold(text="a", grade=0),), "no gold passages"),
-        ((Gold(id="d1"),), 'a gold passage has no "text" for the generator to read'),
-        ((Gold(text="a"), Gold(id="d1")), 'a gold passage has no "text" for the generator to read'),
+        ((Gold(id="d1"),), UNKNOWN_TEXT),
+        ((Gold(text="a"), Gold(id="d1")), UNKNOWN_TEXT),
+        ((Gold(source="a.md", start=0, end=3),), 'a gold passage has no "text" for the generator to read'),
         ((Gold(text="hopeless"),), "the generator abstains even with the gold passages"),
         ((Gold(text="empty"),), "the generator's reply is empty"),
         ((Gold(text="unclear"),), "the judge's reply is neither yes nor no: 'maybe'"),
@@ -119,6 +124,33 @@ def test_what_cannot_be_compared_is_unscored(world, gold: tuple[Gold, ...], reas
     world.verdicts = {"x": Unscored("the judge's reply is neither yes nor no: 'maybe'")}
     (outcome,) = world.evaluate("llm_reteval@1", Example("q", "q", gold=gold))
     assert (outcome.value, outcome.unscored) == (None, reason)
+
+
+@pytest.mark.parametrize("spec", ["llm_reteval@2", "judged.context_quality@2"])
+def test_gold_by_id_has_the_text_of_the_retrieved_document(world, spec: str) -> None:
+    """The text may come from the ranking of another question. A question whose gold has none costs nothing."""
+    reno, elko = {"id": "d1", "text": "Reno"}, {"id": "d2", "text": "Elko"}
+    world.rankings = {"q1": [elko], "q2": [reno, elko], "q3": [elko]}
+    for texts in (("Elko",), ("Reno", "Elko")):
+        world.ratings["context_quality", texts, ("Reno",)] = Verdict(3, "")
+    gold_ids = {"q1": "d1", "q2": "d1", "q3": "d9"}
+    examples = [Example(name, name, gold=(Gold(id=gold),)) for name, gold in gold_ids.items()]
+    outcomes = world.evaluate(spec, *examples)
+    assert [outcome.unscored for outcome in outcomes] == [None, None, UNKNOWN_TEXT]
+    assert not [call for call in world.asked if call[1] == "q3" and call[0] != "retrieve"]
+    if spec.startswith("llm"):
+        assert [outcome.value for outcome in outcomes] == [0.0, 1.0, None]
+        assert world.asked["generate", "q1", "Reno", "0"] == 1
+    assert max(count for call, count in world.asked.items() if call[0] == "retrieve") == 1
+
+
+def test_an_id_with_several_texts_names_no_gold_passage(world) -> None:
+    """Two chunks may have the id of their document: which of them is gold is not known."""
+    world.rankings = {"q1": [{"id": "d1", "text": "Reno"}], "q2": [{"id": "d1", "text": "Elko"}]}
+    outcomes = world.evaluate("llm_reteval@1", *(Example(q, q, gold=(Gold(id="d1"),)) for q in ("q1", "q2")))
+    assert [outcome.unscored for outcome in outcomes] == [
+        UNKNOWN_TEXT.replace("no document of its id was", "several documents of its id were")
+    ] * 2
 
 
 def test_two_abstentions_are_no_agreement(world, example) -> None:
@@ -168,10 +200,10 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
 
     generator = adapt_generator(lambda _question, _passages: "Reno", loop)
     run = Pipeline(adapt_retriever(search, loop), generator, None)
-    by_id = Example("q", "q", gold=(Gold(id="d1"),))
+    by_span = Example("q", "q", gold=(Gold(source="a.md", start=0, end=3),))
 
     async def evaluate() -> None:
-        await evaluate_llm_reteval(run, [by_id], ResolvedScore(Spec("llm_reteval", None, 5), 5))
+        await evaluate_llm_reteval(run, [by_span], ResolvedScore(Spec("llm_reteval", None, 5), 5))
         finished.set()
 
     async def settle() -> None:
