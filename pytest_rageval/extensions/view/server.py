@@ -9,7 +9,7 @@ import json
 import secrets
 import socket
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from importlib.resources import files
@@ -123,8 +123,8 @@ class Viewer:
             ]
         )
 
-    def _guarded(self, handler: Any) -> Any:
-        from starlette.responses import JSONResponse  # noqa: PLC0415 - of an extra
+    def _guarded(self, handler: "Callable[[Request], Awaitable[str | dict[str, Any]]]") -> Any:
+        from starlette.responses import HTMLResponse, JSONResponse  # noqa: PLC0415 - of an extra
 
         async def guarded(request: "Request") -> "Response":
             own = {f"{name}:{self.port}" for name in (LOOPBACK, "localhost")}
@@ -140,11 +140,11 @@ class Viewer:
             if refusal:
                 return JSONResponse({"error": f"This request comes from {refusal}."}, 403, HEADERS)
             try:
-                response: Response = await handler(request)
+                content = await handler(request)
             except (InputError, OSError) as error:
                 return JSONResponse({"error": str(error)}, 400, HEADERS)
-            response.headers.update(HEADERS)
-            return response
+            response = HTMLResponse if isinstance(content, str) else JSONResponse
+            return response(content, headers=HEADERS)
 
         return guarded
 
@@ -170,18 +170,14 @@ class Viewer:
         if live.exists():
             live.write_bytes(b"")
 
-    async def _show(self, _: "Request") -> "Response":
-        from starlette.responses import HTMLResponse  # noqa: PLC0415 - of an extra
-
+    async def _show(self, _: "Request") -> str:
         self._load()
-        return HTMLResponse(self._page)
+        return self._page
 
-    async def _show_history(self, _: "Request") -> "Response":
-        from starlette.responses import HTMLResponse  # noqa: PLC0415 - of an extra
-
+    async def _show_history(self, _: "Request") -> str:
         from pytest_rageval.extensions.history.page import trend_page  # noqa: PLC0415 - imports Jinja2
 
-        return HTMLResponse(trend_page(self._runs()))
+        return trend_page(self._runs())
 
     def _runs(self) -> "list[Run]":
         if self._history is None:
@@ -190,30 +186,24 @@ class Viewer:
 
         return read_history(self._history)
 
-    async def _state(self, _: "Request") -> "Response":
+    async def _state(self, _: "Request") -> dict[str, Any]:
         """Return what changes while the page is open: the report, the tests of a run that goes on, runs and labels."""
-        from starlette.responses import JSONResponse  # noqa: PLC0415 - of an extra
-
         with suppress(InputError):
             self._load()
         runs = self._runs()
-        return JSONResponse(
-            {
-                "version": self._version,
-                "running": _lines(live_file(self._report)),
-                "runs": [_run_entry(run) for run in reversed(runs[-SHOWN_RUNS:])],
-                "all_runs": len(runs),
-                "answers": [
-                    {"key": key, "id": answer.question_id, "answer": answer.record["prediction"]}
-                    for key, answer in self._answers.items()
-                ],
-                "verdicts": self._labels.verdicts,
-            }
-        )
+        return {
+            "version": self._version,
+            "running": _lines(live_file(self._report)),
+            "runs": [_run_entry(run) for run in reversed(runs[-SHOWN_RUNS:])],
+            "all_runs": len(runs),
+            "answers": [
+                {"key": key, "id": answer.question_id, "answer": answer.record["prediction"]}
+                for key, answer in self._answers.items()
+            ],
+            "verdicts": self._labels.verdicts,
+        }
 
-    async def _label(self, request: "Request") -> "Response":
-        from starlette.responses import JSONResponse  # noqa: PLC0415 - of an extra
-
+    async def _label(self, request: "Request") -> dict[str, Any]:
         body = await request.body()
         try:
             asked = json.loads(body[:MAX_BODY])
@@ -223,7 +213,7 @@ class Viewer:
         if verdict not in VERDICTS:
             raise InputError(f"The verdict is {verdict!r:.40}; it is one of {', '.join(VERDICTS)}.")
         self._labels.write(answer, verdict)
-        return JSONResponse({"verdicts": self._labels.verdicts})
+        return {"verdicts": self._labels.verdicts}
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
