@@ -29,20 +29,12 @@ TESTMON_REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RanTests:
-    """What a run did with its tests.
+    """What a run did with its tests."""
 
-    Attributes:
-        compared: by node id, the names of the scores that were compared with the baseline.
-        prevented: why a test, or each test of a module or folder, was not compared, by node id; empty if it failed,
-            which is an error in itself.
-        collected: node ids of the tests that were collected.
-        claims: node ids of the tests, modules and folders that the run was to run in full; "" is the root directory.
-    """
-
-    compared: Mapping[str, Collection[str]]
-    prevented: Mapping[str, str]
+    compared: Mapping[str, Collection[str]]  # by test, the scores that were compared with the baseline
+    prevented: Mapping[str, str]  # by test, module or folder: why it was not compared; empty if it failed
     collected: Collection[str]
-    claims: Collection[str]
+    claims: Collection[str]  # the places that the run was to run in full; "" is the root directory
 
 
 def gate_entry(

@@ -36,11 +36,7 @@ def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
 
 
 def read_json(path: Path, what: str, remedy: str) -> Any:
-    """Return the content of a JSON file in UTF-8, with or without a byte-order mark.
-
-    Raises:
-        InputError: the file cannot be read, or is not JSON. `NaN` and infinite numbers are not JSON.
-    """
+    """Return the content of a JSON file in UTF-8, with or without a byte-order mark."""
     try:
         refuse_special(path)
         content = path.read_bytes()

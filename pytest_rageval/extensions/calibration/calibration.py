@@ -149,51 +149,29 @@ class LabelledVerdict:
 
 @dataclass(frozen=True, slots=True)
 class HumanAgreement:
-    """The agreement of people among themselves, which a judge can hardly exceed.
+    """The agreement of people among themselves, which a judge can hardly exceed."""
 
-    Attributes:
-        annotators: the number of annotators who labelled more than half of the items. Other annotators, who may have
-            decided disagreements only, do not count.
-        items: the number of items with labels of all these annotators and a verdict of the judge.
-        among: the mean agreement of pairs of these annotators, by the first measure of the scale; None if undefined.
-        judge: the mean agreement of the judge with each of these annotators; None if undefined.
-    """
-
-    annotators: int
-    items: int
-    among: float | None
-    judge: float | None
+    annotators: int  # who labelled more than half of the items; others may have decided disagreements only
+    items: int  # with labels of all these annotators and a verdict of the judge
+    among: float | None  # mean agreement of pairs of them, by the first measure of the scale
+    judge: float | None  # mean agreement of the judge with each of them
 
 
 class Correction(NamedTuple):
-    """The mean that a score would have by people's verdicts, estimated from their labels of some answers or questions.
+    """The mean that a score would have by people's verdicts, estimated from labels of some answers or questions."""
 
-    Attributes:
-        estimate: the mean, or None if there are too few labels or verdicts.
-        labels: the number of labelled answers, or of questions with completely labelled passages, in the estimate.
-        incomplete: for labels of passages, the number of questions that have labels, but not for each retrieved
-            passage; otherwise None.
-        refused: why there is no estimate although there are labels; "" otherwise.
-    """
-
-    estimate: Estimate | None
-    labels: int
-    incomplete: int | None = None
-    refused: str = ""
+    estimate: Estimate | None  # None with too few labels or verdicts
+    labels: int  # labelled answers, or questions with completely labelled passages
+    incomplete: int | None = None  # questions with labels of some of their retrieved passages alone
+    refused: str = ""  # why there is no estimate although there are labels
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The verdicts of a judge on the items of a labels file.
-
-    Attributes:
-        labels: the human labels.
-        outcomes: the verdicts, in the order of the items. They are empty if the judge was not asked about the labelled
-            passages; `corrected` then uses its verdicts on the retrieved passages.
-        comparator: the expression by which the judge compared, or None for the default.
-    """
+    """The verdicts of a judge on the items of a labels file."""
 
     labels: HumanLabels
+    # In the order of the items; empty if `corrected` uses the verdicts on the retrieved passages.
     outcomes: Sequence[Outcome]
     comparator: str | None = None
 

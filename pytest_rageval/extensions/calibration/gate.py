@@ -53,28 +53,16 @@ LABELS: Final[dict[Scale, dict[float, str]]] = {
 
 @dataclass
 class Measured:
-    """What the judge said of the labels of a test. The record of the test has it, for `rageval merge`.
-
-    Attributes:
-        bounds: the bounds of the markers, in the order of the file.
-        labels: the labels of each source; or the error that prevented them.
-        outcomes: the judge's verdicts by the source of the labels and the comparator; or the error.
-        comparisons: how answers are compared, as text, by the comparator.
-    """
+    """What the judge said of the labels of a test. The record of the test has it, for `rageval merge`."""
 
     bounds: list[Bounds] = field(default_factory=list)
-    labels: dict[str, HumanLabels | RagevalError] = field(default_factory=dict)
+    labels: dict[str, HumanLabels | RagevalError] = field(default_factory=dict)  # by their source
     outcomes: dict[tuple[str, str | None], list[Outcome] | RagevalError] = field(default_factory=dict)
-    comparisons: dict[str | None, str] = field(default_factory=dict)
+    comparisons: dict[str | None, str] = field(default_factory=dict)  # as text, by comparator
 
 
 class CalibrationGate:
-    """The judge's calibrations for one test, by the markers `rageval_calibration` and the option.
-
-    Args:
-        test: the test. Without a session that can ask the judge, the record has its verdicts.
-        option: the file that the option names; None without it.
-    """
+    """The judge's calibrations for one test, by the markers `rageval_calibration` and the option."""
 
     def __init__(self, test: JudgedTest, option: Path | None) -> None:
         self._option = option
@@ -158,10 +146,7 @@ class CalibrationGate:
         return entry
 
     def by_option(self, threshold: Threshold) -> Calibration | None:
-        """Return the judge's calibration on the labels of the option.
-
-        None without the option, and if its labels cannot correct the score of this threshold.
-        """
+        """Return the judge's calibration on the labels of the option."""
         kind = corrected_by(self._session, threshold)
         if self._option is None or kind is None:
             return None

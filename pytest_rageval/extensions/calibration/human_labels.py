@@ -71,26 +71,15 @@ LabelledItem = LabelledAnswer | LabelledPair | LabelledPassage
 
 @dataclass(frozen=True, slots=True)
 class HumanLabels:
-    """The labels of a file. Only one of `answers`, `pairs` and `passages` has items.
-
-    Attributes:
-        name: the name of the file.
-        scale: "pairwise" for pairs, else "yes/no" if every label is 0 or 1, else "graded".
-        answers: the labelled answers.
-        pairs: the labelled pairs of answers.
-        unusable: for each item that was left out, its place and the reason.
-        passages: the labelled passages.
-        sampled: whether the labels are a random sample: the lines are the first ones of a file of
-            `rageval judge sample`, without a gap.
-    """
+    """The labels of a file. Only one of `answers`, `pairs` and `passages` has items."""
 
     name: str
-    scale: Scale
+    scale: Scale  # "yes/no" if every label is 0 or 1
     answers: tuple[LabelledAnswer, ...] = ()
     pairs: tuple[LabelledPair, ...] = ()
-    unusable: tuple[str, ...] = ()
+    unusable: tuple[str, ...] = ()  # for each item that was left out, its place and the reason
     passages: tuple[LabelledPassage, ...] = ()
-    sampled: bool = False
+    sampled: bool = False  # the lines are the first ones of a file of `rageval judge sample`
 
     @property
     def items(self) -> Sequence[LabelledItem]:

@@ -248,23 +248,14 @@ GoldKey = tuple[str, int]
 
 @dataclass(slots=True)
 class GoldLookup:
-    """The search for a gold passage in the corpus, which is compared with one passage after another.
-
-    Attributes:
-        gold: the gold passage.
-        why: the reason that the gold passage is missing, unless it is present or its text differs.
-        text: the text of the gold passage in the corpus; None if it was not found.
-        present: True if the gold passage is in the corpus.
-        difference: a description of the corpus's text if it differs from the text of the gold passage; else None.
-        ids: the ids in the corpus that are equal to that of the gold passage.
-    """
+    """The search for a gold passage in the corpus, which is compared with one passage after another."""
 
     gold: Gold
-    why: str
-    text: str | None = None
+    why: str  # it is missing, unless it is present or its text differs
+    text: str | None = None  # of the corpus
     present: bool = False
-    difference: str | None = None
-    ids: set[str] = field(default_factory=set)
+    difference: str | None = None  # of the corpus's text from that of the gold passage
+    ids: set[str] = field(default_factory=set)  # of the corpus that are equal to its own
 
     def compare(self, text: str) -> None:
         if self.gold.text is None or SearchableText(text).contains(self.gold.text):

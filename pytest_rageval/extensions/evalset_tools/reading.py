@@ -42,12 +42,7 @@ def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str
 
 
 def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool) -> None:
-    """Check the files that a command will write, before work that may cost money.
-
-    Raises:
-        InputError: a file exists and `force` is False, two files are the same, a file is also one of the input files
-            (`read`), or its folder does not exist.
-    """
+    """Check the files that a command will write, before work that may cost money."""
     if len({file.resolve() for file in files}) < len(files):
         raise InputError(f"{files[0]} is to be written twice, nothing was written.\nName two files.")
     for file in files:

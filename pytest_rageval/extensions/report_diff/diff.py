@@ -172,11 +172,7 @@ class ScoreComparison:
 
 
 def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison], list[str]]:
-    """Compare the scores that both reports have, in the order of the first report.
-
-    Returns:
-        The comparisons; and notes on other differences between the reports, and on scores that are not compared.
-    """
+    """Compare the scores that both reports have, in the order of the first report."""
     first, second = _reported_scores(before), _reported_scores(after)
     shared = [key for key in first if key in second]
     comparisons = [

@@ -290,11 +290,7 @@ def _key(record: Mapping[str, Any]) -> str:
 
 
 class LabelFile:
-    """A file of labelled answers, JSON lines. Lines of other answers stay as they are.
-
-    Raises:
-        InputError: the file exists, and has a line that is no labelled answer.
-    """
+    """A file of labelled answers, JSON lines. Lines of other answers stay as they are."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
