@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ from pytest_rageval.models.rate_limits import retry_after, until_reset
 
 if TYPE_CHECKING:
     import httpx2
+    from openai import AsyncOpenAI
 
     from pytest_rageval.models.connection import Connection
 
@@ -303,9 +305,7 @@ class Client:
         def send(connection: "Connection") -> Awaitable[Any]:
             if proxied is not None:
                 return send_proxied_request(connection, proxied)
-            return connection.call(
-                "POST", self._api.path, json=request_body(self.server.api, request, parameters)
-            )
+            return connection.post(self._api.path, request_body(self.server.api, request, parameters))
 
         try:
             response = await self._send_with_renewal(request, send)
@@ -329,9 +329,9 @@ class Client:
             raise (Unscored if error.kind == "unreached" else BilledFailure)(error.reason) from None
         return answer._replace(content=self._redact(answer.content.decode("latin-1")).encode("latin-1"))
 
-    async def call(self, request: Request, send: Callable[["Connection"], Awaitable[T]]) -> T:
-        """Send a request of any kind once; raise the errors of `complete` for this request."""
-        result: T = await self._send_with_renewal(request, send)
+    async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
+        """Call a function with the `openai` client, once; raise the errors of `complete` for this request."""
+        result: T = await self._send_with_renewal(request, lambda connection: function(connection.client))
         return result
 
     async def _send_with_renewal(self, request: Request, send: Send) -> Any:
@@ -400,10 +400,13 @@ class Client:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MAX_REPLY_LENGTH:,} are read")
         return reply
 
-    def _map_error(self, request: Request, error: BaseException, credentials: Credentials) -> Any:
-        """Return the package's error for an exception of the connection."""
+    def _map_error(self, request: Request, error: BaseException, credentials: Credentials) -> Any:  # noqa: PLR0911
+        """Return the package's error for an exception of the connection, or of the `openai` client above it."""
         import httpx2  # noqa: PLC0415 - loaded with the connection
 
+        openai = sys.modules.get("openai")
+        if openai is not None and isinstance(error, openai.APIConnectionError):
+            error = error.__cause__ or error
         if isinstance(error, TimeoutError | httpx2.TimeoutException):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         if isinstance(error, StreamEndedEarly):
@@ -414,6 +417,12 @@ class Client:
             return self._connection_error(error)
         if isinstance(error, TypeError | UnicodeError):
             return Unscored(f"a parameter of the request cannot be sent: {self._redact(str(error))}")
+        if openai is not None and isinstance(error, openai.APIStatusError):
+            return self._map_response(request, error.response, credentials)
+        if openai is not None and isinstance(error, openai.OpenAIError):
+            return RetryableError(
+                f"the server's reply was not understood: {self._shorten(str(error))!r}", "garbled"
+            )
         error.__cause__ = error.__context__ = None
         return error.with_traceback(None)
 

@@ -39,6 +39,8 @@ class Event(NamedTuple):
 
 
 class Answer(NamedTuple):
+    """A server's response of any kind: body, headers and status."""
+
     content: bytes
     headers: Mapping[str, str]
     status: int = 200
@@ -178,7 +180,7 @@ def _embeddings_record(answer: Any) -> dict[str, Any]:
 async def send_proxied_request(connection: "Connection", proxied: ProxiedRequest) -> Answer:
     """Send a proxied request once, and return the complete response; StreamEndedEarly if a stream broke off."""
     if proxied.sink is None:
-        response = await connection.call("POST", proxied.path, json=proxied.body)
+        response = await connection.post(proxied.path, proxied.body)
         return Answer(response.content, response.headers)
     body = {**proxied.body, "stream": True}
     if proxied.path == CHAT:
@@ -203,13 +205,13 @@ async def _open_stream(connection: "Connection", path: str, body: dict[str, Any]
     import httpx2  # noqa: PLC0415 - loaded with the connection
 
     try:
-        return await connection.call("POST", path, json=body, stream=True)
+        return await connection.post(path, body, stream=True)
     except httpx2.HTTPStatusError as error:
         refusal = error.response
         if refusal.status_code not in {400, 422} or "stream_options" not in refusal.text:
             raise
     body = {name: value for name, value in body.items() if name != "stream_options"}
-    return await connection.call("POST", path, json=body, stream=True)
+    return await connection.post(path, body, stream=True)
 
 
 async def _events(response: "httpx2.Response") -> AsyncIterator[Event]:

@@ -10,10 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
-from urllib.parse import quote
-
-import httpx2
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from pytest_rageval.core.errors import ServerError, StoreError, Unscored
 from pytest_rageval.core.settings import Api
@@ -21,10 +18,12 @@ from pytest_rageval.lib.files import make_private_file, refuse_special
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.chat_apis import CHAT_APIS, error_body, request_body
 from pytest_rageval.models.client import Client, RetryableError
-from pytest_rageval.models.connection import Connection
 from pytest_rageval.models.messages import Reply, Request, RequestSummary, request_summary
 from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.models.server import RemoteServer
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 MAX_REQUESTS: Final = 50_000
 MAX_BYTES: Final = 200_000_000  # the limits of one batch at OpenAI
@@ -50,7 +49,6 @@ OK: Final = 200
 REFUSALS: Final = {400, 422}
 
 T = TypeVar("T")
-Send = Callable[[Connection], Awaitable[T]]
 
 FailureKind = Literal["failed", "refused", "expired", "cancelled"]
 """Why a request has no reply: its own error, a parameter that the model refuses, or the end of its batch."""
@@ -218,22 +216,19 @@ class BatchAPI:
     async def create(self, name: str, content: bytes, known_ids: Collection[str]) -> ServerBatch:
         """Upload the requests and create a batch, at most once: after a failed call, search for it by name first."""
 
-        async def upload(connection: Connection) -> str:
+        async def upload(client: "AsyncOpenAI") -> str:
             file = (f"rageval-{name}.jsonl", content)
-            answer = await connection.call("POST", "/files", files={"file": file}, data={"purpose": "batch"})
+            answer = await client.files.with_raw_response.create(file=file, purpose="batch")
             file_id = parse_object(answer.content).get("id")
             if not isinstance(file_id, str) or not file_id:
                 raise _not_a_batch()
             return file_id
 
-        async def create(connection: Connection) -> ServerBatch:
-            batch = {
-                "input_file_id": file_id,
-                "endpoint": _path(self._server.api),
-                "completion_window": "24h",
-                "metadata": {METADATA: name},
-            }
-            answer = await connection.call("POST", "/batches", json=batch)
+        async def create(client: "AsyncOpenAI") -> ServerBatch:
+            path: Any = _path(self._server.api)
+            answer = await client.batches.with_raw_response.create(
+                input_file_id=file_id, endpoint=path, completion_window="24h", metadata={METADATA: name}
+            )
             return ServerBatch.read(parse_object(answer.content))
 
         file_id = await self._call(upload)
@@ -254,10 +249,11 @@ class BatchAPI:
     async def find(self, name: str, known_ids: Collection[str]) -> ServerBatch | None:
         """Return the server's recent batch with this name in its metadata, without those in `known_ids`; or None."""
 
-        async def search(connection: Connection) -> ServerBatch | None:
-            searched, page = 0, {"limit": str(PAGE)}
+        async def search(client: "AsyncOpenAI") -> ServerBatch | None:
+            searched, after = 0, ""
             while searched < MAX_SEARCHED:
-                answer = await connection.call("GET", "/batches", params=page)
+                page = {"limit": PAGE, "after": after} if after else {"limit": PAGE}
+                answer = await client.batches.with_raw_response.list(**page)
                 fields = parse_object(answer.content)
                 if not isinstance(fields.get("data"), list):
                     raise _not_a_batch()
@@ -269,7 +265,7 @@ class BatchAPI:
                         return batch
                 if not batches or not fields.get("has_more"):
                     break
-                searched, page["after"] = searched + len(batches), batches[-1].id
+                searched, after = searched + len(batches), batches[-1].id
             return None
 
         return await self._call(search)
@@ -277,8 +273,8 @@ class BatchAPI:
     async def retrieve(self, batch_id: str, file: Path) -> ServerBatch:
         """Return the current state of a batch; `file` describes it here."""
 
-        async def retrieve(connection: Connection) -> ServerBatch:
-            answer = await connection.call("GET", f"/batches/{quote(batch_id, safe='')}")
+        async def retrieve(client: "AsyncOpenAI") -> ServerBatch:
+            answer = await client.batches.with_raw_response.retrieve(batch_id)
             batch = ServerBatch.read(parse_object(answer.content))
             if batch.id != batch_id:
                 raise _not_a_batch()
@@ -287,16 +283,12 @@ class BatchAPI:
         return await self._call(retrieve, f"{file} describes the batch {batch_id}, which it does not know.")
 
     async def download(self, file_id: str, target: Path) -> None:
-        async def download(connection: Connection) -> None:
+        async def download(client: "AsyncOpenAI") -> None:
             make_private_file(target)
-            path, headers = f"/files/{quote(file_id, safe='')}/content", {"Accept": "application/binary"}
-            response = await connection.call("GET", path, headers=headers, stream=True)
-            try:
+            async with client.files.with_streaming_response.content(file_id) as response:
                 with target.open("wb") as file:
-                    async for chunk in response.aiter_bytes():
+                    async for chunk in response.iter_bytes():
                         file.write(chunk)
-            finally:
-                await response.aclose()
 
         unknown = f"{target.with_suffix('.json')} describes a batch with the answers {file_id}, which it does not know."
         await self._call(download, unknown)
@@ -332,25 +324,27 @@ class BatchAPI:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _call(self, send: Send[T], unknown: str = "") -> T:
+    async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
         """Call the server; repeat the call up to `ATTEMPTS` times while a retry may succeed."""
         for failures in range(1, ATTEMPTS + 1):
             try:
-                return await self._call_once(send, unknown)
+                return await self._call_once(call, unknown)
             except RetryableError:
                 if failures == ATTEMPTS:
                     raise
             await _pause(failures)
         raise AssertionError("unreachable")
 
-    async def _call_once(self, send: Send[T], unknown: str = "") -> T:
+    async def _call_once(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
         """Call the server once. `unknown` says what a 404 means, if it is not that the server has no batches."""
 
-        async def checked(connection: Connection) -> T:
+        async def checked(client: "AsyncOpenAI") -> T:
+            import openai  # noqa: PLC0415 - loaded with the client
+
             try:
-                return await send(connection)
-            except httpx2.HTTPStatusError as error:
-                if error.response.status_code not in NO_BATCHES:
+                return await call(client)
+            except openai.APIStatusError as error:
+                if error.status_code not in NO_BATCHES:
                     raise
                 path = error.request.url.path
             if unknown:
@@ -404,6 +398,7 @@ def raise_unclear(what: str) -> Iterator[None]:
 
 
 def read_lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file; none if the file is missing."""
     try:
         refuse_special(file)
         with file.open("rb") as content:

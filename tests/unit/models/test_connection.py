@@ -1,6 +1,8 @@
 """Credentials, queries, redirects and logs of a connection: secrets are sent to the server and shown nowhere."""
 
 import asyncio
+import gzip
+import json
 import logging
 import re
 import subprocess
@@ -11,14 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import httpx2
+import openai
 import pytest
 
 import pytest_rageval
 from pytest_rageval.core.errors import ServerError
+from pytest_rageval.lib.secret import Credentials, Secret
 from pytest_rageval.models import connection as connection_module
 from pytest_rageval.models.client import Client, RequestRefused, RetryableError
-from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.connection import Connection
+from pytest_rageval.models.messages import Reply, Request, TooLarge
 from pytest_rageval.models.server import RemoteServer
 from tests.unit.models.scripted import Answer, ScriptedServer, completion, error
 
@@ -91,6 +97,41 @@ def test_a_completion_is_sent_without_the_openai_package() -> None:
     assert printed.split() == ["fine", "False"]
     messages = [{"role": "user", "content": "Why?"}]
     assert server.requests == [{"model": "m", "messages": messages, "top_k": 5, "seed": 1}]
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_the_openai_client_sends_over_the_connection(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever HTTP library the client is based on, its requests are authorized and its replies are bounded."""
+    monkeypatch.setattr(openai, "DefaultAsyncHttpxClient", type("Default", (library.AsyncClient,), {}))
+    compressed = {"content-encoding": "gzip"}
+    script = [
+        Answer(body=gzip.compress(json.dumps({"id": "a"}).encode()), headers=compressed),
+        Answer(404, error("not here")),
+        Answer(302, headers={"location": "/v2/batches"}),
+        Answer(body=gzip.compress(bytes(2**21)), headers=compressed),
+    ]
+    results: list[object] = []
+
+    async def main() -> None:
+        connection = Connection(server.url, Credentials(Secret(KEY)), timeout_s=30, max_body_bytes=2**20)
+        http = connection_module._openai_http_client(connection._http)
+        for _ in range(len(script)):
+            try:
+                response = await http.post(f"{server.url}/chat/completions", json={"messages": []})
+                results.append((type(response), response.status_code, response.content[:10]))
+            except TooLarge as too_large:
+                results.append(str(too_large))
+        await connection.close()
+
+    with ScriptedServer(*script) as server:
+        asyncio.run(main())
+    assert results == [
+        (library.Response, 200, b'{"id": "a"'),
+        (library.Response, 404, b'{"error": '),
+        (library.Response, 302, b"null"),
+        "the server's answer is larger than 1 MiB",
+    ]
+    assert server.keys == {f"Bearer {KEY}"}
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
