@@ -170,7 +170,7 @@ def main() -> int:
     if "--write" in sys.argv:
         BUDGET.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
         return 0
-    above = [name for name, count in counts.items() if count > budget[name] * SLACK[0] + SLACK[1]]
+    above = [name for name, count in counts.items() if count > budget.get(name, -1) * SLACK[0] + SLACK[1]]
     for name in above:
         sys.stdout.write(f"{name} is above its budget: find what costs more, or accept it with --write.\n")
     return int(bool(above))
