@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.core import extensions
-from pytest_rageval.core.extensions import all_options, installed
+from pytest_rageval.core.extensions import all_options, declared, installed
 
 
-def _listed(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
+def _listed(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
     assert main(["extensions", "--json"]) == 0
     return {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
 
@@ -25,9 +26,19 @@ def test_each_extension_is_listed_with_what_it_adds(capsys: pytest.CaptureFixtur
         "summary": "Trees.",
         "commands": [],
         "options": [],
+        "scores": [],
+        "fields": [],
         "hooks": ["pytest_rageval_failures"],
     }
     assert all(entry["summary"] for entry in listed.values())
+
+
+def test_the_scores_and_fields_of_an_extension_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = _listed(capsys)
+    declared_scores = [name for entry in listed.values() for name in entry["scores"]]
+    assert declared_scores == [name for names in declared("SCORES").values() for name in names]
+    fields = {name for entry in listed.values() for name in entry["fields"]}
+    assert fields == {*declared("FIELDS"), *(f"gold.{name}" for name in declared("GOLD_FIELDS"))}
 
 
 def test_the_text_has_the_same(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
