@@ -24,6 +24,7 @@ Records = Iterator[tuple[str, Any]]
 OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "nuggets", "tags")
 FIELDS: Final = (*OWN_FIELDS, *RETRIEVER_CONTEXT)
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")
+GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 OWN_FIELD_SET: Final = frozenset(OWN_FIELDS)
 ID_ONLY: Final = {"id"}
 NUGGET_FIELDS: Final = ("text", "vital", "importance")
@@ -285,8 +286,10 @@ def parse_passage(fields: Mapping[Any, Any], check: "Check", *keys: str | int) -
     if fields.keys() == ID_ONLY and type(identifier := fields["id"]) is str and is_identifier(identifier):
         # Most gold passages have only an id, and a set may have a million passages: return early.
         return Gold(identifier)
-    _refuse_unknown(fields, (*GOLD_FIELDS, *declared("GOLD_FIELDS")), _key_path(keys), check)
-    added = _added(fields, declared("GOLD_FIELDS"), check, *keys) or None
+    added = None
+    if not fields.keys() <= GOLD_FIELD_SET:
+        _refuse_unknown(fields, (*GOLD_FIELDS, *declared("GOLD_FIELDS")), _key_path(keys), check)
+        added = _added(fields, declared("GOLD_FIELDS"), check, *keys) or None
     get = fields.get
     identifier, text, source = get("id"), get("text"), get("source")
     start, end, grade, group = get("start"), get("end"), get("grade"), get("group")
