@@ -396,7 +396,6 @@ NOTE_TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
     "pooled": Lazy("scores.rel_recall", "pooled_text"),
     "common": _common_text,
     "ceiling": Lazy("scores.llm_reteval", "ceiling_text"),
-    "cases": Lazy("scores.llm_reteval", "triage_text"),
     "judge_votes": _votes_text,
     "arena": Lazy("scores.arena", "arena_text"),
     "domains": Lazy("scores.arena", "domains_text"),

@@ -69,6 +69,7 @@ PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "US
 
 agreement_lines: Final = Lazy("reports.systems", "agreement_lines")  # few runs have an agreement
 missing_text: Final = Lazy("reports.gated_tests", "missing_text")  # few runs have a baseline
+triage_rows: Final = Lazy("scores.llm_reteval", "triage_rows")
 
 
 def headline(document: Mapping[str, Any]) -> str:
@@ -249,6 +250,9 @@ def note_lines(test: Mapping[str, Any], told: set[str] | None = None) -> Iterato
                 yield f"{', '.join(dict.fromkeys(each))}: {text}"
         if told is not None:
             told |= {f"{test['evalset']} {text}" for text in names}
+    if triaged := {sliced_name(entry): entry for entry in test["scores"] if "cases" in entry}:
+        rows: list[list[str]] = triage_rows(triaged)
+        yield from align_columns(rows, right=range(1, len(triaged) + 1)) if rows else ()
     for entry in test.get("calibration", ()):
         yield from calibration_lines(entry)
     for entry in test.get("agreement", ()):

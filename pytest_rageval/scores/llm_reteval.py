@@ -39,10 +39,21 @@ from pytest_rageval.stats.agreement import format_rho, spearman_rho
 
 COMPANIONS: Final = ("recall", "precision", "f1")  # ranking measures that are reported with the score
 
-FAILURES: Final = {"recall": "ABC", "LLM-retEval": "DEF"}
-"""For each measure, the cases in which it failed, as in the rows of the paper's Table 1."""
+FAILURES: Final = {
+    "recall failures": {
+        "A": "another passage has the answer",
+        "B": "a near-duplicate of gold has it",
+        "C": "gold retrieved, wrong answer",
+    },
+    "LLM-retEval failures": {
+        "D": "answers with gold are wrong",
+        "E": "answers with gold lack right ones",
+        "F": "the comparison of answers",
+    },
+}
+"""The rows of the paper's Table 1: for each measure, the cases in which it failed."""
 
-RECALL_ERRED: Final = frozenset(FAILURES["recall"])
+RECALL_ERRED: Final = frozenset(FAILURES["recall failures"])
 """The cases in which recall erred. "Refined" correlations leave them out (Alinejad et al. 2024, section 4.3)."""
 
 
@@ -348,20 +359,21 @@ def _spearman(outcomes: Sequence[Outcome]) -> float | None:
     return spearman_rho([value for value, _ in pairs], [recall for _, recall in pairs])
 
 
-def triage_text(entry: ScoreEntry) -> str:
-    """Return "recall failed on 7 (A 2, C 5), LLM-retEval on 1 (F 1); Spearman with recall .58, refined .87"."""
-    failures: list[str] = []
-    for name, letters in FAILURES.items():
-        cases = {case: count for case, count in entry["cases"].items() if case in letters}
-        if cases:
-            by_case = ", ".join(f"{case} {count}" for case, count in cases.items())
-            failures.append(f"{name}{'' if failures else ' failed'} on {sum(cases.values())} ({by_case})")
-    rhos = ", ".join(
-        f"{name} {format_rho(rho)}"
-        for key, name in (("all", "with recall"), ("refined", "refined"))
-        if (rho := entry["spearman"][key]) is not None
-    )
-    return "; ".join(filter(None, (", ".join(failures), rhos and f"Spearman {rhos}")))
+def triage_rows(entries: Mapping[str, ScoreEntry]) -> list[list[str]]:
+    """Return the table of failures by cut-off, with a column for each score of a test; empty if none is known."""
+    counts = [entry["cases"] for entry in entries.values()]
+    rows: list[list[str]] = []
+    for measure, cases in FAILURES.items() if any(counts) else ():
+        rows.append([f"  {measure}", *(str(sum(each.get(case, 0) for case in cases)) for each in counts)])
+        for case, reason in cases.items():
+            if any(case in each for each in counts):
+                rows.append([f"    {case}: {reason}", *(str(each.get(case, 0)) for each in counts)])
+    for key, name in (("all", "Spearman with recall"), ("refined", "Spearman, refined")):
+        rhos = [entry["spearman"][key] for entry in entries.values()]
+        if any(rho is not None for rho in rhos):
+            rows.append([f"  {name}", *("-" if rho is None else format_rho(rho) for rho in rhos)])
+    head = ["llm_reteval", *(name.removeprefix("llm_reteval") for name in entries)]
+    return [head, *rows] if rows else []
 
 
 FAMILY: Final = Family(

@@ -30,29 +30,49 @@ def _entry(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
+def test_the_cases_of_llm_reteval_have_a_table() -> None:
+    """Its rows are those of the paper, with the cases in words; its columns are all cut-offs of the test."""
+    by_cutoff = {
+        1: ({"A": 2, "C": 5}, (0.58, 0.87)),
+        5: ({"B": 1, "D": 2, "F": 1}, (0.996, None)),
+        10: ({}, (None, None)),
+    }
+    entries = [
+        _entry(
+            spec=f"llm_reteval@{k}", cases=cases, spearman=dict(zip(("all", "refined"), rhos, strict=True))
+        )
+        for k, (cases, rhos) in by_cutoff.items()
+    ]
+    lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": entries}])
+    assert lines[5:] == [
+        "    llm_reteval                              @1    @5  @10",
+        "      recall failures                         7     1    0",
+        "        A: another passage has the answer     2     0    0",
+        "        B: a near-duplicate of gold has it    0     1    0",
+        "        C: gold retrieved, wrong answer       5     0    0",
+        "      LLM-retEval failures                    0     3    0",
+        "        D: answers with gold are wrong        0     2    0",
+        "        F: the comparison of answers          0     1    0",
+        "      Spearman with recall                  .58  1.00    -",
+        "      Spearman, refined                     .87     -    -",
+    ]
+
+
 @pytest.mark.parametrize(
-    ("cases", "rhos", "line"),
+    ("cases", "rhos", "rows"),
     [
-        (
-            {"A": 2, "C": 5},
-            (0.58, 0.87),
-            "recall failed on 7 (A 2, C 5); Spearman with recall .58, refined .87",
-        ),
-        ({"F": 1}, (None, None), "LLM-retEval failed on 1 (F 1)"),
-        ({"B": 1, "D": 2, "F": 1}, (None, None), "recall failed on 1 (B 1), LLM-retEval on 3 (D 2, F 1)"),
-        ({}, (1.0, -0.204), "Spearman with recall 1.00, refined -.20"),
-        ({}, (0.996, None), "Spearman with recall 1.00"),
-        ({}, (None, None), None),
+        ({"F": 1}, (None, None), ["recall failures", "LLM-retEval failures", "F: the comparison of answers"]),
+        ({}, (1.0, -0.204), ["Spearman with recall", "Spearman, refined"]),
+        ({}, (0.996, None), ["Spearman with recall"]),
+        ({}, (None, None), []),
     ],
 )
-def test_cases_have_a_line(
-    cases: dict[str, int], rhos: tuple[float | None, float | None], line: str | None
-) -> None:
-    """LLM-retEval's cases and Spearman correlations have a line below the score, as far as they are known."""
+def test_the_table_of_cases_has_what_is_known(cases, rhos, rows) -> None:
     spearman = dict(zip(("all", "refined"), rhos, strict=True))
     entry = _entry(spec="llm_reteval@3", cases=cases, spearman=spearman)
-    lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
-    assert lines[3:] == ([f"    llm_reteval@3: {line}"] if line else [])
+    head, *lines = [*note_lines({"evalset": None, "scores": [entry]})] or [""]
+    assert [line.rsplit(maxsplit=1)[0].strip() for line in lines] == rows
+    assert head.split() == (["llm_reteval", "@3"] if rows else [])
 
 
 def test_the_whole_table() -> None:
