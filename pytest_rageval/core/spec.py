@@ -18,7 +18,7 @@ _RELEVANCE_PATTERN: Final = re.compile(
     r"(gold)(?:_grade>=([1-9][0-9]?))?|(contains|judge)(?:@([1-9][0-9]{0,4}))?", re.ASCII
 )
 _SPEC_PATTERN: Final = re.compile(
-    r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII
+    r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*(?:\.[a-zA-Z]\w*)?))?(?:@(?P<k>-?\d+))?", re.ASCII
 )
 
 
@@ -38,7 +38,7 @@ def score_name(spec: str, keywords: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The parsed name of a score, `NAME[.PART][@K]`; `k` is at least 1."""
+    """The parsed name of a score, `NAME[.PART][@K]`; `k` is at least 1. A part may have two words: "a.b"."""
 
     name: str
     part: str | None = None

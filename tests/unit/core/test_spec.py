@@ -15,6 +15,7 @@ from pytest_rageval.core.spec import Spec
         ("rel.citation_precision@1", "rel", "citation_precision", 1),
         ("f1", "f1", None, None),
         ("erag.p", "erag", "p", None),
+        ("erag.leave_one_out.mean@3", "erag", "leave_one_out.mean", 3),
     ],
 )
 def test_a_score_is_taken_apart_and_put_together(
@@ -39,7 +40,9 @@ def test_a_score_is_taken_apart_and_put_together(
         " recall@5",
         "recall@5\n",
         "recall@\u0665",
-        "a.b.c@5",
+        "a.b.c.d@5",
+        "a..c@5",
+        "a.b.@5",
         ".f1@5",
         "answer.@5",
         "recall@5@5",

@@ -33,7 +33,7 @@ def test_every_ranking_measure_is_a_score() -> None:
 def test_every_measure_of_passages_is_a_score() -> None:
     annotators = {"erag", "contains", "relevance", "provenance"}
     names = {f"{annotator}.{part}" for annotator in annotators for part in LABEL_MEASURES}
-    assert names == {name for name in SCORES if name.partition(".")[0] in annotators}
+    assert names == {name for name in SCORES if name.rpartition(".")[0] in annotators}
 
 
 @pytest.mark.parametrize("text", ["bleu@5", "recal@5", "answer@5", "answer.xyz@5", "recall.f1@5", "nonsense"])
