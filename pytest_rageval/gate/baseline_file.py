@@ -212,7 +212,8 @@ class _Decoder:
     def decode(self, pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
         """Return an object of the file. It is the `object_pairs_hook` of the decoder."""
         decoded = _unique_keys(pairs)
-        if "digest" in decoded and "scores" in decoded:
+        # "digest" and "scores" may be the ids of two questions, too.
+        if "digest" in decoded and "scores" in decoded and type(decoded["digest"]) is not _Digest:
             try:
                 examples = _examples(decoded)
             except ValueError:
@@ -293,6 +294,8 @@ def _take_examples(test: dict[str, Any], where: str) -> None:
                     _examples(question, where)
             except ValueError as error:
                 raise ValueError(f"question {name} {error}") from None
+        if questions:
+            raise ValueError(f"{where} has an object with a digest and scores that is none of its questions")
     for name in (*scores, *columns):
         score = _checked_score(_object(scores.get(name), f"{where} has no object of {name}"), where, name)
         score["examples"] = columns.get(name, {})
@@ -310,7 +313,10 @@ def _take_of_first_schema(test: dict[str, Any], where: str) -> None:
         for example_id, example in examples.items():
             problem = f"is {example!r:.40}, which is not an object"
             if isinstance(example, dict):
-                problem = _score_problem(example.get("score")) or _problem(example)
+                has_score = "score" in example
+                problem = (
+                    _score_problem(example["score"]) or _problem(example) if has_score else "has no score"
+                )
             if problem:
                 raise ValueError(f"question {example_id} in {name} of {where} {problem}")
         score["examples"] = spooled_examples(examples.items(), Spool())
@@ -364,7 +370,7 @@ def _examples(question: Any, where: str = "") -> list[tuple[str, float | None, s
         elif key != "digest":
             common[key] = value
     del by_score["scores"]
-    problem = _problem(common) if common else ""
+    problem = _unknown_score(by_score, scores) or _problem(common)
     under = common.pop("under", None)
     examples = []
     for name, score in scores.items():
@@ -381,6 +387,14 @@ def _examples(question: Any, where: str = "") -> list[tuple[str, float | None, s
         if problem:
             raise ValueError(f"in {name} of {where} {problem}")
     return examples
+
+
+def _unknown_score(by_score: Mapping[str, dict[str, Any]], scores: Mapping[str, Any]) -> str:
+    """Return what is given by the name of a score that the question lacks; empty if there is none."""
+    for key in by_score.keys() & BaselineExample.__annotations__.keys():
+        for name in by_score[key].keys() - scores.keys():
+            return f"has as {key} that of {name}, which is none of its scores"
+    return ""
 
 
 def _ranking(by_score: dict[str, Any], name: str) -> Any:

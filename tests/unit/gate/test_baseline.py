@@ -214,6 +214,12 @@ def test_odd_names_and_answers_survive(path: Path) -> None:
     assert Baseline.read(path).tests == odd
 
 
+def test_ids_may_be_the_keys_of_the_file(path: Path) -> None:
+    entry = _entry(dict.fromkeys(("digest", "scores", "questions", "ranking"), 1.0))
+    Baseline({"t": entry}).write(path)
+    assert Baseline.read(path).tests == {"t": entry}
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.mark.parametrize("neighbours", [False, True])
 def test_branches_that_changed_different_questions_merge(
@@ -339,6 +345,7 @@ PARTS = (
         *PARTS,
         _score(examples=["q1"]),
         _score(examples={"q1": 1.0}),
+        _score(examples={"q1": {"ranking": []}}),
         _example(score="1.0"),
         _example(score=True),
         _example(score=float("nan")),
@@ -375,6 +382,10 @@ def _asked(**changes: object) -> Callable[[dict[str, Any]], object]:
         _asked(under=1),
         _asked(runs=0),
         _asked(runs={"recall@5": "3"}),
+        _asked(ranking={"recall@50": ["kb-1"]}),
+        lambda entry: entry.update(
+            unknown={"digest": "0", "scores": {"recall@5": 1.0}}, questions=entry.pop("questions")
+        ),
     ],
 )
 def test_a_part_of_another_form_is_an_error(path: Path, spoil: Callable[[dict[str, Any]], object]) -> None:
