@@ -180,7 +180,10 @@ def pytest_rageval_score_entry(
 
 @hookspec
 def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any] | None:
-    """Return more keys for the entry of a test in the report; lists of `warnings` are joined. A merge calls it."""
+    """Return more keys for the entry of a test in the report; lists of `warnings` and `notes` are joined.
+
+    Warnings and notes are lines, the notes below the scores of the test. A merge calls it.
+    """
 
 
 @hookspec

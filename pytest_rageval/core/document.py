@@ -373,6 +373,7 @@ class TestEntry(TypedDict, total=False):
     agreement: list[AgreementEntry]
     served: dict[str, list[str]]
     warnings: list[str]
+    notes: list[str]
     questions: list[EvaluatedQuestion]
 
 

@@ -6,6 +6,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -30,6 +31,9 @@ CASSETTE_OVERRULED: Final = (
 )
 
 BUCKETS: Final = 1 << 10  # of a `_KeySet`; more buckets make each one shorter, and a search in it faster
+
+READ_AGAIN: Final[ContextVar[dict[str, int] | None]] = ContextVar("READ_AGAIN", default=None)
+"""While results are computed again from replies that this run has: the tokens of each reply, by its key."""
 
 
 class Gateway:
@@ -92,10 +96,23 @@ class Gateway:
         A cached reply is returned without waiting. Within one call of `BackgroundEventLoop.run`, `Usage` counts each
         request once, even if several scores send it.
         """
+        if (tokens := READ_AGAIN.get()) is not None:
+            return await self._read_again(request, tokens)
         replies = self.get_replies_nowait(request, (request.sample,))
         if replies is not None:
             return replies[0]
         return await self._get_reply(server, request, lambda: bool(self._new_keys([request.key])))
+
+    async def _read_again(self, request: Request, tokens: dict[str, int]) -> Reply:
+        """Return a reply of this run, uncounted; Unscored if there is none, as after a failure."""
+        reply = (await self.cache.look_up([request.key])).get(request.key)
+        if reply is None:
+            recorded = self.cache.find_at_other_address(request, self.settings.base_urls)
+            if recorded is None:
+                raise Unscored("the run has no reply to this request")
+            reply = recorded.reply
+        tokens[request.key] = reply.tokens_in + reply.tokens_out
+        return reply
 
     async def _get_reply(self, server: Server, request: Request, counts: Callable[[], bool]) -> Reply:
         await require_loop()
@@ -112,6 +129,8 @@ class Gateway:
 
         For the generator and the judge; counted as by `get_reply_for_score`.
         """
+        if READ_AGAIN.get() is not None:
+            return None
         keys = request.keys_for_samples(samples)
         sample_of = dict(zip(keys, samples, strict=True))
         if self._callers and not self._callers.keys().isdisjoint(sample_of):

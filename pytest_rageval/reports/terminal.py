@@ -253,6 +253,7 @@ def note_lines(test: Mapping[str, Any], told: set[str] | None = None) -> Iterato
     if triaged := {sliced_name(entry): entry for entry in test["scores"] if "cases" in entry}:
         rows: list[list[str]] = triage_rows(triaged)
         yield from align_columns(rows, right=range(1, len(triaged) + 1)) if rows else ()
+    yield from test.get("notes", ())
     for entry in test.get("calibration", ()):
         yield from calibration_lines(entry)
     for entry in test.get("agreement", ()):

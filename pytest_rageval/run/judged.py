@@ -182,10 +182,12 @@ class JudgedTest:
         served = self.report.served(self.judged)
         warnings = list(self.report.warnings(self.judged, served))
         results: dict[str, Any] = {}
+        notes: list[str] = []
         for entry in self.session.hook.pytest_rageval_test_entry(test=self):
             warnings += entry.get("warnings", ())
+            notes += entry.get("notes", ())
             results |= entry
-        optional = {"own": self.record.own, "served": served, "warnings": warnings}
+        optional = {"own": self.record.own, "served": served, "warnings": warnings, "notes": notes}
         results |= {name: value for name, value in optional.items() if value}
         results |= self.report.build(describe=describe, explain=explain)
         results |= self._accept_entry(self._failed_results)

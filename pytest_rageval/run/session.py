@@ -279,6 +279,25 @@ class Session(BaseSession):
             for answers, sufficiency in zip(runs, sufficiency_runs, strict=True)
         ]
 
+    def tokens_of_replies(
+        self, components: Components, examples: Sequence[Example], request: ScoreRequest
+    ) -> dict[str, int]:
+        """Return the tokens of each reply that a score of this run needed, by key: it is computed again from them."""
+        from pytest_rageval.models.gateway import READ_AGAIN  # noqa: PLC0415 - see gateway
+
+        resolved, score = self.resolve(request)
+        tokens: dict[str, int] = {}
+
+        async def evaluate(pipeline: Pipeline) -> None:
+            READ_AGAIN.set(tokens)
+            # The copy has the rankings, and no results.
+            await score.evaluate(replace(pipeline), examples, resolved)
+
+        pipelines = self.pipelines.for_draws(components, self._draws(components, request))
+        with suppress(RagevalError):  # an error was that of the score
+            self.loop.run(gather_all(map(evaluate, pipelines)))
+        return tokens
+
     def definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
         """Return the definition of a score; None if it is unknown, which is an error when the score is evaluated."""
         with suppress(InputError):
