@@ -27,11 +27,15 @@ def echo_err(text: str) -> None:
 
 
 def _with_own_options(text: str) -> str:
-    """Replace options of pytest by those of the command, but not where pytest is to be run."""
+    """Replace options of pytest by those of the command, but not where pytest is to be run.
+
+    What a text says in parentheses of an option that the command lacks is left out.
+    """
     if not own_options:
         return text
     spellings = "|".join(map(re.escape, sorted(own_options, key=len, reverse=True)))
-    return re.sub(rf"(?<!pytest )(?:{spellings})(?![\w-])", lambda match: own_options[match[0]], text)
+    text = re.sub(rf"(?<!pytest )(?:{spellings})(?![\w-])", lambda match: own_options[match[0]], text)
+    return re.sub(r" \([^()]*(?<!pytest )--rageval-[^()]*\)", "", text)
 
 
 def to_one_line(text: str | bytes) -> str:

@@ -45,13 +45,14 @@ def read_cassette(path: Path) -> dict[str, Entry]:
                     raise StoreError(
                         f"{path} line {number} is not a recorded reply: {error}.\n"
                         "Take the line out (after a merge conflict, both sides may stay), "
-                        "or delete the file and record it anew with --rageval-record."
+                        "or delete the file and record it anew with pytest --rageval-record."
                     ) from None
                 entries.setdefault(entry.key, entry)
     except (OSError, EOFError, zlib.error) as error:
         raise StoreError(
             f"The cassette {path} cannot be read: {error}.\n"
-            "Check --rageval-cassette; or record it anew with --rageval-record, and delete it first if it is there."
+            "Check --rageval-cassette; or record it anew with pytest --rageval-record, and delete it first if it is "
+            "there."
         ) from error
     return entries
 
@@ -127,7 +128,7 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
                     decompressed = " when decompressed" if path.suffix == ".gz" else ""
                     raise StoreError(
                         f"{path}{what} is larger than {limit // MIB} MiB{decompressed}, and was not read on: no "
-                        "recording is.\nTake the file from git again, or record it anew with --rageval-record."
+                        "recording is.\nTake the file from git again, or record it anew with pytest --rageval-record."
                     )
             try:
                 # An editor may have added a byte order mark.

@@ -343,7 +343,8 @@ def test_replay_sends_no_requests(judge: Callable[..., Done], llm: LLMServer) ->
     done = judge("--replay")
     assert done.status == 2
     assert "--replay sends no request" in done.err
-    assert "--rageval-replay" not in done.err
+    assert "--rageval" not in done.err
+    assert "Run once without --replay to request it, or undo what changed." in done.err
     assert not llm.requests
 
 

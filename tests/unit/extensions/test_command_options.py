@@ -19,6 +19,12 @@ from pytest_rageval.core.errors import InputError
         (["evalset", "generate"], "--rageval retries=N (pytest --rageval-replay)", None),
         (["judge"], "--rageval-judge-model or --rageval judge_base_url=URL", "--model or --base-url=URL"),
         (["judge"], "--rageval-model", None),
+        (
+            ["judge"],
+            "Run without --rageval-replay (with --rageval-cassette FILE and --rageval-record to record it), or not",
+            "Run without --replay, or not",
+        ),
+        (["judge"], "record it anew with pytest --rageval-record", None),
         (["diff"], "--rageval max_calls=7", None),
     ],
 )
