@@ -342,6 +342,67 @@ FILES = [
     Files(
         "alce",
         {
+            "eli5_eval.json": json.dumps(
+                [
+                    {
+                        "question": "Why is the sky blue?",
+                        "question_ctx": "[removed]",
+                        "answer": "Air scatters blue light more than red.",
+                        "claims": ["Air scatters light.", "Blue light is scattered more than red."],
+                        "docs": [{"title": "T", "text": "Rayleigh scattering."}],
+                    },
+                    {
+                        "question": "Why is it red at dusk?",
+                        "answer": "It is.",
+                        "claims": ["It is."],
+                        "docs": [],
+                    },
+                ]
+            ).encode()
+        },
+        "eli5_eval.json",
+        ("1", "2"),
+    ),
+    Files(
+        "asqa",
+        {
+            "asqa_dev.jsonl": jsonl(
+                {
+                    "ambiguous_question": "Where?",
+                    "qa_pairs": [
+                        {
+                            "question": "Where first?",
+                            "short_answers": ["Tulsa", "Tulsa, OK"],
+                            "wikipage": None,
+                        },
+                        {
+                            "question": "Where next?",
+                            "short_answers": ["Reno"],
+                            "context": "No context provided",
+                        },
+                    ],
+                    "wikipages": [{"title": "T", "url": "http://t.example"}],
+                    "annotations": [
+                        {
+                            "knowledge": [{"content": "It began in Tulsa.", "wikipage": "T"}],
+                            "long_answer": "First in Tulsa, then in Reno.",
+                        },
+                        {
+                            "knowledge": [{"content": "It began in Tulsa.", "wikipage": "T"}],
+                            "long_answer": "In Tulsa and Reno.",
+                        },
+                    ],
+                    "sample_id": "-49",
+                },
+                {"ambiguous_question": "Who?", "qa_pairs": [], "annotations": [], "sample_id": 50},
+            )
+        },
+        "asqa_dev.jsonl",
+        ("-49", "50"),
+    ),
+    Files(
+        "alce",
+        {
             "prompt.json": json.dumps(
                 {
                     "instruction": "Write.",

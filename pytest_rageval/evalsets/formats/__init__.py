@@ -381,6 +381,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         _format("kilt", _is_kilt),
         _format("clapnq", Keys("id input passages output", none="question gold")),
         _format("alce", _is_alce),
+        _format("asqa", Keys("ambiguous_question qa_pairs")),
         _format("qampari", Keys("qid question_text answer_list")),
         _format("ms_marco", Keys("passages query_id query", tables=True)),
         _format("ms_marco_answers", lambda shape: shape.record.keys() == {"query_id", "answers"}),

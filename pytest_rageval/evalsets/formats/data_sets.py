@@ -82,8 +82,8 @@ def _articles(path: Path) -> Iterator[tuple[Check, str, list[str], list[dict[str
 def read_alce(path: Path) -> Records:
     """Yield records with the long answer as `reference`, and the short answers with their aliases as `answer_set`.
 
-    The short answers are QAMPARI's `answers`, or the `short_answers` of ASQA's `qa_pairs`. The id is `id`, `sample_id`
-    or `qid`; if a record has none of these keys, it is the record's number.
+    The short answers are QAMPARI's `answers`, the `short_answers` of ASQA's `qa_pairs`, or the `claims` of ELI5, each a
+    sentence. The id is `id`, `sample_id` or `qid`; if a record has none of these keys, it is the record's number.
     """
     records = json_elements(path, "demos") if is_alce_prompt(Shape(path)) else json_records(path)
     for number, (check, record) in enumerate(check_records(records, "question"), 1):
@@ -109,7 +109,34 @@ def _answer_set(record: dict[str, Any], check: Check) -> list[list[str]]:
         check.texts(aliases, "answers", i)
         for i, aliases in enumerate(check.array(record.get("answers"), "answers"))
     ]
-    return [list(dict.fromkeys(aliases)) for aliases in (*asqa, *qampari) if aliases]
+    claims = [[claim] for claim in check.texts(record.get("claims"), "claims")]
+    return [list(dict.fromkeys(aliases)) for aliases in (*asqa, *qampari, *claims) if aliases]
+
+
+def read_asqa(path: Path) -> Records:
+    """Yield records with the short answers of `qa_pairs` as `answer_set`, and the first long answer as `reference`.
+
+    The paragraphs of Wikipedia that the annotators added (`knowledge`) are gold passages.
+    """
+    for number, (check, record) in enumerate(
+        check_records(json_records(path), "ambiguous_question", "qa_pairs"), 1
+    ):
+        annotations = check.objects(record.get("annotations"), "annotations")
+        knowledge = [
+            check.text(item.get("content"), "annotations", i, "knowledge", j, "content")
+            for i, annotation in enumerate(annotations)
+            for j, item in enumerate(
+                check.objects(annotation.get("knowledge"), "annotations", i, "knowledge")
+            )
+        ]
+        record |= {
+            "id": check.name(record.pop("sample_id", number), "sample_id"),
+            "question": check.text(record.pop("ambiguous_question"), "ambiguous_question"),
+            "answer_set": _answer_set(record, check),
+            "reference": annotations[0].get("long_answer") if annotations else None,
+            "gold": by_text(knowledge),
+        }
+        yield check.place, record
 
 
 def read_qampari(path: Path) -> Records:

@@ -85,6 +85,22 @@ def test_alce(tmp_path: Path) -> None:
     assert (qampari.answer_set, qampari.answers, qampari.reference) == ((("A", "a"), ("B",)), (), None)
 
 
+def test_the_claims_of_eli5_are_an_answer_set(tmp_path: Path) -> None:
+    first, _ = _examples("alce", "eli5_eval.json", tmp_path)
+    assert first.answer_set == (("Air scatters light.",), ("Blue light is scattered more than red.",))
+    assert first.reference == "Air scatters blue light more than red."
+
+
+def test_asqa(tmp_path: Path) -> None:
+    """The short answers of each interpretation are wanted, and the annotators' paragraphs are gold once each."""
+    first, second = _examples("asqa", "asqa_dev.jsonl", tmp_path)
+    assert first.answer_set == (("Tulsa", "Tulsa, OK"), ("Reno",))
+    assert (first.reference, first.answers) == ("First in Tulsa, then in Reno.", ())
+    assert first.gold == (Gold(text="It began in Tulsa."),)
+    assert [annotation["long_answer"] for annotation in first.extra["annotations"]][1] == "In Tulsa and Reno."
+    assert (second.question, second.answer_set, second.gold, second.reference) == ("Who?", (), (), None)
+
+
 def test_qampari(tmp_path: Path) -> None:
     """Answers with their aliases, and proofs as gold texts, are read once each."""
     (example,) = _examples("qampari", "dev.jsonl", tmp_path)
