@@ -7,6 +7,7 @@
 - `own_k`: calls retrievers without k, as they ship.
 - `contracts`: what must not be retrieved, and where a gold passage must be.
 - `robustness`: scores over questions with typos, without accents, in other words.
+- `citation_support`: whether the passages that the answer cites support what it states.
 - `leave_one_out`: on which passages of the prompt the answer depends.
 - `churn`: rankings against those of the baseline.
 - `stages`: which stage of a retriever loses a passage.

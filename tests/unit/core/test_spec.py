@@ -15,7 +15,7 @@ from pytest_rageval.core.spec import Spec
         ("rel.citation_precision@1", "rel", "citation_precision", 1),
         ("f1", "f1", None, None),
         ("erag.p", "erag", "p", None),
-        ("erag.leave_one_out.mean@3", "erag", "leave_one_out.mean", 3),
+        ("a.b.c@3", "a", "b.c", 3),
     ],
 )
 def test_a_score_is_taken_apart_and_put_together(
