@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pytest_rageval.extensions.baseline_retrievers.trec_run import TrecRun
     from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
     from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder
+    from pytest_rageval.extensions.remote_retrievers.http import HTTPRetriever
+    from pytest_rageval.extensions.remote_retrievers.program import CommandRetriever
     from pytest_rageval.extensions.traces.reading import TraceRun
     from pytest_rageval.models.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
@@ -46,6 +48,7 @@ __all__ = [
     "LLM",
     "BM25Retriever",
     "CachedEncoder",
+    "CommandRetriever",
     "DenseRetriever",
     "Document",
     "EvalSet",
@@ -56,6 +59,7 @@ __all__ = [
     "GatewayServer",
     "Gold",
     "HTTPApplication",
+    "HTTPRetriever",
     "HyDERetriever",
     "Nugget",
     "Outcome",
@@ -102,6 +106,8 @@ _MODULE_OF = {
         ("extensions.application_calls.server", "GatewayServer"),
         ("extensions.application.capture", "capture"),
         ("extensions.application.application", "HTTPApplication"),
+        ("extensions.remote_retrievers.http", "HTTPRetriever"),
+        ("extensions.remote_retrievers.program", "CommandRetriever"),
     )
     for name in names.split()
 }

@@ -55,6 +55,8 @@ class Connection:
     reads from its environment variables (`OPENAI_CUSTOM_HEADERS`, `OPENAI_ORG_ID` …) are sent.
     """
 
+    sends_dummy_key: bool = True  # if there is no key
+
     def __init__(
         self,
         address: str,
@@ -140,7 +142,8 @@ class Connection:
     async def _authorize(self, request: httpx2.Request) -> None:
         for name in self._removed_headers:
             request.headers.pop(name, None)
-        request.headers.setdefault("Authorization", f"Bearer {DUMMY_KEY}")
+        if self.sends_dummy_key:
+            request.headers.setdefault("Authorization", f"Bearer {DUMMY_KEY}")
         api_key, login = self._credentials.api_key, self._credentials.login
         if login is not None:
             request.headers["Authorization"] = f"Basic {basic_token(login.reveal())}"

@@ -280,7 +280,7 @@ def _keep_together(text: str) -> str:
 
 def _next_steps(tests: Sequence[Mapping[str, Any]], merge: str) -> Iterator[str]:
     failed = [test for test in tests if test["outcome"] in {"failed", "error"}]
-    also, again = (" and all other changes", ", run the shards again") if merge else ("", "")
+    also, again = (" and all other changes", ", run the tests again") if merge else ("", "")
     for accept, text in (
         ("update", f"Accept the drop{also} with"),
         ("bounds", f"To accept the drop, change `min` or `max` in the test{again}, then run"),

@@ -324,7 +324,7 @@ def accept_lines(accept: str | None, argument: str, merge: str = "") -> list[str
     command = update_command([argument], merge)
     if accept == "bounds":
         # `rageval merge` reads the bounds from the reports of the shards.
-        again = ", run the shards again" if merge else ""
+        again = ", run the tests again" if merge else ""
         return [f"accept this drop: change min or max in the test{again}, then\n  {command}"]
     return [f"accept this drop{' and all other changes' if merge else ''}: {command}"]
 

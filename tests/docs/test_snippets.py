@@ -1,6 +1,7 @@
 """The code on the documentation pages runs with the documented output."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -18,6 +19,9 @@ LONG = {
     *("docs/how-to/models.md", "docs/how-to/cost.md"),
 }
 """Slow pages with frameworks, servers or many processes; `tests/integration` covers their content in every build."""
+
+PROGRAMS = {"docs/how-to/any-language.md": "node"}
+"""The programs that the commands of a page need."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,6 +42,8 @@ def name(path):
 )
 def test_a_page_does_what_it_says(path, tmp_path):
     """The page's files are written, its commands are run, and their output is compared with the page."""
+    if (program := PROGRAMS.get(name(path))) and shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
     Page(path, tmp_path).check()
 
 

@@ -107,7 +107,7 @@ def test_a_drop_below_a_bound_needs_new_reports(
         threshold_of_marker["min"] = 0.9
         Path(name).write_text(json.dumps(report), encoding="utf-8")
     assert merge(*names) == 1
-    assert "change min or max in the test, run the shards again, then\n  " in capsys.readouterr().out
+    assert "change min or max in the test, run the tests again, then\n  " in capsys.readouterr().out
 
 
 def test_options_may_be_named_as_in_tests(
