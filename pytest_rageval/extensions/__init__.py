@@ -12,6 +12,7 @@
 - `churn`: rankings against those of the baseline.
 - `stages`: which stage of a retriever loses a passage.
 - `application`: an application that retrieves and answers in one call.
+- `remote_retrievers`: retrievers in other languages, at a URL or in a program; `rageval gate`.
 - `arena_battles`: battles between systems.
 - `calibration`: agreement of the judge with human labels.
 - `application_calls`: the proxy for the application's own model calls.

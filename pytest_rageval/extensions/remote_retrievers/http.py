@@ -5,7 +5,7 @@ import json
 import random
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.remote_retrievers.messages import (
@@ -119,11 +119,10 @@ class HTTPRetriever(RemoteRetriever):
         connection, limiter, headers, credentials = await self._resource.get()
         # The connection leaves out a slash at the end, which some servers require.
         path = "/" if urlsplit(self._url).path.endswith("/") else ""
-        sent = (
-            {"params": {key: _parameter(each) for key, each in body.items()}}
-            if self._method == "GET"
-            else {"json": body}
-        )
+        sent = {"json": body}
+        if self._method == "GET":
+            path += f"?{urlencode({key: _parameter(each) for key, each in body.items()})}"
+            sent = {}
         attempt = 0
         while True:
             attempt += 1
