@@ -15,14 +15,14 @@ from pytest_rageval.extensions.remote_retrievers.messages import (
     expanded,
     shown,
 )
-from pytest_rageval.lib.secret import EXPECTED_URL, BaseURL, Credentials, Secret, public_url
+from pytest_rageval.lib.secret import EXPECTED_URL, BaseURL, Credentials, Secret, is_secret_name, public_url
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.rate_limits import Limiter, retry_after
 
 if TYPE_CHECKING:
     from pytest_rageval.models.connection import Connection
 
-    _Open = tuple[Connection, Limiter, dict[str, str], Credentials]
+    _Open = tuple[Connection, Limiter, dict[str, str], Credentials, str]
 
 FIRST_DELAY_S: Final = 0.5  # before the second attempt, doubled before each further one
 MAX_DELAY_S: Final = 8.0
@@ -87,12 +87,12 @@ class HTTPRetriever(RemoteRetriever):
         self._request()  # finds a missing variable now, and not at the first question
 
     def _request(self) -> tuple[BaseURL, dict[str, str], list[str]]:
-        """Return URL and headers with their secrets, and the values of the variables."""
+        """Return URL and headers with their secrets, and the secrets alone."""
         url, secrets = expanded(self._url, "url")
         headers = {}
         for name, value in self._headers.items():
             headers[name], values = expanded(value, f"headers[{name!r}]")
-            secrets += values
+            secrets += [*values, *([headers[name]] if is_secret_name(name) else [])]
         try:
             return BaseURL.parse(url), headers, secrets
         except ValueError:
@@ -104,24 +104,28 @@ class HTTPRetriever(RemoteRetriever):
         from pytest_rageval.models.connection import Connection  # noqa: PLC0415 - loads the HTTP client
 
         base, headers, secrets = self._request()
-        hidden = tuple(map(Secret, secrets))
-        credentials = Credentials(login=base.login, query=base.query, expired=hidden)
+        # The secrets are redacted in logs and messages. The connection would replace parameters by its own query.
+        query = base.query.reveal() if base.query else ""
+        hidden = (*map(Secret, secrets), *filter(None, [base.query]))
+        credentials = Credentials(login=base.login, expired=hidden)
         connection = Connection(base.url, credentials, timeout_s=self._timeout, environment=False)
         connection.sends_dummy_key = False
         try:
-            yield connection, Limiter(self._concurrency), headers, credentials
+            # The connection leaves out a slash at the end, which some servers require.
+            path = "/" if urlsplit(self._url).path.endswith("/") else ""
+            path += f"?{query}" if query else ""
+            yield connection, Limiter(self._concurrency), headers, credentials, path
         finally:
             await connection.close()
 
     async def _ask(self, body: Any) -> Any:
         import httpx2  # noqa: PLC0415 - few runs have a retriever at a URL
 
-        connection, limiter, headers, credentials = await self._resource.get()
-        # The connection leaves out a slash at the end, which some servers require.
-        path = "/" if urlsplit(self._url).path.endswith("/") else ""
+        connection, limiter, headers, credentials, path = await self._resource.get()
         sent = {"json": body}
         if self._method == "GET":
-            path += f"?{urlencode({key: _parameter(each) for key, each in body.items()})}"
+            parameters = urlencode({key: _parameter(each) for key, each in body.items()})
+            path += f"{'&' if '?' in path else '?'}{parameters}"
             sent = {}
         attempt = 0
         while True:
@@ -140,11 +144,14 @@ class HTTPRetriever(RemoteRetriever):
                 else:
                     if response.is_success:
                         limiter.record_success()
-                        return self._parsed(response.content)
+                        return self._parsed(response.content, credentials)
                     status, wait = response.status_code, retry_after(response.headers)
-                    answer = shown(credentials.redact(response.text))
-                    where = f" to {response.headers['location']}" if "location" in response.headers else ""
-                    problem = ConnectionError(f"{self._name} answered {status}{where}: {answer}")
+                    # Redacted before they are cut.
+                    place, text = map(
+                        credentials.redact, (response.headers.get("location", ""), response.text)
+                    )
+                    where = f" to {shown(place)}" if place else ""
+                    problem = ConnectionError(f"{self._name} answered {status}{where}: {shown(text)}")
                     if status not in BUSY and status < SERVER_ERRORS:
                         raise problem
                     delay = delay if wait is None else wait
@@ -154,11 +161,11 @@ class HTTPRetriever(RemoteRetriever):
                 raise type(problem)(f"{problem}, {counted(attempt, 'time')}") from None
             await asyncio.sleep(delay)
 
-    def _parsed(self, content: bytes) -> Any:
+    def _parsed(self, content: bytes, credentials: Credentials) -> Any:
         try:
             return json.loads(content)
         except ValueError:
-            text = content.decode(errors="replace")
+            text = credentials.redact(content.decode(errors="replace"))
             raise ValueError(f"{self._name} answered with what is no JSON: {shown(text)}") from None
 
 
