@@ -103,6 +103,12 @@ class NoGroundTruth(Unscored):
     cause: Cause = "example"
 
 
+class GoldNotRetrieved(NoGroundTruth):
+    """The text of a gold passage, known from retrieved documents alone, was not retrieved."""
+
+    cause: Cause = "retriever"
+
+
 class UnusableRanking(Unscored):
     """The retriever returned a result that cannot be scored."""
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, NoGroundTruth, RagevalError, ReplyPending
@@ -33,7 +33,7 @@ from pytest_rageval.scores.definition import (
     check_ids,
     combine_errors,
 )
-from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, ResolvedScore
+from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, ResolvedScore, retrieved_gold_texts
 from pytest_rageval.scores.rankings import Query
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from pytest_rageval.models.rate_limits import Stall
 
 T = TypeVar("T")
+
+CORPUS_REMEDY: Final = (
+    'Name the corpus that has them: rageval_evalset("…", corpus="docs/corpus.jsonl"); or write the texts into the '
+    "records of the eval set."
+)
 
 select_subset: Lazy = Lazy("evalsets.sampling", "select_subset")  # few runs take a part of an eval set
 blame_outcomes: Lazy = Lazy("scores.sufficiency", "blame_outcomes")
@@ -396,13 +401,20 @@ class Session(BaseSession):
                 "run its tests with all questions, in a job with --rageval-shard 1/1."
             )
 
-    async def _check_gold_texts(self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore) -> None:
-        """Raise InputError before the first paid call if the gold of too many questions has a text nowhere."""
+    async def check_gold_texts(self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore) -> None:
+        """Find the texts of gold passages; before the first paid call, raise InputError if too many are nowhere."""
+        is_part = self.settings.shard_count > 1 and evalset.part is not None
+        if is_part and any(map(retrieved_gold_texts, evalset)):
+            raise InputError(
+                f"{resolved.spec} needs gold passages with text. Those that have only an id have the text of a "
+                "document that is retrieved for any question, and --rageval-shard leaves out most questions.\n"
+                f"{CORPUS_REMEDY}"
+            )
         await pipeline.find_gold_texts(evalset.examples, resolved.k)
         without = []
         for example in evalset:
             try:
-                pipeline.gold_passages(example)
+                pipeline.gold_passages(example, resolved.k)
             except NoGroundTruth as reason:
                 without += [(example.id, str(reason))] if example.relevant else []
         is_whole = self.settings.shard_count == 1
@@ -411,8 +423,7 @@ class Session(BaseSession):
             raise InputError(
                 f"{resolved.spec} needs gold passages with text, and {len(without)} of "
                 f"{counted(len(evalset), 'example')} have none, such as {name}: {why}.\n"
-                'Name the corpus that has them: rageval_evalset("…", corpus="docs/corpus.jsonl"); or write the texts '
-                "into the records of the eval set."
+                f"{CORPUS_REMEDY}"
             )
 
     async def _evaluate(
@@ -424,7 +435,7 @@ class Session(BaseSession):
         self._check_separable(evalset, resolved, score)
         score.check_needs(pipeline, evalset.examples, resolved)
         if GOLD_TEXTS in score.needs:
-            await self._check_gold_texts(pipeline, evalset, resolved)
+            await self.check_gold_texts(pipeline, evalset, resolved)
         key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
             sends_requests = not self.may_lack_replies

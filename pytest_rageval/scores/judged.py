@@ -33,6 +33,7 @@ from pytest_rageval.scores.pipeline import (
     Pipeline,
     ResolvedScore,
     references_of,
+    retrieved_gold_texts,
     texts_of,
 )
 
@@ -109,17 +110,17 @@ async def evaluate_context_quality(
     The generator is not called. An empty ranking is 1, without a call of the judge. Unscored: an example without gold
     passages, or with a gold passage without text.
     """
-    await pipeline.find_gold_texts(examples, resolved.k)
 
     async def score(example: Example) -> Scored:
-        gold = texts_of(pipeline.gold_passages(example))
+        gold = texts_of(pipeline.gold_passages(example, resolved.k))
         ranking = await pipeline.ranking_with_texts(example, resolved.k)
         rating = Verdict(MIN_GRADE, "Nothing was retrieved.")
         if ranking:
             rating = await pipeline.ask(
                 RATE["context_quality"], example.full_question, texts_of(ranking), gold
             )
-        return rating.value, Evidence(ranking, explanation=rating.explanation)
+        counts = retrieved_gold_texts(example)
+        return rating.value, Evidence(ranking, explanation=rating.explanation, counts=counts)
 
     return await score_with_progress(pipeline, examples, score)
 

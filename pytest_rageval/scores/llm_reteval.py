@@ -3,8 +3,9 @@
 A retriever that found the answer in another passage loses nothing; a retriever whose passages mislead the generator
 does. An abstention from the retrieved passages scores 0. A question is unscored if the generator abstains even with the
 gold passages. A gold passage that has only an id has the text of the document with this id, if the retriever returned
-it for any question of the run. Below the score are its *ceiling*, recall, precision and F1 of the same rankings, the
-[cases](terminal-table.md) in which verdict and recall disagree, and the cause of each lost question.
+it for any question of the eval set; bounds count a question whose gold it did not return as lost. Below the score are
+its *ceiling*, recall, precision and F1 of the same rankings, the [cases](terminal-table.md) in which verdict and recall
+disagree, and the cause of each lost question.
 
 The ceiling says how often the generator is right with the gold passages. A verdict "yes" means only that the answer is
 the same; with a weak generator both answers may be wrong. Right is what the canonical comparison, or a comparator that
@@ -18,7 +19,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.core.data import Example, Ranking
+from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.core.gathering import gather_all, gather_two
@@ -33,6 +34,7 @@ from pytest_rageval.scores.pipeline import (
     ResolvedScore,
     has_references,
     references_of,
+    retrieved_gold_texts,
 )
 from pytest_rageval.scores.ranking import gold_ranks
 from pytest_rageval.stats.agreement import format_rho, spearman_rho
@@ -73,13 +75,12 @@ async def evaluate_llm_reteval(
 
     Source: Alinejad et al. (2024), section 2.2; by default three semi-gold samples at temperature 0.5.
     """
-    await pipeline.find_gold_texts(examples, resolved.k)
 
     async def score(example: Example) -> Outcome:
         # Checked before the first request, so that an example that cannot be scored costs nothing.
-        pipeline.gold_passages(example)
+        golds = pipeline.gold_passages(example, resolved.k)
         semi_gold, (ranking, answer) = await gather_two(
-            pipeline.semi_gold(example), pipeline.ranking_and_answer(example, resolved.k)
+            pipeline.semi_gold(example, resolved.k), pipeline.ranking_and_answer(example, resolved.k)
         )
         references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
         sizes = await ceiling_sizes(pipeline, example, semi_gold, resolved.comparator)
@@ -97,12 +98,12 @@ async def evaluate_llm_reteval(
             "with gold",
             recall,
             beside=companions,
-            counts=match.counts or EMPTY_MAPPING,
+            counts={**match.counts, **retrieved_gold_texts(example)} or EMPTY_MAPPING,
             sizes=sizes,
         )
 
         def check_references() -> Awaitable[ReferenceChecks]:
-            triage = _Triage(pipeline, example, answer, references, resolved.comparator)
+            triage = _Triage(pipeline, example, golds, answer, references, resolved.comparator)
             return triage.checks(ranking, gold_retrieved=gold_retrieved)
 
         try:
@@ -231,6 +232,7 @@ class _Triage:
 
     pipeline: Pipeline
     example: Example
+    golds: Sequence[Document]
     answer: str
     semi_gold: Sequence[str]
     comparator: str | None
@@ -239,9 +241,8 @@ class _Triage:
         example, references = self.example, references_of(self.example)
         if not references and not example.answer_set:
             return UNCHECKED
-        golds = self.pipeline.gold_passages(example)
         has_duplicate = not gold_retrieved and any(
-            near_duplicate(document.text, gold.text) for document in ranking for gold in golds
+            near_duplicate(document.text, gold.text) for document in ranking for gold in self.golds
         )
 
         async def is_right(text: str) -> bool | None:

@@ -1,7 +1,9 @@
 """`Pipeline`: retrieves, generates and judges for all scores of a run, and computes each result once."""
 
 import random
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
@@ -20,7 +22,13 @@ from pytest_rageval.answers.comparators import (
     parse_expression,
 )
 from pytest_rageval.core.data import Document, Example, Ranking
-from pytest_rageval.core.errors import NoGroundTruth, RagevalError, Unscored, UnusableRanking
+from pytest_rageval.core.errors import (
+    GoldNotRetrieved,
+    NoGroundTruth,
+    RagevalError,
+    Unscored,
+    UnusableRanking,
+)
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome, Tally
 from pytest_rageval.core.spec import Relevance, Spec
@@ -62,6 +70,12 @@ def references_of(example: Example) -> tuple[str, ...]:
     if example.answer_set:
         return ()
     return example.answers or ((example.reference,) if example.reference is not None else ())
+
+
+def retrieved_gold_texts(example: Example) -> dict[str, int]:
+    """Return, as a count of evidence, how many gold passages have only an id; empty if none has."""
+    number = sum(gold.text is None and gold.id is not None for gold in example.relevant)
+    return {"gold_texts_from_retriever": number} if number else {}
 
 
 def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
@@ -165,7 +179,8 @@ class Pipeline:
         reference: a second retriever, which is timed together with the retriever under test.
         cached_replies: returns the number of model replies of this run that came from the cache.
         spool: stores the documents of rankings, of which a report shows only a few.
-        gold_texts: by their `id_key`, the texts of retrieved documents, for gold passages that have only an id.
+        gold_texts: by the digest of an example and the cut-off, the texts of retrieved documents by their `id_key`, for
+            gold passages that have only an id.
     """
 
     retriever: "Retriever"
@@ -187,7 +202,7 @@ class Pipeline:
     reference: "Retriever | None" = None
     cached_replies: Callable[[], int] = lambda: 0
     spool: Spool = field(default_factory=Spool)
-    gold_texts: dict[str, frozenset[str]] = field(default_factory=dict)
+    gold_texts: dict[tuple[str, int], Mapping[str, AbstractSet[str]]] = field(default_factory=dict)
     rankings: Rankings = None  # type: ignore[assignment]  # created from the retriever, and shared by repeats
 
     def __post_init__(self) -> None:
@@ -278,13 +293,14 @@ class Pipeline:
         return self.draw + self.repeat * max(SEMI_GOLD_SAMPLES, settings.answers, settings.gold)
 
     async def find_gold_texts(self, examples: Sequence[Example], k: int) -> None:
-        """Take the texts of gold passages that have only an id from what the retriever returns for all examples."""
-        wanted = {
-            id_key(gold.id)
-            for example in examples
-            for gold in example.relevant
-            if gold.text is None and gold.id is not None
-        } - self.gold_texts.keys()
+        """Take the texts of gold passages that have only an id from what the retriever returns for these examples.
+
+        These are all examples of the eval set, so that a text depends neither on the order of evaluation nor on what
+        else is evaluated.
+        """
+        texts: defaultdict[str, set[str]] = defaultdict(set)
+        by_id = [example for example in examples if retrieved_gold_texts(example)]
+        wanted = {id_key(gold.id) for example in by_id for gold in example.relevant if gold.id is not None}
 
         async def documents(example: Example) -> Sequence[Document]:
             # An example whose retrieval fails is unscored later.
@@ -296,25 +312,33 @@ class Pipeline:
         for each in await gather_all(searches, max_concurrency=MAX_CONCURRENT_SEARCHES):
             for document in each:
                 if document.text and document.id is not None and (key := id_key(document.id)) in wanted:
-                    self.gold_texts[key] = self.gold_texts.get(key, frozenset()) | {document.text}
+                    texts[key].add(document.text)
+        self.gold_texts |= {(example.digest, k): texts for example in by_id}
 
-    def gold_passages(self, example: Example) -> list[Document]:
+    def gold_passages(self, example: Example, k: int) -> list[Document]:
         """Return the relevant gold passages as documents; raise NoGroundTruth if there are none with text.
 
         A gold passage that has only an id has the text of the retrieved document with this id, see `find_gold_texts`.
+        Without one the retriever is the cause, which must not gain by losing a passage.
         """
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
+        retrieved = self.gold_texts[example.digest, k] if retrieved_gold_texts(example) else {}
         passages = []
         for gold in example.relevant:
-            texts = () if gold.id is None else self.gold_texts.get(id_key(gold.id), ())
-            if gold.text is None and len(texts) != 1:
-                found = "several documents of its id were" if texts else "no document of its id was"
-                raise NoGroundTruth(NO_TEXT if gold.id is None else f"{NO_TEXT}, and {found} retrieved")
-            passages.append(Document(gold.text if gold.text is not None else next(iter(texts)), gold.id))
+            text = gold.text
+            if text is None and gold.id is None:
+                raise NoGroundTruth(NO_TEXT)
+            if text is None:
+                texts = retrieved.get(id_key(gold.id or ""), frozenset())
+                if len(texts) != 1:
+                    found = "several documents of its id were" if texts else "no document of its id was"
+                    raise GoldNotRetrieved(f"{NO_TEXT}, and {found} retrieved")
+                [text] = texts
+            passages.append(Document(text, gold.id))
         return passages
 
-    async def semi_gold(self, example: Example) -> tuple[str, ...]:
+    async def semi_gold(self, example: Example, k: int) -> tuple[str, ...]:
         """Return the generator's answers from the gold passages, by default three.
 
         If a retriever returns exactly the gold passages, the request of `answer` is the same as that of the first of
@@ -323,7 +347,7 @@ class Pipeline:
         Raises:
             NoGroundTruth: see `gold_passages`.
         """
-        passages, first = self.gold_passages(example), self._first_answer_sample
+        passages, first = self.gold_passages(example, k), self._first_answer_sample
         count = self.draw_settings.gold
         answers = self.generator.answers_nowait(
             "generate", example.full_question, passages, range(first, first + count)

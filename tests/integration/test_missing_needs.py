@@ -19,7 +19,7 @@ def rageval_generator():
 def refused(project):
     """Return a function that runs a threshold on an eval set with these fields; it must end without a call."""
 
-    def run(spec: str, keywords: str = "", **fields: object) -> str:
+    def run(spec: str, keywords: str = "", shard: str | None = None, **fields: object) -> str:
         lowest = 1.5 if spec.startswith("judged.") else 0.1
         conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
         project.pytester.makeconftest(conftest + GENERATOR)
@@ -27,7 +27,7 @@ def refused(project):
         project.test(
             f"@pytest.mark.rageval_threshold({spec!r}, min={lowest}{keywords})\ndef test_it(rageval): pass\n"
         )
-        result = project.run()
+        result = project.run(*(["--rageval-shard", shard, "--rageval-report", "s.json"] if shard else ()))
         result.assert_outcomes(errors=1)
         assert not (project.path / "calls").exists()
         return result.stdout.str()
@@ -92,8 +92,18 @@ def test_gold_by_id_has_the_text_of_the_retrieved_document(project):
         "import pytest\n\n\n@pytest.mark.rageval_evalset('e.jsonl')\n"
         "@pytest.mark.rageval_threshold('llm_reteval@1', min=1, comparator='em')\ndef test_it(): pass\n"
     )
-    project.run().assert_outcomes(passed=1)
+    shard = project.run("--rageval-shard", "1/1", "--rageval-report", "shard.json")
+    shard.assert_outcomes(passed=1)
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    assert "1 gold texts from retriever" in result.stdout.str()
     assert (project.path / "calls").exists()
+
+
+def test_a_shard_does_not_take_the_text_of_gold_from_a_part_of_the_rankings(refused):
+    shown = refused("llm_reteval@3", gold=[{"id": "doc-1"}], shard="1/2")
+    assert "--rageval-shard leaves out most questions" in shown
+    assert 'rageval_evalset("…", corpus="docs/corpus.jsonl")' in shown
 
 
 def test_without_an_extra(refused, monkeypatch):

@@ -23,8 +23,8 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.run.judged import EarlyScore
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.test import TestRun
-from pytest_rageval.scores.definition import ScoreDef, check_failures
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores.definition import GOLD_TEXTS, ScoreDef, check_failures
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, retrieved_gold_texts
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import CurtailedDropTest
 
@@ -52,12 +52,14 @@ class EarlyScores:
         """Return the scores of those thresholds whose evaluation may stop early; None if there are none."""
         session = test.session
         counts = Counter(item.request for item in thresholds)
+        # The text of a gold passage may then be in the ranking of another question.
+        dependent = GOLD_TEXTS if any(map(retrieved_gold_texts, test.evalset)) else None
         monitored = {}
         for threshold in thresholds:
             request, definition = threshold.request, test.definition(threshold)
             separable = definition.separable and definition.scale is not None and definition.asks
             once = counts[request] == 1 and session.runs_per_question(request) == 1
-            if not (threshold.may_stop_early and separable and once):
+            if dependent in definition.needs or not (threshold.may_stop_early and separable and once):
                 continue
             try:
                 baseline = test.look_up_baseline(threshold)

@@ -137,11 +137,27 @@ def test_gold_by_id_has_the_text_of_the_retrieved_document(world, spec: str) -> 
     examples = [Example(name, name, gold=(Gold(id=gold),)) for name, gold in gold_ids.items()]
     outcomes = world.evaluate(spec, *examples)
     assert [outcome.unscored for outcome in outcomes] == [None, None, UNKNOWN_TEXT]
+    assert outcomes[2].cause == "retriever"  # which must not gain by losing the passage
+    assert Score(spec, outcomes).counts == {"gold_texts_from_retriever": 2}
     assert not [call for call in world.asked if call[1] == "q3" and call[0] != "retrieve"]
     if spec.startswith("llm"):
         assert [outcome.value for outcome in outcomes] == [0.0, 1.0, None]
         assert world.asked["generate", "q1", "Reno", "0"] == 1
     assert max(count for call, count in world.asked.items() if call[0] == "retrieve") == 1
+
+
+def test_the_text_of_gold_depends_on_its_eval_set_and_the_cut_off_alone(world) -> None:
+    """It is the same whatever else of a run was evaluated before."""
+    world.rankings = {
+        "q1": [{"id": "d2", "text": "Elko"}],
+        "q2": [{"id": f"d{n}", "text": "Reno"} for n in (3, 1)],
+    }
+    both = [Example(name, name, gold=(Gold(id="d1"),)) for name in world.rankings]
+    unscored = {
+        (spec, len(examples)): world.evaluate(spec, *examples)[0].unscored
+        for spec, examples in (("llm_reteval@2", both), ("llm_reteval@1", both), ("llm_reteval@2", both[:1]))
+    }
+    assert [*unscored.values()] == [None, UNKNOWN_TEXT, UNKNOWN_TEXT]
 
 
 def test_an_id_with_several_texts_names_no_gold_passage(world) -> None:
