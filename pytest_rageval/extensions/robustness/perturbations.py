@@ -115,7 +115,7 @@ def perturbations_of(example: Example, seed: int) -> Iterator[tuple[str, str]]:
             if name == VARIANTS
             else (perturbed(name, example.question, seed),)
         )
-        yield from ((name, text) for text in changed if text != example.question)
+        yield from ((name, text) for text in changed if text.strip() and text != example.question)
 
 
 def _names(value: str | Iterable[str]) -> list[str]:

@@ -117,6 +117,9 @@ def test_questions_that_have_no_score(world: World) -> None:
     world.rankings |= {"Where is it?": ["gold one"], "where is it?": ["gold one"]}
     [outcome] = world.evaluate("robust.recall@3", _example(perturb="diacritics"))
     assert (outcome.value, outcome.undefined) == (None, "no perturbation changes the question")
+    world.rankings["?!"] = ["gold one"]
+    [outcome] = world.evaluate("robust.recall@3", _example(question="?!", perturb="punctuation"))
+    assert outcome.undefined == "no perturbation changes the question"
     [outcome] = world.evaluate("robust.recall@3", _example(perturb="case", gold=[]))
     assert (outcome.value, outcome.unscored) == (None, "no gold passages")
     with pytest.raises(InputError, match="needs to know how questions are changed"):
