@@ -21,9 +21,9 @@ from pytest_rageval.extensions.contracts.rules import (
     NEGATIVES,
     Negative,
     fields_of,
+    first_violation,
     has_field,
     negatives_of,
-    rule_violations,
 )
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, score_with_progress
 from pytest_rageval.scores.gold_matching import GoldMatch
@@ -35,24 +35,27 @@ WHOLE: Final = 1.0  # share of a negative's text that must be retrieved
 
 def find(
     ranking: Ranking, example: Example, negatives: Sequence[Negative], share: float
-) -> list[tuple[int, str]]:
+) -> tuple[list[tuple[int, str]], UnusableRanking | None]:
     """Return the first rank of each negative that is in a ranking, with a text for the report, in the order of ranks.
 
-    Raises:
-        UnusableRanking: no retrieved document can be compared with a negative, or one lacks a field of a rule.
+    And why others may be there: no document can be compared with a negative, or one lacks a field of a rule.
     """
-    hits = []
+    hits, unknown = [], None
     for negative in negatives:
         passage = negative.passage
         if passage is None:
-            hits += list(rule_violations(negative, ranking, example))[:1]
+            hit, why_unknown = first_violation(negative, ranking, example)
+            hits += [hit] if hit else []
+            unknown = unknown or why_unknown
             continue
         match = GoldMatch(ranking, [passage], WHOLE if passage.text and not passage.id else share)
         if match.incomparable:
-            raise UnusableRanking(f"no retrieved document has what the negative {passage.label} is found by")
+            unknown = unknown or UnusableRanking(
+                f"no retrieved document has what the negative {passage.label} is found by"
+            )
         if (rank := match.ranks[0]) is not None:
             hits.append((rank, f"{passage.label} at rank {rank}{f': {negative.why}' * bool(negative.why)}"))
-    return sorted(hits)
+    return sorted(hits), unknown
 
 
 def _first_gold(ranking: Ranking, example: Example, share: float) -> float:
@@ -80,11 +83,14 @@ def _evaluation(*, above_gold: bool = False, rules_alone: bool = False) -> Evalu
             fields = fields_of(negatives) if len(ranking) else set()
             wanted.update(fields)
             seen.update(field for field in fields if any(has_field(each, field) for each in ranking))
-            hits = find(ranking, example, negatives, pipeline.match_share)
+            hits, unknown = find(ranking, example, negatives, pipeline.match_share)
             if above_gold:
                 first = _first_gold(ranking, example, pipeline.match_share)
                 # The old version of a gold passage is found by text as that passage too.
                 hits = [hit for hit in hits if hit[0] <= first]
+            # What is there for certain is found, whatever cannot be judged.
+            if unknown and not hits:
+                raise unknown
             return float(bool(hits)), Evidence(ranking, remark="; ".join(text for _, text in hits))
 
         outcomes = await score_with_progress(pipeline, examples, score)

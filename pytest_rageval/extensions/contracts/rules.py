@@ -1,7 +1,7 @@
 """Reads the field `negatives`: passages, and rules on the metadata of documents."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,6 +15,7 @@ from pytest_rageval.retrievers.fields import value_at
 NEGATIVES: Final = "negatives"
 KEYS: Final = ("id", "text", "source", "start", "end", "metadata", "why")
 OPERATORS: Final = ("not", "before", "after")
+CONDITIONS: Final = f"Write a value, a list of values, or one of {', '.join(OPERATORS)}."
 PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 TODAY: Final = "today"
 REMEDY: Final = (
@@ -67,7 +68,10 @@ def _parse(item: Mapping[Any, Any], check: Check, *keys: str | int) -> Negative:
     rule = check.object(item.get("metadata"), *keys, "metadata")
     given = {key: item[key] for key in KEYS[:5] if item.get(key) is not None}
     if bool(rule) == bool(given):
-        check.fail(f'"{keys[0]}"[{keys[-1]}] is {"both" if rule else "neither"} a passage and a rule', REMEDY)
+        check.fail(
+            f'"{keys[0]}"[{keys[-1]}] is {"both a passage and" if rule else "neither a passage nor"} a rule',
+            REMEDY,
+        )
     if rule:
         for field, condition in rule.items():
             _check_condition(condition, check, *keys, "metadata", field)
@@ -76,14 +80,18 @@ def _parse(item: Mapping[Any, Any], check: Check, *keys: str | int) -> Negative:
 
 
 def _check_condition(condition: object, check: Check, *keys: str | int) -> None:
+    for value in condition.values() if isinstance(condition, Mapping) else [condition]:
+        if value is None or (isinstance(value, list) and (not value or None in value)):
+            check.fail(f"the rule on {keys[-1]} has no value to compare with", CONDITIONS)
+    if condition == {}:
+        check.fail(f"the rule on {keys[-1]} has no condition", CONDITIONS)
     if not isinstance(condition, Mapping):
         return
     for operator, value in condition.items():
         if operator not in OPERATORS:
-            known = f"Write a value, a list of values, or one of {', '.join(OPERATORS)}."
             check.fail(
                 f'the rule on {keys[-1]} has the operator "{operator}"',
-                f"{known}{did_you_mean(str(operator), OPERATORS)}",
+                f"{CONDITIONS}{did_you_mean(str(operator), OPERATORS)}",
             )
         if operator != "not" and not PLACEHOLDER.search(str(value)) and _moment(value) is None:
             check.fail(
@@ -173,10 +181,17 @@ def _value_of(name: str, example: Example) -> Any:
     )
 
 
-def rule_violations(
+def first_violation(
     negative: Negative, documents: Iterable[Document], example: Example
-) -> Iterator[tuple[int, str]]:
-    """Yield the ranks of the documents that a rule forbids, from 1, each with how."""
+) -> tuple[tuple[int, str] | None, UnusableRanking | None]:
+    """Return the rank of the first document that a rule forbids, from 1, with how; and why others cannot be judged."""
+    unknown = None
     for rank, document in enumerate(documents, 1):
-        if how := violation(negative.rule, document, example):
-            yield rank, f"{document.label} at rank {rank}: {negative.why or how}"
+        try:
+            how = violation(negative.rule, document, example)
+        except UnusableRanking as error:
+            unknown = unknown or error
+            continue
+        if how:
+            return (rank, f"{document.label} at rank {rank}: {negative.why or how}"), unknown
+    return None, unknown

@@ -141,6 +141,18 @@ def test_a_document_that_cannot_be_judged_is_no_pass(world: World) -> None:
     )
 
 
+def test_a_leak_is_one_whatever_cannot_be_judged(world: World) -> None:
+    other, unlabelled, gold = _of("n", tenant="globex"), _of("m"), _of("g", tenant="acme")
+    example = _example(OURS, {"source": "a.md", "start": 0, "end": 3}, **ACME)
+    for documents in ([unlabelled, other, gold], [other, unlabelled, gold]):
+        _found(world, *documents)
+        values = [world.evaluate(f"{name}@3", example)[0].value for name in ("leak", "negatives.above_gold")]
+        assert values == [1, 1]
+    _found(world, unlabelled, gold, other)
+    [outcome] = world.evaluate("negatives.above_gold@3", example)
+    assert (outcome.value, outcome.cause) == (None, "retriever")
+
+
 def test_a_rule_that_can_find_nothing_is_an_error(world: World) -> None:
     _found(world, _of("g", valid_until="2020-01-01"))
     with pytest.raises(InputError, match="no retrieved document has valid_to in its metadata"):
@@ -167,11 +179,16 @@ def test_contradictions_of_a_record(world: World, example: Example, message: str
     [
         ({"negatives": "n"}, "\"negatives\" is the text 'n', expected a list"),
         ({"negatives": ["n"]}, "\"negatives\"[0] is the text 'n', expected an object"),
-        ({"negatives": [{}]}, '"negatives"[0] is neither a passage and a rule'),
+        ({"negatives": [{}]}, '"negatives"[0] is neither a passage nor a rule'),
         ({"negatives": [{"id": "n", "metadata": {"a": 1}}]}, '"negatives"[0] is both a passage and a rule'),
         ({"negatives": [{"id": "n", "grade": 0}]}, '"negatives"[0] has unknown keys: grade'),
         ({"negatives": [{"source": "a.md"}]}, '"negatives"[0] has an incomplete or empty span'),
         ({"negatives": [{"metadata": {"a": {"nto": 1}}}]}, 'the rule on a has the operator "nto"'),
+        *(
+            ({"negatives": [{"metadata": {"a": none}}]}, "the rule on a has no value to compare with")
+            for none in (None, [], ["b", None], {"not": None}, {"not": []})
+        ),
+        ({"negatives": [{"metadata": {"a": {}}}]}, "the rule on a has no condition"),
         ({"negatives": [{"metadata": {"a": {"before": "soon"}}}]}, "the rule on a has before 'soon'"),
         ({"negativs": []}, '"negativs" is no field, and resembles "negatives"'),
         ({"gold": [{"id": "g", "max_rank": 0}]}, '"gold"[0] "max_rank" is 0'),
