@@ -14,7 +14,7 @@
 - `application`: an application that retrieves and answers in one call.
 - `remote_retrievers`: retrievers in other languages, at a URL or in a program; `rageval gate`.
 - `arena_battles`: battles between systems.
-- `calibration`: agreement of the judge with human labels.
+- `calibration`: agreement of the judge with human labels. `label_cost`: what eRAG's labels cost.
 - `application_calls`: the proxy for the application's own model calls.
 - `providers`: the user's own client, and the local model. `stores`: stores of replies that machines share.
 - `embeddings`: a sentence encoder, the store of its vectors, and what is computed from them.

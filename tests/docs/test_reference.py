@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import pytest_rageval
-from pytest_rageval.core.extensions import all_options
+from pytest_rageval.core.extensions import all_options, installed
 from pytest_rageval.core.resolution import TABLE_PARSERS, resolve_options
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.models.prompts import FENCE_PLACEHOLDER, PLACEHOLDER, TEMPLATES
@@ -51,6 +51,15 @@ def test_every_package_is_on_the_map_of_the_source():
     table = page("explanation/architecture").partition("## Packages")[2].partition("\n## ")[0]
     rows = re.findall(r"(?m)^\| [^|]*\| ([^|]*`[^|]*) \|", table)
     assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(parts)
+
+
+def test_the_map_of_the_source_names_what_is_there():
+    text = page("explanation/architecture")
+    paths = {path for path in re.findall(r"`((?:\w+/)+\w*(?:\.py)?)`", text) if "NAME" not in path}
+    assert not [path for path in paths if not ((PACKAGE / path).exists() or (ROOT / path).exists())]
+    table = text.partition("## Extensions")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| [^|]*\| ([^|]*`[^|]*) \|", table)
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(installed())
 
 
 @pytest.mark.parametrize(
