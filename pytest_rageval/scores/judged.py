@@ -4,7 +4,7 @@ The scale goes from 1 to 5, so write `min=3.5`. Each grade comes with a short ex
 JSON report. After a reply that is not a grade, the request is repeated once; then the question is unscored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from statistics import median
 from typing import Final
@@ -15,7 +15,7 @@ from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.judge.tasks import explained, invalid_result, require_result, split_explanation
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
-from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.core.user_code import as_number
 from pytest_rageval.models.prompts import CRITERIA
 from pytest_rageval.scores.definition import (
@@ -26,7 +26,6 @@ from pytest_rageval.scores.definition import (
     ScoreDef,
     WorkedExample,
     each_example,
-    score_with_progress,
 )
 from pytest_rageval.scores.pipeline import (
     NO_REFERENCES,
@@ -102,27 +101,20 @@ async def evaluate_faithfulness(pipeline: Pipeline, example: Example, resolved: 
     return rating.value, Evidence(ranking, answer, explanation=rating.explanation)
 
 
-async def evaluate_context_quality(
-    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
-) -> list[Outcome]:
+@each_example
+async def evaluate_context_quality(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Rate whether the first k retrieved passages have the key facts of the gold passages.
 
     The generator is not called. An empty ranking is 1, without a call of the judge. Unscored: an example without gold
     passages, or with a gold passage without text.
     """
-
-    async def score(example: Example) -> Scored:
-        gold = texts_of(pipeline.gold_passages(example, resolved.k))
-        ranking = await pipeline.ranking_with_texts(example, resolved.k)
-        rating = Verdict(MIN_GRADE, "Nothing was retrieved.")
-        if ranking:
-            rating = await pipeline.ask(
-                RATE["context_quality"], example.full_question, texts_of(ranking), gold
-            )
-        counts = retrieved_gold_texts(example)
-        return rating.value, Evidence(ranking, explanation=rating.explanation, counts=counts)
-
-    return await score_with_progress(pipeline, examples, score)
+    gold = texts_of(pipeline.gold_passages(example, resolved.k))
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
+    rating = Verdict(MIN_GRADE, "Nothing was retrieved.")
+    if ranking:
+        rating = await pipeline.ask(RATE["context_quality"], example.full_question, texts_of(ranking), gold)
+    counts = retrieved_gold_texts(example)
+    return rating.value, Evidence(ranking, explanation=rating.explanation, counts=counts)
 
 
 FAMILY: Final = Family(
