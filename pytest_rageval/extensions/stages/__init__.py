@@ -1,19 +1,37 @@
 """Which stage loses a passage? Scores by stage, and the stage that lost each gold passage of a lost question.
 
 - `scores`: the score `stages.recall`. `losses`: finds where a gold passage was lost.
+- `frameworks`: reads the stages of retrievers of LangChain, LlamaIndex and Haystack.
 """
 
 from typing import TYPE_CHECKING, Final
 
 import pluggy
 
+from pytest_rageval.lib.lazy import Lazy
+
 if TYPE_CHECKING:
     from pytest_rageval.gate.verdict import ThresholdInput
     from pytest_rageval.run.judged import JudgedTest
+    from pytest_rageval.run.registry import Registry
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
 SCORES: Final = {"extensions.stages.scores": ("stages",)}
+
+
+def _has_stages(retriever: object) -> bool:
+    if callable(retriever):
+        return False
+    from pytest_rageval.extensions.stages.frameworks import has_stages  # noqa: PLC0415 - most retrievers are functions
+
+    return has_stages(retriever)
+
+
+@hookimpl(tryfirst=True)
+def pytest_rageval_register(registry: "Registry") -> None:
+    """Add the adapter before those of other plugins, which then are tried before it."""
+    registry.add_retriever_adapter(_has_stages, Lazy("extensions.stages.frameworks", "adapt"))
 
 
 @hookimpl(trylast=True)

@@ -144,7 +144,7 @@ def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Sear
         search = Search(search, callables.required(named))
     if isinstance(recognises, MethodTest):
         search = replace(search, description=f"{type(retriever).__name__}, {recognises.description}")
-    elif found not in ADAPTERS:
+    elif found not in ADAPTERS and not search.description:
         search = replace(search, description=f"{type(retriever).__name__}, by {qualified_name(adapt)}")
     # The class is inspected, since a mock object has every method.
     if BATCH_METHOD in dir(type(retriever)):

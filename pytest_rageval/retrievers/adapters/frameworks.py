@@ -31,6 +31,7 @@ from itertools import chain
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.core.errors import CallableError
+from pytest_rageval.core.user_code import signature_of
 from pytest_rageval.lib.foreign_values import modules_of
 from pytest_rageval.retrievers.adapters.callables import (
     CONTEXT_NAMES,
@@ -178,6 +179,9 @@ def adapt_llama_index(retriever: Any) -> Search:
     method = "aretrieve" if overrides_method(retriever, "_aretrieve") else "retrieve"
     has_k, has_filters = isinstance(getattr(retriever, K_SETTING, None), int), hasattr(retriever, FILTERS)
     retrieve = getattr(retriever, method)
+    if _takes_bundle(retriever, retrieve):
+        bundle = import_module("llama_index.core.schema").QueryBundle
+        return Search(async_if(retrieve, lambda query, _k: retrieve(bundle(query))))
     if not has_k and not has_filters:
         return adapt_method(retrieve)
 
@@ -191,6 +195,13 @@ def adapt_llama_index(retriever: Any) -> Search:
 
     own_k = as_count(getattr(retriever, K_SETTING)) if has_k else None
     return Search(async_if(retrieve, search), {"filters": False} if has_filters else {}, own_k)
+
+
+def _takes_bundle(retriever: object, retrieve: Callable[..., Any]) -> bool:
+    """Whether it is a query engine, which passes the query as it is on to postprocessors that read its fields."""
+    signature = signature_of(retrieve)
+    is_engine = signature is not None and next(iter(signature.parameters), "") == "query_bundle"
+    return is_engine and any(name.startswith("llama_index.") for name in modules_of(retriever))
 
 
 def _merge_llama_index_filters(own: Any, given: Mapping[str, Any]) -> Any:
