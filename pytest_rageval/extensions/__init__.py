@@ -11,6 +11,7 @@
 - `leave_one_out`: on which passages of the prompt the answer depends.
 - `churn`: rankings against those of the baseline.
 - `stages`: which stage of a retriever loses a passage.
+- `label_cost`: what eRAG's labels cost against answers.
 - `application`: an application that retrieves and answers in one call.
 - `remote_retrievers`: retrievers in other languages, at a URL or in a program; `rageval gate`.
 - `arena_battles`: battles between systems.

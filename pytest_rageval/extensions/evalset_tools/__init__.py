@@ -1,6 +1,7 @@
 """The commands of `rageval evalset` that check an eval set or make one.
 
-- `check`, `anchor`: one command each. `generate`: the commands in which a model writes, `generate` and `nuggets`.
+- `check`, `anchor`, `pool`: one command each. `generate`: the commands in which a model writes, `generate` and
+  `nuggets`.
 - `reading`: the files of these commands. `quotes`: finds quotes in texts.
 """
 
@@ -34,6 +35,9 @@ GENERATE_OPTIONS: Final = (
 _parse_questions: Final = value_parser(
     int, lambda number: number >= 1, "a number of questions, expected 1 or more"
 )
+_parse_passages: Final = value_parser(
+    int, lambda number: number >= 1, "a number of passages, expected 1 or more"
+)
 
 # fmt: off
 COMMANDS: Final = (
@@ -56,6 +60,22 @@ COMMANDS: Final = (
              value("--out", "OUT", "file to write: the anchored examples, in the native format", required=True),
              FORCE,
              value("--unanchored", "REST", "file to write: the examples left over, with the reasons")), group=EVALSET),
+    Command("pool", "pytest_rageval.extensions.evalset_tools.pool:pool_command",
+            "add the passages with an answer that several systems found to the gold passages",
+            "The systems are those of reports: the parametrized retrievers of a run, or those of several runs. Their "
+            "rankings are pooled as deep as the largest cut-off of a score. With --top, questions are left out for "
+            "which a system has no answer in its first K passages; with --n and --by, as many are drawn of each value "
+            "of a tag. The exit status is 1 if a value has fewer.",
+            (*EVALSET_ARGUMENTS,
+             value("--report", "REPORT", "report of a run, JSON (pytest --rageval-report report.json); may be repeated",
+                   action="append", required=True),
+             value("--top", "K", "keep the questions with an answer in the first K passages of every system",
+                   _parse_passages),
+             value("--n", "N", "number of questions for each value of the tag --by", _parse_questions),
+             value("--by", "TAG", "the tag, such as the type of the question", str),
+             value("--seed", "N", "seed of the draw (default: 0)", int, default=0),
+             value("--out", "OUT", "file to write: the eval set with its gold, in the native format", required=True),
+             FORCE), group=EVALSET),
     Command("generate", "pytest_rageval.extensions.evalset_tools.generate:generate_command",
             "let a model write questions about a corpus, as candidates for review",
             "Passages are drawn from all files of the corpus. For each, the model writes a question and an answer that "
