@@ -12,12 +12,19 @@ your own judge.
 citation counts 0. Two passages that each support a part do not support the whole. Below the score is the same value by
 the first passage that each statement cites, alone. An answer that cites nothing has no precision, and an abstention has
 neither: bound `support.recall` as well, and `answer.correct`.
+
+ALCE judges all passages that a statement cites as one text, and only full support counts. `support.alce_recall` is the
+share of the statements that they support; one that also cites a passage that does not exist is not supported.
+`support.alce_precision` is the share of the citations that are needed: their statement is supported, and the passage
+supports it alone, or the others do not support it without this passage.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import Citations
@@ -28,7 +35,7 @@ from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.extensions.citation_support.statements import Statement, statements
 from pytest_rageval.lib.text import join_first
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
-from pytest_rageval.scores.nuggets import SUPPORT
+from pytest_rageval.scores.nuggets import SUPPORT, SUPPORTED
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
 MAX_NAMED: Final = 5  # statements of one kind in a remark
@@ -45,62 +52,83 @@ SUPPORT_OF_STATEMENTS: Final = replace(
 
 
 Labels = Sequence[Sequence[float]]
-"""For each statement the labels of its citations, those of passages that do not exist last."""
+"""For each statement the values of its citations, those of passages that do not exist last."""
+
+Pair = tuple[int, tuple[int, ...]]
+"""The number of a statement, from 0, and the positions of passages that it cites, from 1, as one text."""
+
+
+class Cited(NamedTuple):
+    """An answer with citations, its statements, and the passages of the prompt."""
+
+    ranking: Ranking
+    answer: str
+    statements: Sequence[Statement]
+
+    @classmethod
+    async def of(cls, pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> "Cited":
+        ranking = await pipeline.prompt_ranking(example, resolved.k, resolved.order)
+        answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
+        if is_placeholder(answer):
+            # A plan does not know the answer: it may cite every passage.
+            positions = tuple(range(1, len(ranking) + 1))
+            return cls(ranking, answer, [Statement(answer, Citations(positions, ()))])
+        found = () if abstains(answer) else statements(answer, len(ranking))
+        if not found:
+            raise Undefined("the answer states nothing")
+        return cls(ranking, answer, found)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Each statement with each passage that it cites alone."""
+        return [(n, (at,)) for n, each in enumerate(self.statements) for at in each.citations.positions]
+
+    async def labels(
+        self, pipeline: Pipeline, example: Example, pairs: Sequence[Pair]
+    ) -> Mapping[Pair, float]:
+        """Return the judge's label of each pair. All statements that cite the same are judged in one request."""
+        by_passages: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, positions in pairs:
+            by_passages[positions].append(number)
+
+        async def label(positions: tuple[int, ...]) -> Iterable[tuple[Pair, float]]:
+            numbers = by_passages[positions]
+            texts = [self.statements[number].text for number in numbers]
+            passages = "\n".join(self.ranking[at - 1].text for at in positions)
+            labels = await pipeline.ask(SUPPORT_OF_STATEMENTS, example.full_question, texts, passages)
+            return zip([(number, positions) for number in numbers], labels, strict=True)
+
+        return dict(chain.from_iterable(await gather_all(map(label, by_passages))))
+
+    def evidence(self, remark: str = "") -> Evidence:
+        """Return the evidence of a score."""
+        counts = {
+            "statements_without_citation": sum(each.cites_nothing for each in self.statements),
+            "hallucinated_citations": sum(len(each.citations.hallucinated) for each in self.statements),
+        }
+        return Evidence(self.ranking, self.answer, counts=counts, remark=remark)
 
 
 async def _assess(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> tuple[Labels, Evidence]:
     """Unscored: an example without an answer; with a cited passage for which the judge gave no readable labels."""
-    ranking = await pipeline.prompt_ranking(example, resolved.k, resolved.order)
-    answer = await pipeline.cited_answer(example, resolved.k, resolved.order)
-    if is_placeholder(answer):
-        # A plan does not know the answer: it may cite every passage.
-        found: Sequence[Statement] = [Statement(answer, Citations(tuple(range(1, len(ranking) + 1)), ()))]
-    else:
-        found = () if abstains(answer) else statements(answer, len(ranking))
-    if not found:
-        raise Undefined("the answer states nothing")
-    by_citation = await _labels_by_citation(pipeline, example, ranking, found)
+    cited = await Cited.of(pipeline, example, resolved)
+    known = await cited.labels(pipeline, example, cited.pairs)
     labels = [
         [
-            *(by_citation[number, position] for position in statement.citations.positions),
-            *(0.0 for _ in statement.citations.hallucinated),
+            *(known[number, (at,)] for at in each.citations.positions),
+            *(0.0 for _ in each.citations.hallucinated),
         ]
-        for number, statement in enumerate(found)
+        for number, each in enumerate(cited.statements)
     ]
-    counts = {
-        "statements_without_citation": sum(not each for each in labels),
-        "hallucinated_citations": sum(len(each.citations.hallucinated) for each in found),
-    }
-    return labels, Evidence(ranking, answer, counts=counts, remark=_remark(found, labels))
-
-
-async def _labels_by_citation(
-    pipeline: Pipeline, example: Example, ranking: Ranking, found: Sequence[Statement]
-) -> Mapping[tuple[int, int], float]:
-    """Return the label of each citation by the number of its statement and the position of its passage."""
-
-    async def label(position: int, text: str) -> dict[tuple[int, int], float]:
-        citing = [number for number, each in enumerate(found) if position in each.citations.positions]
-        if not citing:
-            return {}
-        labels = await pipeline.ask(
-            SUPPORT_OF_STATEMENTS, example.full_question, [found[number].text for number in citing], text
-        )
-        return {(number, position): value for number, value in zip(citing, labels, strict=True)}
-
-    labelled = await gather_all(label(position, each.text) for position, each in enumerate(ranking, 1))
-    return {citation: value for labels in labelled for citation, value in labels.items()}
+    return labels, cited.evidence(_remark(cited.statements, labels))
 
 
 @each_example
 async def evaluate_precision(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Undefined: an answer without a citation."""
     labels, evidence = await _assess(pipeline, example, resolved)
-    cited = list(filter(None, labels))
-    if not cited:
-        raise Undefined("nothing was cited")
-    value = fmean(value for each in cited for value in each)
-    return value, replace(evidence, beside={FIRST: fmean(each[0] for each in cited)})
+    value = _mean_of_citations(labels)
+    return value, replace(evidence, beside={FIRST: fmean(each[0] for each in labels if each)})
 
 
 @each_example
@@ -109,6 +137,75 @@ async def evaluate_recall(pipeline: Pipeline, example: Example, resolved: Resolv
     labels, evidence = await _assess(pipeline, example, resolved)
     value = fmean(max(each, default=0.0) for each in labels)
     return value, replace(evidence, beside={FIRST: fmean(each[0] if each else 0.0 for each in labels)})
+
+
+def _mean_of_citations(values: Labels) -> float:
+    if not any(values):
+        raise Undefined("nothing was cited")
+    return fmean(chain.from_iterable(values))
+
+
+@each_example
+async def evaluate_alce_recall(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
+    """Undefined: an abstention."""
+    cited = await Cited.of(pipeline, example, resolved)
+    labels = await cited.labels(pipeline, example, list(_whole(cited).values()))
+    return len(_supported(cited, labels)) / len(cited.statements), cited.evidence()
+
+
+@each_example
+async def evaluate_alce_precision(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
+    """Undefined: an answer without a citation."""
+    cited = await Cited.of(pipeline, example, resolved)
+    whole = _whole(cited)
+    asked = dict.fromkeys([*cited.pairs, *whole.values()])
+    if is_placeholder(cited.answer):
+        # A plan counts the requests that may be needed.
+        asked |= dict.fromkeys(rest for pair in whole.values() for rest in _rests(pair).values())
+    labels = {**await cited.labels(pipeline, example, list(asked))}
+    supported = _supported(cited, labels)
+    doubtful = {
+        (number, at): rest
+        for number in supported
+        for at, rest in _rests(whole[number]).items()
+        if labels[number, (at,)] < SUPPORTED
+    }
+    labels |= await cited.labels(pipeline, example, sorted({*doubtful.values()} - labels.keys()))
+    in_vain = {citation for citation, rest in doubtful.items() if labels[rest] >= SUPPORTED}
+    values = [
+        [
+            *(float(number in supported and (number, at) not in in_vain) for at in each.citations.positions),
+            *(0.0 for _ in each.citations.hallucinated),
+        ]
+        for number, each in enumerate(cited.statements)
+    ]
+    return _mean_of_citations(values), cited.evidence()
+
+
+def _whole(cited: Cited) -> dict[int, Pair]:
+    """Return each statement that cites passages, by number, with all of these."""
+    return {
+        number: (number, tuple(sorted(each.citations.positions)))
+        for number, each in enumerate(cited.statements)
+        if each.citations.positions
+    }
+
+
+def _supported(cited: Cited, labels: Mapping[Pair, float]) -> set[int]:
+    """Return the numbers of the statements that their passages together support, without one that does not exist."""
+    return {
+        number
+        for number, pair in _whole(cited).items()
+        if labels[pair] >= SUPPORTED and not cited.statements[number].citations.hallucinated
+    }
+
+
+def _rests(pair: Pair) -> dict[int, Pair]:
+    """Return, for each of several passages, the statement with the others."""
+    number, positions = pair
+    if len(positions) == 1:
+        return {}
+    return {at: (number, tuple(other for other in positions if other != at)) for at in positions}
 
 
 def _remark(found: Sequence[Statement], labels: Labels) -> str:
@@ -126,13 +223,14 @@ FAMILY: Final = Family(
     "Support of citations",
     __doc__,
     requests="1 answer, shared with `rel_recall` and `rel`; and 1 list of labels for each passage that it cites, kept "
-    "by question, statements and passage. A plan counts one for each retrieved passage",
+    "by question, statements and passage; `support.alce_recall` 1 for all of them instead; `support.alce_precision` "
+    "both, and up to 1 for all but each. A plan takes each retrieved passage for cited",
     source="Thakur et al. (2025), arXiv 2504.15205: weighted precision and weighted recall of the support assessment "
-    "in the TREC 2024 RAG Track, with its weights. The prompts, the items of lists, and the best of several citations "
-    "are our own.",
+    "in the TREC 2024 RAG Track, with its weights. ALCE: Gao et al. (2023), arXiv 2305.14627. The prompts, the items "
+    "of lists, and the best of several citations are our own.",
     example=WorkedExample(
         text="The answer has three sentences. The first cites `x`, which supports it, and `y`, which supports a part "
-        "of it; the second cites `z`, which supports a part of it; the third cites nothing.",
+        "of it; both together support it. The second cites `z`, which supports a part of it. The third cites nothing.",
         k=3,
         record={"question": "What is the company?"},
         retrieved=("x", "y", "z"),
@@ -140,6 +238,7 @@ FAMILY: Final = Family(
         judge={
             "support": {
                 "Passage x.": ["support"],
+                "Passage x.\nPassage y.": ["support"],
                 "Passage y.": ["partial_support"],
                 "Passage z.": ["partial_support"],
             }
@@ -168,6 +267,18 @@ SCORES: Final = tuple(
             evaluate_recall,
             "The mean, over the statements, of the best support by a passage that the statement cites.",
             (0.5, "(1 + ½ + 0) / 3"),
+        ),
+        (
+            "alce_precision",
+            evaluate_alce_precision,
+            "The share of the citations that are needed for full support.",
+            (1 / 3, "`x`; the first sentence has full support without `y`"),
+        ),
+        (
+            "alce_recall",
+            evaluate_alce_recall,
+            "The share of the statements that all passages that they cite support in full, taken together.",
+            (1 / 3, "the first sentence"),
         ),
     )
 )

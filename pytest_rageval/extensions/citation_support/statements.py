@@ -32,6 +32,10 @@ class Statement(NamedTuple):
     text: str
     citations: Citations
 
+    @property
+    def cites_nothing(self) -> bool:
+        return not (self.citations.positions or self.citations.hallucinated)
+
 
 def statements(answer: str, passages: int) -> tuple[Statement, ...]:
     """Return the statements of an answer; `passages` is the number of passages in the prompt.

@@ -50,6 +50,44 @@ def test_precision_is_over_citations_and_recall_over_statements(world: World) ->
     assert (world.call_count("support"), world.call_count("cite")) == (3, 1)
 
 
+@pytest.mark.parametrize(
+    ("citations", "labels", "precision", "recall", "judged"),
+    [
+        ("[1]", {"p1": 1}, 1, 1, 1),
+        ("[1]", {"p1": 0.5}, 0, 0, 1),
+        # Each alone is not enough, both are: both are needed.
+        ("[1][2]", {"p1": 0.5, "p2": 0.5, "p1\np2": 1}, 1, 1, 3),
+        # p1 is enough, and so p2 is not needed.
+        ("[1][2]", {"p1": 1, "p2": 0.5, "p1\np2": 1}, 1 / 2, 1, 3),
+        # Each is enough alone: neither is cited in vain.
+        ("[1][2]", {"p1": 1, "p2": 1, "p1\np2": 1}, 1, 1, 3),
+        ("[1][2]", {"p1": 0.5, "p2": 0.5, "p1\np2": 0.5}, 0, 0, 3),
+        # p2 and p3 are needed, p1 is not: the others support the statement without it.
+        (
+            "[1][2][3]",
+            {"p1": 0, "p2": 0.5, "p3": 0.5, "p1\np2\np3": 1, "p2\np3": 1, "p1\np2": 0.5, "p1\np3": 0.5},
+            2 / 3,
+            1,
+            7,
+        ),
+        ("[1][9]", {"p1": 1}, 0, 0, 1),
+        ("[9]", {}, 0, 0, 0),
+    ],
+)
+def test_alce_judges_the_cited_passages_together(  # noqa: PLR0913, PLR0917 - the table
+    world: World, citations: str, labels: dict[str, float], precision: float, recall: float, judged: int
+) -> None:
+    """The second statement cites nothing, and so is not supported."""
+    world.cited["p1|p2|p3"] = f"It makes pumps {citations}. It is known."
+    world.nuggets = {text: (float(label),) for text, label in labels.items()}
+    [outcome] = world.evaluate("support.alce_recall@3", EXAMPLE)
+    assert outcome.value == recall / 2
+    assert world.call_count("support") == bool(labels)
+    [outcome] = world.evaluate("support.alce_precision@3", EXAMPLE)
+    assert outcome.value == pytest.approx(precision)
+    assert world.call_count("support") == judged
+
+
 def test_only_cited_passages_are_judged(world: World) -> None:
     world.cited["p1|p2|p3"] = "It makes pumps [2]."
     assert world.evaluate("support.recall@3", EXAMPLE)[0].value == 1.0
@@ -140,17 +178,28 @@ def test_a_judge_without_the_method_is_told_what_needs_it(loop: BackgroundEventL
         judge.require(SUPPORT_OF_STATEMENTS)
 
 
-def test_a_plan_counts_a_request_for_each_passage(llm: LLMServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("parts", "judged"),
+    [
+        (("precision", "recall"), 5),
+        (("alce_recall",), 1),
+        (("alce_precision",), 5 + 1 + 5),
+        (("precision", "recall", "alce_recall", "alce_precision"), 5 + 1 + 5),
+    ],
+)
+def test_a_plan_counts_the_requests(
+    llm: LLMServer, tmp_path: Path, parts: tuple[str, ...], judged: int
+) -> None:
     session = Session(Settings(model="m", judge_model="j", base_url=llm.url, cache_dir=tmp_path, plan=True))
-    parts = Components(
+    components = Components(
         lambda _query, _k: [{"text": f"passage {n}"} for n in range(5)],
         DefaultGenerator(session.models),
         DefaultJudge(session.models),
     )
     evalset = EvalSet("evals", (EXAMPLE,))
-    requests = [ScoreRequest("support.precision@5"), ScoreRequest("support.recall@5")]
-    assert session.count_requests(parts, evalset, requests) == []
-    assert session.usage.live == 1 + 5
+    requests = [ScoreRequest(f"support.{part}@5") for part in parts]
+    assert session.count_requests(components, evalset, requests) == []
+    assert session.usage.live == 1 + judged
     assert not llm.requests
     session.close()
 
