@@ -159,6 +159,11 @@ class CoreOptions:
         "both_orders",
         "judge each pair of long answers in both orders; a verdict that changes with the order is a tie",
     )
+    grades_together: Option[bool] = switch(
+        "grades_together",
+        "request the grades of correctness, faithfulness and context quality of a question together, which takes a "
+        "third of the requests; only of a model, and where the example has answers and gold passages with texts",
+    )
     preset: "Option[Preset | None]" = Option(
         "preset", "NAME", Lazy("core.presets", "read_preset"), None,
         "use the settings of a paper: alinejad2024, salemi2024, garigliotti2024, han2024 or gulsoy2024. Other "

@@ -24,7 +24,6 @@ from pytest_rageval.models.prompts import (
     PREFERENCE_WITH_EXAMPLES,
     QUESTION_EXAMPLES,
     QUESTION_INSTRUCTION,
-    RATING_INSTRUCTION,
     REWORDED_TEMPLATES,
     SEARCH_EXAMPLES,
     TEMPLATES,
@@ -165,9 +164,9 @@ REWORDED_PROMPTS: Final = Prompts(REWORDED_TEMPLATES)
 """The prompts with another wording of some judge prompts, to measure how much verdicts depend on the wording."""
 
 
-def repair_prompt(why: str) -> str:
-    """Return the prompt that repeats the request of a rating after an unreadable reply; `why` is the problem."""
-    return f"Your reply cannot be read: {why}. Reply again.\n{RATING_INSTRUCTION}"
+def repair_prompt(why: str, instruction: str) -> str:
+    """Return the prompt that repeats a request after an unreadable reply: what the problem is, and how to reply."""
+    return f"Your reply cannot be read: {why}. Reply again.\n{instruction}"
 
 
 def build_prompts(templates: object, where: str) -> Prompts:

@@ -242,6 +242,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "correctness": "question answer references",
     "faithfulness": "question answer passages",
     "context_quality": "question passages gold",
+    "three_grades": "question answer references passages gold",
     "nugget_support": "question nuggets passage",
     "nuggets": "question sources",
 }
@@ -250,6 +251,11 @@ ARGUMENTS: Final[Mapping[str, str]] = {
 RATING_INSTRUCTION: Final = (
     'Reply with a JSON object alone: {"explanation": "one or two short sentences", "grade": 3}, say. The grade is a '
     "whole number from 1 to 5."
+)
+
+RATINGS_INSTRUCTION: Final = (
+    'Reply with a JSON object alone: {"explanation": "one or two short sentences", "correctness": 3, '
+    '"faithfulness": 5, "context_quality": 4}, say. Each grade is a whole number from 1 to 5.'
 )
 
 _FENCE_NOTICE: Final = (
@@ -421,6 +427,20 @@ TEMPLATES: Final[Mapping[str, str]] = {
         f"{_FENCE_NOTICE}"
         "Question: {question}\n\nGold passages:\n{gold}\n\nRetrieved passages:\n{passages}\n\n"
         f"How good are the retrieved passages? {RATING_INSTRUCTION}"
+    ),
+    "three_grades": (
+        "Give an answer to a question and the passages that it was written from three grades, from 5, the best, to 1. "
+        "Give each by its own rule, whatever the others are.\n"
+        "correctness: whether the answer says what one of the reference answers says, and nothing that contradicts "
+        "it; 3 if its main point is right and a part that matters is missing or wrong\n"
+        "faithfulness: whether the passages support what the answer says, true or not; 3 if they support its main "
+        "point and it adds something that matters\n"
+        "context_quality: whether the passages hold those facts of the gold passages, which people chose, that answer "
+        "the question; 3 if they hold some that matter and lack others\n\n"
+        f"{_FENCE_NOTICE}"
+        "Question: {question}\n\nReference answers:\n{references}\n\nGold passages:\n{gold}\n\n"
+        "Passages:\n{passages}\n\nAnswer to rate:\n{answer}\n\n"
+        f"What are the three grades? {RATINGS_INSTRUCTION}"
     ),
     "nugget_support": (
         "Label each nugget, a short statement, by whether a text says it.\n"

@@ -278,6 +278,7 @@ class Pipelines:
             match_share=settings.match_share,
             document_id=settings.document_id or "",
             both_orders=settings.both_orders,
+            grades_together=settings.grades_together and "judge" not in components.user_defined,
             has_custom_judge=bool(
                 "judge" in components.user_defined
                 or registry.comparators

@@ -131,6 +131,7 @@ class ScoreDef:
         name: the name that users write, without the cut-off.
         asks: what the score may ask generator, comparator and judge, out of `scores.known_dependencies()`; empty if it
             needs no model.
+        asks_more: returns what it asks besides, by the settings of a run.
         asks_all: whether it is not known what the score asks, so that `asks` has everything.
         scale: the lowest and the highest value of an example; None: unknown.
         comparisons: returns the comparators that the score uses, by their keyword in the fingerprint.
@@ -164,6 +165,7 @@ class ScoreDef:
     scale: tuple[float, float] | None = UNIT
     comparisons: Callable[[Pipeline, ResolvedScore], Mapping[str, str | None]] = _default_comparisons
     settings: Callable[[Pipeline, ResolvedScore], Mapping[str, Any]] = lambda _pipeline, _resolved: {}
+    asks_more: "Callable[[Pipeline], AbstractSet[str | JudgeTask[Any]]]" = lambda _pipeline: frozenset()
     asks_all: bool = False
     separable: bool = True
     depends_on_ids: bool = False
@@ -235,13 +237,14 @@ class ScoreDef:
             **({"document_id": pipeline.document_id} if pipeline.document_id else {}),
             **pipeline.retriever.settings,
         }
-        for method in self._generator_methods:
+        generator_methods = self._generator_methods(pipeline)
+        for method in generator_methods:
             fingerprint |= _prefixed("generator", pipeline.generator.identity(method))
         comparisons = self._parsed_comparisons(pipeline, resolved)
         fingerprint |= {keyword: comparison.text for keyword, comparison in comparisons.items()}
-        for task in self._judge_tasks(comparisons):
+        for task in self._judge_tasks(pipeline, comparisons):
             fingerprint |= _prefixed("judge", pipeline.judge.identity(task))
-        if self._generator_methods:
+        if generator_methods:
             fingerprint |= _changed_draws(pipeline.draw_settings)
         if "canonical" in _comparator_names(comparisons):
             fingerprint["canonical rules"] = CANONICAL_RULES
@@ -254,14 +257,18 @@ class ScoreDef:
 
     def prompts(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, str]:
         """Return the templates of the score's prompts by method; prompts of the user's own code are not known."""
-        templates = {method: pipeline.generator.template(method) for method in self._generator_methods}
-        for task in self._judge_tasks(self._parsed_comparisons(pipeline, resolved)):
+        templates = {
+            method: pipeline.generator.template(method) for method in self._generator_methods(pipeline)
+        }
+        for task in self._judge_tasks(pipeline, self._parsed_comparisons(pipeline, resolved)):
             templates[task.name] = pipeline.judge.template(task)
         return {method: template for method, template in templates.items() if template}
 
     def uses_judge(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
         """Whether the score is known to use the judge."""
-        return not self.asks_all and bool(self._judge_tasks(self._parsed_comparisons(pipeline, resolved)))
+        return not self.asks_all and bool(
+            self._judge_tasks(pipeline, self._parsed_comparisons(pipeline, resolved))
+        )
 
     def check_needs(self, pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore) -> None:
         """Check before the first call, which may be paid, that judge, answer measures and examples are there.
@@ -273,7 +280,7 @@ class ScoreDef:
         if self.asks_all or not self.asks:
             return
         comparisons = self._parsed_comparisons(pipeline, resolved)
-        for task in self._judge_tasks(comparisons):
+        for task in self._judge_tasks(pipeline, comparisons):
             pipeline.judge.require(task)
         used = _comparator_names(comparisons) | {resolved.part}
         for name, measure in pipeline.measures.items():
@@ -287,12 +294,13 @@ class ScoreDef:
                     f"Write {fields} into the records of the eval set, or leave the score out."
                 )
 
-    @property
-    def _generator_methods(self) -> list[str]:
-        return sorted(GENERATOR_METHODS & self.asks)
+    def _generator_methods(self, pipeline: Pipeline) -> list[str]:
+        return sorted(GENERATOR_METHODS & {*self.asks, *self.asks_more(pipeline)})
 
-    def _judge_tasks(self, comparisons: Mapping[str, Expression]) -> "list[JudgeTask[Any]]":
-        own = [ask for ask in self.asks if not isinstance(ask, str)]
+    def _judge_tasks(
+        self, pipeline: Pipeline, comparisons: Mapping[str, Expression]
+    ) -> "list[JudgeTask[Any]]":
+        own = [ask for ask in {*self.asks, *self.asks_more(pipeline)} if not isinstance(ask, str)]
         return sorted([*own, *judge_tasks(_comparator_names(comparisons))], key=lambda task: task.name)
 
     def _parsed_comparisons(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:

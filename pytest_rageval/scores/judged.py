@@ -4,20 +4,22 @@ The scale goes from 1 to 5, so write `min=3.5`. Each grade comes with a short ex
 JSON report. After a reply that is not a grade, the request is repeated once; then the question is unscored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, JudgeTask, Verdict
-from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
+from pytest_rageval.answers.judge.replies import RATING_FORMAT, RATINGS_FORMAT, parse_rating, parse_ratings
 from pytest_rageval.answers.judge.tasks import explained, invalid_result, require_result, split_explanation
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.core.user_code import as_number
-from pytest_rageval.models.prompts import CRITERIA
+from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION, RATINGS_INSTRUCTION
 from pytest_rageval.scores.definition import (
     GOLD_TEXTS,
     REFERENCES,
@@ -64,28 +66,78 @@ RATE: Final[Mapping[str, JudgeTask[Verdict]]] = {
         decides="A rating from 1 to 5",
         instead="leave out the scores judged.*",
         response_format=RATING_FORMAT,
+        instruction=RATING_INSTRUCTION,
     )
     for criterion in CRITERIA
 }
 """By criterion: the grade of an answer, or of the retrieved passages, held against references or passages."""
 
 
+def _medians(votes: Sequence[tuple[Verdict, ...]]) -> tuple[Verdict, ...]:
+    return tuple(explained(median, each) for each in zip(*votes, strict=True))
+
+
+RATE_TOGETHER: Final = JudgeTask(
+    name="rate together",
+    template="three_grades",
+    texts=("question", "answer*", "references*", "passages*", "gold*"),
+    parse=parse_ratings,
+    vote=_medians,
+    read=lambda _: (),  # a judge of the user's is called for each grade
+    call="rate",
+    returns="a grade from 1 to 5, and why",
+    decides="A rating from 1 to 5",
+    instead="leave out the scores judged.*",
+    response_format=RATINGS_FORMAT,
+    instruction=RATINGS_INSTRUCTION,
+)
+"""The grades by all criteria, in their order, in one request: `--rageval grades_together=true`."""
+
+
+def _asks_together(pipeline: Pipeline) -> AbstractSet[str | JudgeTask[Any]]:
+    """Return what a grade depends on besides if all are in one request, which has the answer."""
+    return {"generate", RATE_TOGETHER} if pipeline.grades_together else frozenset()
+
+
+async def _rate(  # noqa: PLR0913, PLR0917 - what is rated
+    pipeline: Pipeline,
+    example: Example,
+    k: int,
+    criterion: str,
+    rated: Sequence[str],
+    against: Sequence[str],
+) -> Verdict:
+    """Return the grade by a criterion, in a request of its own or, if it can be, in that of all criteria."""
+    references = _references(example)
+    if pipeline.grades_together and references and not retrieved_gold_texts(example):
+        ranking, answer = await pipeline.ranking_and_answer(example, k)
+        with suppress(NoGroundTruth):
+            gold = texts_of(pipeline.gold_passages(example, k))
+            if ranking and not abstains(answer):
+                texts = [answer], references, texts_of(ranking), gold
+                ratings = await pipeline.ask(RATE_TOGETHER, example.full_question, *texts)
+                return ratings[CRITERIA.index(criterion)]
+    return await pipeline.ask(RATE[criterion], example.full_question, rated, against)
+
+
+def _references(example: Example) -> tuple[str, ...]:
+    """Return the references, any one of which is right; the answers of an `answer_set` are joined to one."""
+    if example.answer_set:
+        return ("; ".join(aliases[0] for aliases in example.answer_set),)
+    return references_of(example)
+
+
 @each_example
 async def evaluate_correctness(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    """Any one of the references is right; the answers of an `answer_set` are joined to one.
-
-    Unscored: an example without reference answers; an example without a rating.
-    """
-    references = references_of(example)
-    if example.answer_set:
-        references = ("; ".join(aliases[0] for aliases in example.answer_set),)
+    """Unscored: an example without reference answers; an example without a rating."""
+    references = _references(example)
     # Checked before the first request, so that an example that cannot be scored costs nothing.
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
     ranking, answer = await pipeline.ranking_and_answer(example, resolved.k)
     rating = Verdict(MIN_GRADE, "The generator gives no answer.")
     if not abstains(answer):
-        rating = await pipeline.ask(RATE["correctness"], example.full_question, [answer], references)
+        rating = await _rate(pipeline, example, resolved.k, "correctness", [answer], references)
     return rating.value, Evidence(ranking, answer, references, explanation=rating.explanation)
 
 
@@ -97,7 +149,7 @@ async def evaluate_faithfulness(pipeline: Pipeline, example: Example, resolved: 
     elif not ranking:
         rating = Verdict(MIN_GRADE, "Nothing was retrieved that could support it.")
     else:
-        rating = await pipeline.ask(RATE["faithfulness"], example.full_question, [answer], texts_of(ranking))
+        rating = await _rate(pipeline, example, resolved.k, "faithfulness", [answer], texts_of(ranking))
     return rating.value, Evidence(ranking, answer, explanation=rating.explanation)
 
 
@@ -105,14 +157,14 @@ async def evaluate_faithfulness(pipeline: Pipeline, example: Example, resolved: 
 async def evaluate_context_quality(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Rate whether the first k retrieved passages have the key facts of the gold passages.
 
-    The generator is not called. An empty ranking is 1, without a call of the judge. Unscored: an example without gold
-    passages, or with a gold passage without text.
+    The generator is called only for grades in one request. An empty ranking is 1, without a call of the judge.
+    Unscored: an example without gold passages, or with a gold passage without text.
     """
     gold = texts_of(pipeline.gold_passages(example, resolved.k))
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
     rating = Verdict(MIN_GRADE, "Nothing was retrieved.")
     if ranking:
-        rating = await pipeline.ask(RATE["context_quality"], example.full_question, texts_of(ranking), gold)
+        rating = await _rate(pipeline, example, resolved.k, "context_quality", texts_of(ranking), gold)
     counts = retrieved_gold_texts(example)
     return rating.value, Evidence(ranking, explanation=rating.explanation, counts=counts)
 
@@ -120,7 +172,8 @@ async def evaluate_context_quality(pipeline: Pipeline, example: Example, resolve
 FAMILY: Final = Family(
     "Grades from 1 to 5",
     __doc__,
-    requests="1 answer (except `judged.context_quality`), 1 grade",
+    requests="1 answer (except `judged.context_quality`), 1 grade; with `--rageval grades_together=true` 1 request for "
+    "the three grades of an answer",
     source='The scores of Gülsoy, "Benchmarking Retrieval-Supported Large Language Models for Open-Domain Question '
     'Answering"; our own prompts.',
     example=WorkedExample(
@@ -143,6 +196,7 @@ SCORES: Final = (
         evaluate_correctness,
         {"generate", RATE["correctness"]},
         GRADES,
+        asks_more=_asks_together,
         family=FAMILY,
         worked=(4.0, "the grade"),
         definition="The correctness of the answer, judged by the references. An abstention is 1.",
@@ -153,6 +207,7 @@ SCORES: Final = (
         evaluate_faithfulness,
         {"generate", RATE["faithfulness"]},
         GRADES,
+        asks_more=_asks_together,
         family=FAMILY,
         worked=(4.0, "the grade"),
         definition="Whether the retrieved passages support the answer. An abstention is 5; an answer without any "
@@ -163,6 +218,7 @@ SCORES: Final = (
         evaluate_context_quality,
         {RATE["context_quality"]},
         GRADES,
+        asks_more=_asks_together,
         family=FAMILY,
         worked=(4.0, "the grade"),
         definition="Whether the retrieved passages contain the key facts of the gold passages.",

@@ -172,6 +172,7 @@ class Pipeline:
         match_share: the share of a gold passage that must be retrieved for the passage to count as found.
         document_id: the path of the field with the ids of the documents; empty: the usual names.
         both_orders: whether two long answers are judged in both orders.
+        grades_together: whether one request of the judge has the grades by all criteria.
         repeat: the number of the repeat, from 0. It determines the sample numbers of generator and judge.
         draw: the number of the draw, from 0: which of the drawn answers this pipeline scores.
         recorded_verdicts: the judge's verdicts of yes or no so far. A key has the question and the judged texts.
@@ -194,6 +195,7 @@ class Pipeline:
     match_share: float = DEFAULT_MATCH_SHARE
     document_id: str = ""
     both_orders: bool = False
+    grades_together: bool = False
     repeat: int = 0
     draw_settings: DrawSettings = DEFAULT_DRAWS
     draw: int = 0

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import pytest
 
@@ -60,6 +61,88 @@ def test_means_are_on_the_scale_from_1_to_5(project, llm):
     assert 1 <= low < 3 < high <= 5
     low, high = faithfulness["ci95"]
     assert 1 < low < high == 5
+
+
+def ratings(*grades):
+    names = ("correctness", "faithfulness", "context_quality")
+    return json.dumps({"explanation": "So they are.", **dict(zip(names, grades, strict=True))})
+
+
+def test_the_grades_of_a_question_may_be_requested_together(project, llm):
+    """One request has all grades; a reply without one of them is repaired in the same form."""
+
+    def rate(prompt):
+        if prompt.startswith("Your reply cannot be read"):
+            return ratings(1, 5, 2)
+        if not prompt.startswith("Give an answer"):
+            return clerk(prompt)
+        number = int(re.search(r"Answer to rate:\n<.*>\nc(\d)x", prompt)[1])
+        return '{"explanation": "None.", "grade": 3}' if number == 4 else ratings(5, 4, number)
+
+    llm.model = rate
+    project.use(llm)
+    project.test(GATE)
+    together = "--rageval=grades_together=true"
+    result = project.run(together, "--rageval-report=r.json")
+    result.assert_outcomes(failed=1)
+    (test,) = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
+    assert [[example["score"] for example in score["examples"]] for score in test["scores"]] == [
+        [5, 5, 5, 1],
+        [4, 4, 4, 5],
+        [1, 2, 3, 2],
+    ]
+    asked = [body for body in llm.requests if "response_format" in body]
+    assert (len(llm.requests), len(asked)) == (9, 5)
+    assert {body["response_format"]["json_schema"]["name"] for body in asked} == {"ratings"}
+    repair = next(body["messages"][-1]["content"] for body in asked if len(body["messages"]) > 1)
+    assert repair.startswith('Your reply cannot be read: "correctness" is null')
+    assert '"context_quality": 4}, say.' in repair
+    assert "rate together" in test["prompts"]
+    # The grade of the passages depends on the answer too, which is in the request.
+    assert "generator" in {**test["fingerprint"], **test["scores"][2]["fingerprint"]}
+    again = project.run(together, "--rageval-replay", "--rageval=judge_votes=1")
+    again.assert_outcomes(failed=1)
+    # Apart, each grade has a request of its own again.
+    llm.model = rater
+    project.run().assert_outcomes(failed=1)
+    assert len([body for body in llm.requests if "response_format" in body]) == 5 + 12
+
+
+@pytest.mark.slow
+def test_votes_on_grades_together_differ_in_grades_alone(project, llm):
+    """Three votes of the same grades are not split, whatever their explanations say."""
+    said = Counter()
+
+    def rate(prompt):
+        if not prompt.startswith("Give an answer"):
+            return clerk(prompt)
+        said[prompt] += 1
+        last = 2 if "item-1?" in prompt and said[prompt] == 2 else 4
+        return ratings(4, 4, last).replace("So", f"{said[prompt]}: so")
+
+    llm.model = rate
+    project.use(llm)
+    project.test(GATE)
+    result = project.run("--rageval=grades_together=true", "--rageval=judge_votes=3")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*flip rate 25.0% (1 of 4 verdicts), minority 8.3% (1 of 12 votes)"])
+
+
+def test_where_not_all_can_be_graded_each_has_its_own_request(project, llm):
+    """An example without answers has no correctness, and a user's judge grades by one criterion at a time."""
+    llm.model = rater
+    project.use(llm)
+    path = project.path / "evals.jsonl"
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = (json.dumps({**each, "answers": []} if each["id"] == "q1" else each) for each in records)
+    path.write_text("\n".join(lines), encoding="utf-8")
+    llm.model = lambda prompt: ratings(4, 4, 4) if prompt.startswith("Give an answer") else rater(prompt)
+    project.test(GATE)
+    project.run("--rageval=grades_together=true", "--rageval=max_unscored=0.3").assert_outcomes(passed=1)
+    names = [
+        body["response_format"]["json_schema"]["name"] for body in llm.requests if "response_format" in body
+    ]
+    assert Counter(names) == {"ratings": 3, "rating": 2}
 
 
 @pytest.mark.parametrize(

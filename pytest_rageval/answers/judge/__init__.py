@@ -60,6 +60,7 @@ class JudgeTask(Generic[V]):
     prepare: Callable[..., Sequence[Text]] = lambda *texts: texts  # changes the texts for the prompt
     problem: Callable[..., str] = lambda _verdict, *_texts: ""  # what is wrong with a verdict on the texts
     response_format: Mapping[str, Any] | None = None  # with one, an unreadable reply is requested once again
+    instruction: str = ""  # how to reply, for that request
 
     @property
     def method(self) -> str:

@@ -116,7 +116,10 @@ def _votes_to_majority(values: Sequence[object], left: int) -> int:
 
 
 def _value(vote: object) -> object:
-    return vote.value if isinstance(vote, Verdict) else vote
+    """Return a vote without explanations."""
+    if isinstance(vote, Verdict):
+        return vote.value
+    return tuple(map(_value, vote)) if isinstance(vote, tuple) else vote
 
 
 MAX_QUOTED_LENGTH: Final = 2000
@@ -237,7 +240,7 @@ class LLMJudge:
             messages = (
                 *request.messages,
                 {"role": "assistant", "content": reply.text[:MAX_QUOTED_LENGTH]},
-                {"role": "user", "content": repair_prompt(str(error))},
+                {"role": "user", "content": repair_prompt(str(error), task.instruction)},
             )
             parts = {**request.parts, "reply to repair": reply.text}
         answer = await self._request_answer(replace(request, messages=messages, parts=parts))

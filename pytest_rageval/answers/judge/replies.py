@@ -15,24 +15,31 @@ from pytest_rageval.answers.judge.reply_json import FoundObject, find_json, find
 from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.lib.lazy import lazy_pattern
+from pytest_rageval.models.prompts import CRITERIA
 
-RATING_FORMAT: Final[Mapping[str, Any]] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "rating",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {
-                "explanation": {"type": "string"},
-                "grade": {"type": "integer", "enum": list(range(MIN_GRADE, MAX_GRADE + 1))},
+
+def _rating_format(name: str, *grades: str) -> Mapping[str, Any]:
+    grade = {"type": "integer", "enum": list(range(MIN_GRADE, MAX_GRADE + 1))}
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": name,
+            "strict": True,
+            "schema": {
+                "type": "object",
+                "properties": {"explanation": {"type": "string"}, **dict.fromkeys(grades, grade)},
+                "required": ["explanation", *grades],
+                "additionalProperties": False,
             },
-            "required": ["explanation", "grade"],
-            "additionalProperties": False,
         },
-    },
-}
+    }
+
+
+RATING_FORMAT: Final = _rating_format("rating", "grade")
 """The parameter `response_format` of a rating. A server that supports it makes the model reply in this format."""
+
+RATINGS_FORMAT: Final = _rating_format("ratings", *CRITERIA)
+"""The same of the ratings by all criteria."""
 
 _CLOSING: Final = " \t\r\n*_\"'`).!"
 """Characters that may follow a verdict at the end of a reply."""
@@ -326,6 +333,34 @@ def parse_rating(reply: str) -> Verdict:
     if not isinstance(explanation, str) or not explanation.strip():
         raise ValueError('"explanation" is not a text')
     return Verdict(grades.pop(), " ".join(explanation.split()))
+
+
+def parse_ratings(reply: str) -> tuple[Verdict, ...]:
+    """Return the ratings by all `CRITERIA` in the JSON object of a reply, which share its explanation.
+
+    ValueError for any other reply, as of `parse_rating`.
+
+    >>> grades = '"correctness": 4, "faithfulness": 5, "context_quality": 3'
+    >>> [rating.value for rating in parse_ratings(f'{{"explanation": "Late.", {grades}}}')]
+    [4.0, 5.0, 3.0]
+    """
+    found = find_object(_visible(reply))
+    if found is None:
+        raise ValueError("it is not a JSON object")
+    values = {name.strip().lower(): value for name, value in found.values.items()}
+    explanation = values.get("explanation")
+    grades: list[float] = []
+    for criterion in CRITERIA:
+        grade = _GRADE.parse_value(values.get(criterion))
+        if len(grade) != 1:
+            raise ValueError(
+                f'"{criterion}" is {_to_json(values.get(criterion))[:20]}, and not a whole number from {MIN_GRADE} to '
+                f"{MAX_GRADE}"
+            )
+        grades += grade
+    if not isinstance(explanation, str) or not explanation.strip():
+        raise ValueError('"explanation" is not a text')
+    return tuple(Verdict(grade, " ".join(explanation.split())) for grade in grades)
 
 
 SUPPORT_LABELS: Final[Mapping[str, float]] = {

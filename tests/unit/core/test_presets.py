@@ -60,6 +60,7 @@ def test_what_the_papers_name() -> None:
     gulsoy = _resolve(preset="gulsoy2024", model="m")
     assert (gulsoy.encoder, gulsoy.bleu_smoothing, gulsoy.cutoffs) == ("roberta-large@17", "none", (3,))
     assert (gulsoy.temperature, gulsoy.judge.parameters) == (0.3, {"temperature": 0.3})
+    assert gulsoy.grades_together is True
     han = _resolve(preset="han2024", model="m")
     assert (han.temperature, han.max_tokens, han.both_orders, han.arena_examples) == (0, 256, False, True)
     assert abstains("I couldn't find an answer.")

@@ -35,6 +35,7 @@ METHODS = {
     "better_query": lambda prompts: prompts.fill("better_query", "Q1", ["T1"]),
     "nugget_support": lambda prompts: prompts.fill("nugget_support", "Q1", ["T1"], "T2"),
     "nuggets": lambda prompts: prompts.fill("nuggets", "Q1", ["T1"]),
+    "three_grades": lambda prompts: prompts.fill("three_grades", "Q1", ["T1"], ["T2"], ["T1"], ["T2"]),
     **{
         criterion: lambda prompts, criterion=criterion: prompts.fill(criterion, "Q1", ["T1"], ["T2"])
         for criterion in CRITERIA

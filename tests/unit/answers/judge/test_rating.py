@@ -15,7 +15,7 @@ from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, repair_prompt
-from pytest_rageval.models.prompts import CRITERIA
+from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.scores.judged import RATE
 from pytest_rageval.scores.sufficiency import ENOUGH
@@ -121,7 +121,7 @@ def test_a_reply_that_is_none_is_repaired_once() -> None:
     assert second.messages == (
         *first.messages,
         {"role": "assistant", "content": "4, say"},
-        {"role": "user", "content": repair_prompt("it is not a JSON object")},
+        {"role": "user", "content": repair_prompt("it is not a JSON object", RATING_INSTRUCTION)},
     )
     assert second.parameters == first.parameters
     assert second.key != first.key
