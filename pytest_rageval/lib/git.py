@@ -1,4 +1,4 @@
-"""Calls of git, which read from the repository of a folder and change nothing."""
+"""Calls of git in the repository of a folder."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-TIMEOUT_S: Final = 10  # the longest time that a call of git may take
+TIMEOUT_S: Final = 10  # the longest time that a call of git that only reads may take
 QUIET: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 """Environment variables with which git asks for no password, and does not translate its messages."""
 
@@ -19,7 +19,7 @@ class GitError(Exception):
     """A call of git failed. The message is the reason."""
 
 
-def run_git(folder: Path, *arguments: str) -> bytes:
+def run_git(folder: Path, *arguments: str, timeout_s: float | None = TIMEOUT_S) -> bytes:
     """Return the output of a git command; GitError if git is missing, fails, or does not end in time."""
     # Git must not lock the index, since the user may be running git in the same folder.
     command = ("git", "--no-optional-locks", "--no-pager", *arguments)
@@ -31,12 +31,12 @@ def run_git(folder: Path, *arguments: str) -> bytes:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
         )
     except FileNotFoundError:
         reason = "git is not installed" if folder.is_dir() else f"there is no folder {folder}"
     except subprocess.TimeoutExpired:
-        reason = f"git {arguments[0]} took longer than {TIMEOUT_S} s"
+        reason = f"git {arguments[0]} took longer than {timeout_s} s"
     except subprocess.CalledProcessError as error:
         lines = error.stderr.decode(errors="backslashreplace").splitlines()
         reason = lines[0].removeprefix("fatal: ") if lines else f"git {arguments[0]} found nothing"

@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,9 +39,19 @@ class _Configured:
         return 0
 
 
-def settings_command(options: argparse.Namespace) -> int:
+def settings_of(arguments: Sequence[str]) -> Settings | None:
+    """Return the settings of a run of pytest with these arguments; None if pytest has printed why there are none."""
+    return _configured(arguments).settings
+
+
+def _configured(arguments: Sequence[str]) -> _Configured:
     configured = _Configured()
-    pytest.main(options.arguments, plugins=[configured])
+    pytest.main([*arguments], plugins=[configured])
+    return configured
+
+
+def settings_command(options: argparse.Namespace) -> int:
+    configured = _configured(options.arguments)
     if configured.settings is None:
         # pytest has printed why.
         return 2
