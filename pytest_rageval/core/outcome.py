@@ -434,7 +434,10 @@ def _too_many_unscored_message(name: str, outcomes: Sequence[Outcome], max_unsco
     for reason, ids in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_SHOWN_REASONS]:
         lines.append(f"  {len(ids)} × {reason} ({join_first(ids, MAX_NAMED_EXAMPLES)})")
     if scored:
-        lines.append("To allow a larger share: --rageval max_unscored=SHARE.")
+        lines.append(
+            "To allow a larger share: --rageval max_unscored=SHARE. To bound the other examples alone, give them a "
+            'tag: where={"TAG": "VALUE"}.'
+        )
     if any("reply" in reason for reason in reasons):
         lines.append(
             "A run requests empty replies again; with --rageval-refresh also those that cannot be read."

@@ -181,26 +181,36 @@ class BaseSession:
         return self.settings.repeat * self.draw_settings(request).answers
 
     def score_of(
-        self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
+        self,
+        request: ScoreRequest,
+        outcomes: Sequence[Outcome],
+        repeats: Sequence[Sequence[Outcome]] = (),
+        *,
+        sliced: bool = False,
     ) -> Score:
-        return Score(
+        score = Score(
             request.spec,
             outcomes,
-            max_unscored=self.settings.max_unscored,
+            max_unscored=1.0 if sliced else self.settings.max_unscored,
             seed=self.settings.seed,
             repeats=repeats,
             scale=self.definition(request).scale or UNIT,
             statistic=self.definition(request).statistic,
             keywords=request.keywords,
         )
+        score.max_unscored = self.settings.max_unscored  # of the slices
+        return score
 
-    def score_or_error(self, request: ScoreRequest, runs: Runs) -> Score | RagevalError:
+    def score_or_error(
+        self, request: ScoreRequest, runs: Runs, *, sliced: bool = False
+    ) -> Score | RagevalError:
+        """Return the score of the whole set; `sliced` if a bound is on a part of it, whose unscored share counts."""
         if isinstance(runs, RagevalError):
             return runs
         outcomes, *repeats = runs
         try:
             for run in runs:
                 check_failures(run, self.settings.max_unscored)
-            return self.score_of(request, outcomes, repeats)
+            return self.score_of(request, outcomes, repeats, sliced=sliced)
         except RagevalError as error:
             return error

@@ -102,13 +102,13 @@ class JudgedTest:
         """
         tests = self.tests_sharing_alpha(thresholds)
         scores = {
-            key: self.session.score_or_error(key[0], self.record.runs[key])
-            for key in dict.fromkeys(item.score_key for item in thresholds)
+            (key, sliced): self.session.score_or_error(key[0], self.record.runs[key], sliced=sliced)
+            for key, sliced in dict.fromkeys((item.score_key, bool(item.where)) for item in thresholds)
             if key in self.record.runs
         }
         inputs = []
         for threshold in thresholds:
-            score = (early or {}).get(threshold.request) or scores[threshold.score_key]
+            score = (early or {}).get(threshold.request) or scores[threshold.score_key, bool(threshold.where)]
             score, stop = score if isinstance(score, tuple) else (score, None)
             inputs.append(self._threshold_input(score, threshold, stop))
         results = evaluate_thresholds(inputs, family_size=tests, extra_alpha_shares=extra_alpha_shares)
@@ -130,7 +130,8 @@ class JudgedTest:
 
     def judge_call(self, threshold: Threshold) -> Score:
         """Return the recorded score of a call of `rageval.score`; OutOfBoundsError if it is out of a bound."""
-        whole = self.session.score_or_error(threshold.request, self.record.runs[threshold.score_key])
+        runs = self.record.runs[threshold.score_key]
+        whole = self.session.score_or_error(threshold.request, runs, sliced=bool(threshold.where))
         if not threshold.has_bound:
             score = score_of_slice(whole, threshold)
             self.report.add_score(score, threshold)

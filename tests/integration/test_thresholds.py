@@ -57,6 +57,23 @@ def test_where_limits_a_threshold_to_a_slice(project):
     result.stdout.fnmatch_lines(["recall@2 where topic='odd': 0.000 is below *"])
 
 
+def test_where_allows_other_examples_to_lack_what_a_score_needs(project):
+    """Unscored examples count in the slice that is bounded; without `where`, the message names it as a remedy."""
+    path = project.evalset(4)
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for record in records[::2]:
+        del record["answers"]
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+    bound = '@pytest.mark.rageval_threshold("contains.hit@2", min=0.9{})\ndef test_gate(): pass'
+    project.test(bound.format(', where={"topic": "even"}'))
+    project.run().assert_outcomes(passed=1)
+    for unlike in ("", ', where={"topic": "odd"}', ', where={"topic": ["odd", "even"]}'):
+        project.test(bound.format(unlike))
+        project.run().assert_outcomes(errors=1)
+    project.test("def test_gate(rageval): rageval.score('contains.hit@2', where={'topic': 'even'})")
+    project.run().assert_outcomes(passed=1)
+
+
 def test_all_thresholds_of_a_test_are_reported_together(project):
     project.lose(1)
     project.test(

@@ -122,7 +122,8 @@ def test_too_many_unscored_are_an_error_with_reasons() -> None:
         "llm_reteval@5: 5 of 15 examples have no score, more than the allowed 5%:\n"
         "  4 × no gold passages (q10, q11, q12, …)\n"
         "  1 × the judge gave no verdict (q14)\n"
-        "To allow a larger share: --rageval max_unscored=SHARE."
+        "To allow a larger share: --rageval max_unscored=SHARE. To bound the other examples alone, give them a "
+        'tag: where={"TAG": "VALUE"}.'
     )
 
 
