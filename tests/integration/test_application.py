@@ -77,3 +77,14 @@ def test_a_score_that_needs_other_passages_says_so(project: pytest.Pytester, sco
     result = project.runpytest()
     assert result.ret == 1
     assert words in " ".join(result.stdout.str().split()), result.stdout.str()
+
+
+def test_an_error_of_the_fixture_names_its_line(project: pytest.Pytester) -> None:
+    project.makeconftest(CONFTEST.replace('similarity_search")', 'similarity_serch")'))
+    project.makepyfile(TEST)
+    result = project.runpytest()
+    result.assert_outcomes(errors=1)
+    lines = result.stdout.str()
+    assert "\ncapture: Store has no method 'similarity_serch'. Did you mean similarity_search?\n" in lines
+    assert "conftest.py:18 in rageval_application" in lines
+    assert "fixturefunc" not in lines

@@ -4,6 +4,7 @@
 - `capture`: what its searches returned while it answered.
 """
 
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Final
 
 import pluggy
@@ -27,7 +28,17 @@ FIXTURES: Final = (rageval_application,)
 @hookimpl
 def pytest_rageval_default_fixture(name: str, request: "pytest.FixtureRequest") -> object:
     """Return the retriever or the generator of the application, if there is one."""
-    value = request.getfixturevalue(FIXTURE)
+    from pytest_rageval.core.errors import RagevalError, innermost_user_frame  # noqa: PLC0415 - every run imports this module
+
+    try:
+        value = request.getfixturevalue(FIXTURE)
+    except RagevalError as error:
+        from pytest_rageval.plugin.terminal import failure  # noqa: PLC0415 - as above
+
+        # Cut at the frames of this package, the traceback would have pytest's own frames alone, and pytest shows all.
+        frame = innermost_user_frame(extract_tb(error.__traceback__))
+        place = "" if frame is None else f"\n  {frame.filename}:{frame.lineno} in {frame.name}"
+        raise failure(f"{error}{place}") from None
     if value is None:
         return None
     from pytest_rageval.extensions.application.application import application_of  # noqa: PLC0415 - few runs have one
