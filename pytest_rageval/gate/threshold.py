@@ -195,11 +195,8 @@ class Threshold:
                 "between machines; the baseline has none.\n"
                 "Give max, such as max=0.5 seconds; or max_ratio=1.2, against a retriever timed in the same run."
             )
-        if is_cost and self.uses_baseline:
-            raise InputError(
-                f"{self.spec}: {self._baseline_keyword()} bounds a loss, and less of this score is better.\n"
-                "Give max, such as max=3."
-            )
+        if is_cost:
+            self._check_cost(scale)
         if self.policy.strict and self.max_drop is not None:
             self._check_exclusion(scale)
         if scale is None:
@@ -222,6 +219,18 @@ class Threshold:
                     f"{self.spec}: {keyword}={drop:g} allows the mean to lose more than half of its scale, which "
                     f"goes from {low:g} to {high:g}.\n{remedy}."
                 )
+
+    def _check_cost(self, scale: tuple[float, float] | None) -> None:
+        if self.uses_baseline:
+            raise InputError(
+                f"{self.spec}: {self._baseline_keyword()} bounds a loss, and less of this score is better.\n"
+                "Give max, such as max=3."
+            )
+        if scale == UNIT and self.min is not None and self.max is None:
+            raise InputError(
+                f"{self.spec}: min={self.min:g} allows all that is worse, since less of this score is better.\n"
+                "Give max, such as max=0."
+            )
 
     def _check_exclusion(self, scale: tuple[float, float] | None) -> None:
         begin = f"{self.spec}: the policy {self.policy.name!r} excludes a drop, and"

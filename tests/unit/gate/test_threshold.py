@@ -391,6 +391,13 @@ def test_costs_and_times_have_no_baseline(bound: dict[str, Any]) -> None:
         threshold.check_scale((0.0, float("inf")), is_cost=True, is_time=True)
 
 
+def test_a_minimum_alone_is_no_bound_of_a_share_of_which_less_is_better() -> None:
+    with pytest.raises(InputError, match="min=0 allows all that is worse, since less of this"):
+        Threshold.parse(("leak@5",), {"min": 0}).check_scale((0.0, 1.0), is_cost=True)
+    Threshold.parse(("leak@5",), {"min": 0, "max": 0.1}).check_scale((0.0, 1.0), is_cost=True)
+    Threshold.parse(("retrieval.calls",), {"min": 1}).check_scale((0.0, float("inf")), is_cost=True)
+
+
 def test_a_bound_of_the_projects_default_policy_is_for_comparisons() -> None:
     """A project may change what all thresholds with max_drop must hold, and those with min alone are as before."""
     policies = policies_of({"pr": {"max_lost": 1, "burden": "exclude"}})
