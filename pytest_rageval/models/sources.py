@@ -263,14 +263,16 @@ class ReplaySource(Source):
         recorded = find_nearest(summary, self._summaries)
         if recorded is not None:
             changes = describe_differences(summary, recorded)
+            # A reply of the same model at another address is used, so that the address alone is not why it is missing.
+            changes = [change for change in changes if not change.startswith("base_url: ")] or changes
             shown = ", ".join(changes) or "nothing that the record shows, but its wording"
             near = f"The nearest recorded request differs in: {shown}."
         raise MissingReplyError(
             f"A reply of {request.model} is in neither the cache nor a cassette, and --rageval-replay sends no "
             "requests.\n"
             f"{near}\n"
-            "Run once without --rageval-replay to request it (with --rageval-cassette FILE and "
-            "--rageval-record to record it), or undo what changed."
+            "Run once without --rageval-replay to request it (with --rageval-record to record it in the cassette), or "
+            "undo what changed."
         )
 
 

@@ -176,8 +176,8 @@ def _value_of(name: str, example: Example) -> Any:
     if name == TODAY:
         return datetime.now(UTC).date().isoformat()
     raise InputError(
-        f"A rule of {NEGATIVES} reads {{{name}}}, which the metadata, filters and tags of example {example.id} lack.\n"
-        "Write it into the record."
+        f"A rule of {NEGATIVES} reads {{{name}}}, which the example's metadata, filters and tags lack.\n"
+        "Write it into the record, or correct the name in the rule."
     )
 
 

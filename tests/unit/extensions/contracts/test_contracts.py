@@ -164,7 +164,7 @@ def test_a_rule_that_can_find_nothing_is_an_error(world: World) -> None:
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (_example(OURS), "reads {tenant}, which the metadata, filters and tags of example q lack"),
+        (_example(OURS), "reads {tenant}, which the example's metadata, filters and tags lack"),
         (_example({"id": "g"}), "example q: g is among its gold and its negatives"),
     ],
 )
