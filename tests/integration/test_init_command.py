@@ -507,6 +507,21 @@ def test_a_test_that_is_not_collected_is_pointed_out(project, capsys):
     assert "1. Run `pytest`: it passes" not in out
 
 
+@pytest.mark.slow
+def test_a_retriever_that_pytest_cannot_import_yet_is_pointed_out(project, capsys):
+    """The command pytest does not import from the current folder: the printed pythonpath is needed first."""
+    (project / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n', encoding="utf-8"
+    )
+    (project / "own_search.py").write_text("def search(query, k): return []\n", encoding="utf-8")
+    assert main(["init", "--retriever", "own_search:search"]) == 0
+    out, err = capsys.readouterr()
+    assert "warning: pytest does not collect tests/test_retriever.py: " in err
+    assert "No module named 'own_search'" in err
+    assert "Add the lines that are named above, if any." in err
+    assert "it passes" in out.partition("See the warning above")[2]
+
+
 def test_in_a_folder_of_a_project_nothing_is_written(project, monkeypatch, capsys):
     """A pytest.ini in a folder of tests would replace the project's settings for it: it is refused."""
     (project / "pyproject.toml").write_text("[tool.pytest.ini_options]\n", encoding="utf-8")

@@ -237,7 +237,8 @@ def _place() -> Path:
 def _check_collected(test: Path) -> bool:
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "--collect-only", "-q"],
+            # -P: like the command `pytest`, without the current folder in sys.path.
+            [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q"],
             capture_output=True,
             text=True,
             check=False,
@@ -258,8 +259,8 @@ def _check_collected(test: Path) -> bool:
     seen = next((line.strip("= ") for line in reversed(lines) if line.strip()), done.stderr[-200:].strip())
     echo_err(
         f"warning: pytest does not collect {test.as_posix()}: {seen}.\n"
-        "Run `pytest --collect-only` to see why: testpaths, addopts, python_files or an import error. A test that is "
-        "not collected passes every build."
+        "Add the lines that are named above, if any. If it stays so, `pytest --collect-only` shows why: testpaths, "
+        "addopts, python_files or an import error. A test that is not collected passes every build."
     )
     return False
 
