@@ -197,7 +197,8 @@ class Settings(CoreOptions):
         """The cheaper service tiers that this run uses."""
         return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))
 
-    def header_line(self) -> str:
+    def header_line(self, *, own_generator: bool = False) -> str:
+        """Return the models in a line; with the user's `own_generator` that of the settings is not used."""
         how = " in turn" if re.search(r"\sthen\s", self.comparator) else " together"
         votes = how if len(self.judge_models) > 1 else ""
         votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
@@ -206,6 +207,8 @@ class Settings(CoreOptions):
             judge = f"compared by {self.comparator}"
             if "judge" in re.findall(r"\w+", self.comparator):
                 judge += f" (judge: {self._judge_text}{votes})"
+        if own_generator:
+            return f"your own generator, answers {judge}"
         if self._generator_text is None:
             unnamed = f"no model is named (--rageval-model); {WITHOUT_MODEL}"
             return (

@@ -305,7 +305,8 @@ class SummaryPlugin:
         if not self._usage.requests:
             return []
         cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
-        return [one_line(f"{self._settings.header_line()}{cassette}")]
+        own = all("generator" in test.get("own", ()) for test in self._sorted if test["scores"])
+        return [one_line(f"{self._settings.header_line(own_generator=own)}{cassette}")]
 
     def _systems_lines(self) -> list[str]:
         matrix, ratings = self._systems

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.llm_server import LLMServer
+
 CONFTEST = """
 import pytest
 from pytest_rageval import capture
@@ -88,3 +90,12 @@ def test_an_error_of_the_fixture_names_its_line(project: pytest.Pytester) -> Non
     assert "\ncapture: Store has no method 'similarity_serch'. Did you mean similarity_search?\n" in lines
     assert "conftest.py:18 in rageval_application" in lines
     assert "fixturefunc" not in lines
+
+
+def test_the_header_names_no_generator_that_is_not_used(
+    project: pytest.Pytester, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
+    project.makepyfile(TEST.replace("answer.containment@5", "answer.correct@5"))
+    result = project.runpytest("--rageval-model=m1", "-p", "no:randomly")
+    result.stdout.fnmatch_lines(["your own generator, answers judged by m1"])
