@@ -99,7 +99,7 @@ def check_command(options: argparse.Namespace) -> int:
     )
     if drop is None or drop > MEAN:
         echo(
-            f"With {examples}, even a drop from {MEAN:g} to 0 is found in fewer than {POWER:.0%} of runs: write more."
+            f"With {examples}, a drop of less than {MEAN:g} is found in fewer than {POWER:.0%} of runs: write more."
         )
     else:
         echo(
