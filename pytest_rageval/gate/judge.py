@@ -274,7 +274,8 @@ def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> 
     if compared.status == "fail":
         violated["compared"] = compared.reason, compared.brief
     reasons, briefs = zip(*violated.values(), strict=True)
-    if compared.status == "fail" and names_minimum(score, threshold, measured.drop):
+    named = names_minimum(score, threshold, measured.drop) and f"minimum {threshold.min:g}" in compared.reason
+    if compared.status == "fail" and named:
         reasons = tuple(reason for keyword, (reason, _) in violated.items() if keyword != "min")
     return Verdict("fail", "; ".join(reasons), compared.warnings, "; ".join(briefs))
 

@@ -127,10 +127,14 @@ def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
     worst = ordered[0].status
     # The reasons of bounds that pass are of interest only if all bounds pass.
     explaining = [verdict for verdict in ordered if worst == "pass" or verdict.status != "pass"]
+    warnings = [warning for verdict in ordered for warning in verdict.warnings]
+    if worst == "fail":
+        # A failure has the reasons of inconclusive bounds too.
+        warnings = [text for text in warnings if all(text != verdict.reason for verdict in explaining)]
     return Verdict(
         worst,
         "; ".join(verdict.reason for verdict in explaining),
-        tuple(warning for verdict in ordered for warning in verdict.warnings),
+        tuple(warnings),
         "; ".join(verdict.brief for verdict in ordered if verdict.brief),
     )
 

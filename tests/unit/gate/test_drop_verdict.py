@@ -9,7 +9,7 @@ import pytest
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.comparison import compare
 from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult, run_drop_tests
-from pytest_rageval.gate.verdict import Verdict
+from pytest_rageval.gate.verdict import Verdict, worst_of
 from tests.unit.gate.scored import (
     Values,
     before_of,
@@ -567,3 +567,24 @@ def test_a_question_that_all_repeats_lose_is_red_alone() -> None:
 
 def test_graded_repeats_are_no_counts() -> None:
     assert _repeats(numbered(60, 0) | {"q17": 0.0}, {1: {"q3": 0.4}, 2: {"q3": 0.6}}).status == "pass"
+
+
+def test_what_a_failure_says_is_no_warning_too() -> None:
+    """With another bound that fails, the reason has what is unsure; with none, the run passes, and it is a warning."""
+    unsure = Verdict("inconclusive", "UNSURE: fell", ("UNSURE: fell", "too few"))
+    assert worst_of([unsure, Verdict("fail", "1 lost")]) == Verdict("fail", "1 lost; UNSURE: fell", ("too few",))
+    assert worst_of([unsure, Verdict("pass", "0 lost")]).warnings == unsure.warnings
+
+
+def test_a_minimum_is_violated_for_sure_beside_a_drop_that_is_unsure() -> None:
+    """The sentence on the drop names the minimum only where the drop fails too; else the minimum has its own."""
+    values = numbered(19, 1)
+    verdict = verdict_on(
+        score_of(values),
+        threshold_of("recall@5", min=0.96, max_drop=0.02, max_lost=0),
+        comparison_of(numbered(20, 0), values),
+        drop_test(comparison_of(numbered(20, 0), values), max_drop=0.02),
+    )
+    assert verdict.status == "fail"
+    assert verdict.reason.startswith("0.950 is below the minimum 0.96; ")
+    assert "minimum" not in verdict.reason.partition("UNSURE")[2]
