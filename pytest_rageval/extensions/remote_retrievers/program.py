@@ -124,6 +124,7 @@ class _Program:
                         await self._stdin.drain()
                     return await future
             except TimeoutError:
+                self._waiting.pop(number, None)  # nobody waits for it any more
                 failure = await self._fail(
                     TimeoutError, f"did not answer within {self._timeout:g} s, and was ended"
                 )
