@@ -126,14 +126,10 @@ class Connection:
         """Send a request once, with a body as `json` or `content`; return the response with any status."""
         merged = self._headers.copy()
         merged.update(headers)
-        request = self._http.build_request(
-            method,
-            self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode()),
-            headers=merged,
-            params=self._query or None,
-            timeout=self._timeout_s,
-            **body,
-        )
+        url = self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode())
+        # The argument `params` would replace the parameters in the path.
+        url = url.copy_merge_params(self._query) if self._query else url
+        request = self._http.build_request(method, url, headers=merged, timeout=self._timeout_s, **body)
         return await self._http.send(request, stream=stream)
 
     def set_credentials(self, credentials: Credentials) -> None:

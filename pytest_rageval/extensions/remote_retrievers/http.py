@@ -104,16 +104,13 @@ class HTTPRetriever(RemoteRetriever):
         from pytest_rageval.models.connection import Connection  # noqa: PLC0415 - loads the HTTP client
 
         base, headers, secrets = self._request()
-        # The secrets are redacted in logs and messages. The connection would replace parameters by its own query.
-        query = base.query.reveal() if base.query else ""
-        hidden = (*map(Secret, secrets), *filter(None, [base.query]))
-        credentials = Credentials(login=base.login, expired=hidden)
+        # The secrets of headers are no credentials of the connection, and are redacted as those.
+        credentials = Credentials(login=base.login, query=base.query, expired=tuple(map(Secret, secrets)))
         connection = Connection(base.url, credentials, timeout_s=self._timeout, environment=False)
         connection.sends_dummy_key = False
         try:
             # The connection leaves out a slash at the end, which some servers require.
             path = "/" if urlsplit(self._url).path.endswith("/") else ""
-            path += f"?{query}" if query else ""
             yield connection, Limiter(self._concurrency), headers, credentials, path
         finally:
             await connection.close()
@@ -124,8 +121,7 @@ class HTTPRetriever(RemoteRetriever):
         connection, limiter, headers, credentials, path = await self._resource.get()
         sent = {"json": body}
         if self._method == "GET":
-            parameters = urlencode({key: _parameter(each) for key, each in body.items()})
-            path += f"{'&' if '?' in path else '?'}{parameters}"
+            path += f"?{urlencode({key: _parameter(each) for key, each in body.items()})}"
             sent = {}
         attempt = 0
         while True:

@@ -65,7 +65,7 @@ def test_get_sends_parameters(server: SearchServer) -> None:
         f"{server.url}/?tenant=a", method="get", body={"q": "{query}", "n": "{k}", "f": [1]}
     )
     assert asyncio.run(retriever("a & b", 3)) == []
-    assert server.requests[0][:2] == ("GET", "/search/?tenant=a&q=a+%26+b&n=3&f=%5B1%5D")
+    assert server.requests[0][:2] == ("GET", "/search/?q=a+%26+b&n=3&f=%5B1%5D&tenant=a")
 
 
 def test_filters_go_into_the_body(loop: BackgroundEventLoop, server: SearchServer) -> None:
