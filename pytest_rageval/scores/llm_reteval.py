@@ -361,10 +361,16 @@ def _spearman(outcomes: Sequence[Outcome]) -> float | None:
 
 
 def triage_rows(entries: Mapping[str, ScoreEntry]) -> list[list[str]]:
-    """Return the table of failures by cut-off, with a column for each score of a test; empty if none is known."""
+    """Return the table of failures by cut-off, with a column for each score of a test; empty if nothing is known.
+
+    Without a failure a score has one line: "llm_reteval@5: Spearman with recall .58, refined .87".
+    """
     counts = [entry["cases"] for entry in entries.values()]
+    if not any(counts):
+        texts = ((name, _spearman_text(entry)) for name, entry in entries.items())
+        return [[f"{name}: {text}"] for name, text in texts if text]
     rows: list[list[str]] = []
-    for measure, cases in FAILURES.items() if any(counts) else ():
+    for measure, cases in FAILURES.items():
         rows.append([f"  {measure}", *(str(sum(each.get(case, 0) for case in cases)) for each in counts)])
         for case, reason in cases.items():
             if any(case in each for each in counts):
@@ -373,8 +379,17 @@ def triage_rows(entries: Mapping[str, ScoreEntry]) -> list[list[str]]:
         rhos = [entry["spearman"][key] for entry in entries.values()]
         if any(rho is not None for rho in rhos):
             rows.append([f"  {name}", *("-" if rho is None else format_rho(rho) for rho in rhos)])
-    head = ["llm_reteval", *(name.removeprefix("llm_reteval") for name in entries)]
-    return [head, *rows] if rows else []
+    return [["llm_reteval", *(name.removeprefix("llm_reteval") for name in entries)], *rows]
+
+
+def _spearman_text(entry: ScoreEntry) -> str:
+    rhos = (
+        f"{name} {format_rho(rho)}"
+        for key, name in (("all", "with recall"), ("refined", "refined"))
+        if (rho := entry["spearman"][key]) is not None
+    )
+    text = ", ".join(rhos)
+    return f"Spearman {text}" if text else ""
 
 
 FAMILY: Final = Family(

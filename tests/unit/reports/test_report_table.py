@@ -58,21 +58,28 @@ def test_the_cases_of_llm_reteval_have_a_table() -> None:
     ]
 
 
+def test_the_table_of_cases_has_what_is_known() -> None:
+    entry = _entry(spec="llm_reteval@3", cases={"F": 1}, spearman={"all": None, "refined": None})
+    head, *lines = note_lines({"evalset": None, "scores": [entry]})
+    assert head.split() == ["llm_reteval", "@3"]
+    assert [line.rsplit(maxsplit=1)[0].strip() for line in lines] == [
+        "recall failures",
+        "LLM-retEval failures",
+        "F: the comparison of answers",
+    ]
+
+
 @pytest.mark.parametrize(
-    ("cases", "rhos", "rows"),
+    ("rhos", "lines"),
     [
-        ({"F": 1}, (None, None), ["recall failures", "LLM-retEval failures", "F: the comparison of answers"]),
-        ({}, (1.0, -0.204), ["Spearman with recall", "Spearman, refined"]),
-        ({}, (0.996, None), ["Spearman with recall"]),
-        ({}, (None, None), []),
+        ((1.0, -0.204), ["llm_reteval@3: Spearman with recall 1.00, refined -.20"]),
+        ((0.996, None), ["llm_reteval@3: Spearman with recall 1.00"]),
+        ((None, None), []),
     ],
 )
-def test_the_table_of_cases_has_what_is_known(cases, rhos, rows) -> None:
-    spearman = dict(zip(("all", "refined"), rhos, strict=True))
-    entry = _entry(spec="llm_reteval@3", cases=cases, spearman=spearman)
-    head, *lines = [*note_lines({"evalset": None, "scores": [entry]})] or [""]
-    assert [line.rsplit(maxsplit=1)[0].strip() for line in lines] == rows
-    assert head.split() == (["llm_reteval", "@3"] if rows else [])
+def test_correlations_without_a_failure_take_one_line(rhos, lines) -> None:
+    entry = _entry(spec="llm_reteval@3", cases={}, spearman=dict(zip(("all", "refined"), rhos, strict=True)))
+    assert [*note_lines({"evalset": None, "scores": [entry]})] == lines
 
 
 def test_the_whole_table() -> None:
