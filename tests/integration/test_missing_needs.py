@@ -96,7 +96,7 @@ def test_gold_by_id_has_the_text_of_the_retrieved_document(project):
     shard.assert_outcomes(passed=1)
     result = project.run()
     result.assert_outcomes(passed=1)
-    assert "1 gold texts from retriever" in result.stdout.str()
+    assert "1 retrieved gold text" in result.stdout.str()
     assert (project.path / "calls").exists()
 
 

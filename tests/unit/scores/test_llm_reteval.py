@@ -138,7 +138,7 @@ def test_gold_by_id_has_the_text_of_the_retrieved_document(world, spec: str) -> 
     outcomes = world.evaluate(spec, *examples)
     assert [outcome.unscored for outcome in outcomes] == [None, None, UNKNOWN_TEXT]
     assert outcomes[2].cause == "retriever"  # which must not gain by losing the passage
-    assert Score(spec, outcomes).counts == {"gold_texts_from_retriever": 2}
+    assert Score(spec, outcomes).counts == {"retrieved_gold_texts": 2}
     assert not [call for call in world.asked if call[1] == "q3" and call[0] != "retrieve"]
     if spec.startswith("llm"):
         assert [outcome.value for outcome in outcomes] == [0.0, 1.0, None]
