@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pytest_rageval.core.data import EvalSet, Example, Ranking
-from pytest_rageval.core.errors import InputError, NoGroundTruth, RagevalError, ReplyPending
+from pytest_rageval.core.errors import InputError, NoGroundTruth, RagevalError, ReplyPending, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import gather_all, gather_results
 from pytest_rageval.core.outcome import Outcome, Score, too_many_unscored
@@ -414,9 +414,11 @@ class Session(BaseSession):
         without = []
         for example in evalset:
             try:
-                pipeline.gold_passages(example, resolved.k)
+                await pipeline.gold_passages(example, resolved.k)
             except NoGroundTruth as reason:
                 without += [(example.id, str(reason))] if example.relevant else []
+            except (RagevalError, Unscored):
+                continue  # the retriever failed, which is reported when the example is scored
         is_whole = self.settings.shard_count == 1
         if is_whole and too_many_unscored(len(without), len(evalset), self.settings.max_unscored):
             name, why = without[0]

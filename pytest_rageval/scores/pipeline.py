@@ -317,15 +317,19 @@ class Pipeline:
                     texts[key].add(document.text)
         self.gold_texts |= {(example.digest, k): texts for example in by_id}
 
-    def gold_passages(self, example: Example, k: int) -> list[Document]:
+    async def gold_passages(self, example: Example, k: int) -> list[Document]:
         """Return the relevant gold passages as documents; raise NoGroundTruth if there are none with text.
 
         A gold passage that has only an id has the text of the retrieved document with this id, see `find_gold_texts`.
-        Without one the retriever is the cause, which must not gain by losing a passage.
+        Without one the retriever is the cause, which must not gain by losing a passage. If it failed on this example,
+        its failure is raised.
         """
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
-        retrieved = self.gold_texts[example.digest, k] if retrieved_gold_texts(example) else {}
+        retrieved: Mapping[str, AbstractSet[str]] = {}
+        if retrieved_gold_texts(example):
+            await self.ranking(example, k)
+            retrieved = self.gold_texts[example.digest, k]
         passages = []
         for gold in example.relevant:
             text = gold.text
@@ -349,7 +353,7 @@ class Pipeline:
         Raises:
             NoGroundTruth: see `gold_passages`.
         """
-        passages, first = self.gold_passages(example, k), self._first_answer_sample
+        passages, first = await self.gold_passages(example, k), self._first_answer_sample
         count = self.draw_settings.gold
         answers = self.generator.answers_nowait(
             "generate", example.full_question, passages, range(first, first + count)

@@ -81,6 +81,21 @@ def test_gold_whose_text_is_nowhere(refused):
     assert 'rageval_evalset("…", corpus="docs/corpus.jsonl")' in shown
 
 
+def test_a_retriever_that_fails_is_named_and_not_the_gold(project):
+    project.pytester.makeconftest(
+        "import pytest\n\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n"
+        "    def search(query, k):\n        raise ConnectionError('the index is down')\n    return search\n"
+        + GENERATOR
+    )
+    project.evalset(30, gold=[{"id": "doc-1"}])
+    project.test(
+        "@pytest.mark.rageval_threshold('llm_reteval@3', min=0.1, comparator='em')\ndef test_it(): pass\n"
+    )
+    shown = project.run().stdout.str()
+    assert "ConnectionError: the index is down" in shown
+    assert "gold passages with text" not in shown
+
+
 def test_gold_by_id_has_the_text_of_the_retrieved_document(project):
     """The generator answers from the text that the retriever returned for the id."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
