@@ -18,6 +18,7 @@ from pytest_rageval.reports.html import environment, render
 from pytest_rageval.reports.html.plots import Plot, plots_of
 from pytest_rageval.reports.html.question_rows import (
     Column,
+    Details,
     QuestionRow,
     QuestionTable,
     anchor_of,
@@ -343,10 +344,11 @@ class TableView:
         for column, mean in zip(self.table.columns, self._means, strict=True):
             yield HeatCell.from_rows(rows, column, mean)
 
-    def tokens(self, row: QuestionRow) -> str:
+    def tokens(self, row: QuestionRow, variants: Sequence[Details]) -> str:
         tokens = [state or "same" for state in sorted(row.states or {""})]
         for kind, key in (("case", "case"), ("lost by", "lost_by")):
-            tokens += [self._filters.token(kind, value) for value in row.example_values(key)]
+            values = dict.fromkeys(value for each in variants for value in each.example_values(key))
+            tokens += [self._filters.token(kind, value) for value in values]
         tokens += [
             self._filters.token(f"tag {name}", value) for name, value in row.tags if name in self._tags
         ]
@@ -444,7 +446,14 @@ def _render_questions(tables: Sequence[TableView]) -> LeftOut:
 
     def render_row(index: int, *, full: bool) -> Markup:
         table, _, row = rows[index]
-        values = {"q": row, "columns": table.table.columns, "tokens": table.tokens(row), "full": full}
+        variants = [each.read() for each in row.variants]
+        values = {
+            "q": row,
+            "variants": variants,
+            "columns": table.table.columns,
+            "tokens": table.tokens(row, variants),
+            "full": full,
+        }
         return Markup(template.render(values))  # noqa: S704 - the template escapes all texts
 
     for index in order:
@@ -462,7 +471,7 @@ def _render_questions(tables: Sequence[TableView]) -> LeftOut:
         passage_chars = sum(
             len(passage.get("text") or "")
             for variant in rows[index][2].variants
-            for passage in variant.entry.get("retrieved", ())
+            for passage in variant.entries[variant.index].get("retrieved", ())
         )
         if total + passage_chars <= MAX_QUESTION_BYTES:
             text = render_row(index, full=True)

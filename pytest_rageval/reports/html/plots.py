@@ -4,12 +4,12 @@ Each mark of a plot has a label, which is shown where the pointer or the keyboar
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import sqrt
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pytest_rageval.lib.text import counted
-from pytest_rageval.reports.html.question_rows import QuestionRow, QuestionTable, Variant
+from pytest_rageval.reports.html.question_rows import Details, QuestionRow, QuestionTable
 
 WIDTH: Final = 320
 LEFT: Final = 64
@@ -70,32 +70,31 @@ def plots_of(table: QuestionTable) -> list[Plot]:
 def _rankings(row: QuestionRow) -> Rankings | None:
     """Return the ranks of a question's gold passages; None if it has none, or no ranking of its retriever is known."""
     compared = next((each for each in row.variants if any(c.before is not None for c in each.cells)), None)
-    variant = compared or row.variants[0]
-    entry = variant.entry
+    details = (compared or row.variants[0]).read()
+    entry = details.entry
     if not (gold := entry.get("gold")) or "gold_ranks" not in entry:
         return None
     now = [entry["gold_ranks"].get(label) for label in dict.fromkeys(gold)]
-    before = None if compared is None else _labels_before(variant)
-    if before is None or _matched_otherwise(variant, gold):
-        return Rankings(now, len(variant.documents), None, None)
+    before = None if compared is None else _labels_before(details)
+    if before is None or _matched_otherwise(entry, gold):
+        return Rankings(now, len(details.documents), None, None)
     ranks = [before.index(label) + 1 if label in before else None for label in dict.fromkeys(gold)]
-    return Rankings(now, len(variant.documents), ranks, len(before))
+    return Rankings(now, len(details.documents), ranks, len(before))
 
 
-def _labels_before(variant: Variant) -> list[str] | None:
-    if variant.before:
-        return [label for label, _ in variant.before]
-    examples = [cell.example for cell in variant.cells if cell.before is not None]
+def _labels_before(details: Details) -> list[str] | None:
+    if details.before:
+        return [label for label, _ in details.before]
+    examples = [example for cell, example in details.scored if cell.before is not None]
     # The report has the ranking of the baseline only where it differs from the present one.
     depths = [each["k"] for each in examples if "k" in each]
-    return [*variant.documents[: max(depths)]] if depths else None
+    return [*details.documents[: max(depths)]] if depths else None
 
 
-def _matched_otherwise(variant: Variant, gold: Sequence[str]) -> bool:
+def _matched_otherwise(entry: Mapping[str, Any], gold: Sequence[str]) -> bool:
     """Return True if a gold passage was found by its text, so that its label tells nothing about the baseline."""
     return any(
-        passage.get("gold") and passage["document"] not in gold
-        for passage in variant.entry.get("retrieved", ())
+        passage.get("gold") and passage["document"] not in gold for passage in entry.get("retrieved", ())
     )
 
 

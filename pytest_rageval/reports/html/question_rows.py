@@ -127,36 +127,60 @@ class Passage:
 class Variant:
     """What tests with the same retriever got for a question: the longest of their rankings, and their scores.
 
-    `documents` are the labels of the ranking, and `place` is that of the question's entry in the spool.
+    `documents` are the labels of the ranking. The question's entry is that at `index` in `entries`, which may be stored
+    in a spool.
     """
 
-    spool: Spool
-    place: int
+    entries: Sequence[Mapping[str, Any]]
+    index: int
     documents: Sequence[str]
     tests: list[Mapping[str, Any]]
     cells: list[ScoreCell] = field(default_factory=list)
 
-    @property
-    def entry(self) -> Mapping[str, Any]:
-        entry: Mapping[str, Any] = self.spool.get(self.place)
-        return entry
-
-    def add_ranking(self, place: int, documents: Sequence[str], test: Mapping[str, Any]) -> bool:
+    def add_ranking(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        index: int,
+        documents: Sequence[str],
+        test: Mapping[str, Any],
+    ) -> bool:
         """Add what another test got; return False if its ranking is another one, and not only longer or shorter."""
         shared = min(len(documents), len(self.documents))
         if documents[:shared] != self.documents[:shared]:
             return False
         if len(documents) > len(self.documents):
-            self.place, self.documents = place, documents
+            self.entries, self.index, self.documents = entries, index, documents
         self.tests.append(test)
         return True
+
+    def read(self) -> "Details":
+        return Details(
+            self.entries[self.index],
+            [(cell, cell.example) for cell in self.cells],
+            self.documents,
+            self.tests,
+        )
+
+
+@dataclass
+class Details:
+    """What is stored of a variant, read once: the question's entry, and each score with its example."""
+
+    entry: Mapping[str, Any]
+    scored: Sequence[tuple[ScoreCell, Mapping[str, Any]]]
+    documents: Sequence[str]
+    tests: Sequence[Mapping[str, Any]]
+
+    @property
+    def examples(self) -> list[Mapping[str, Any]]:
+        return [example for _, example in self.scored]
 
     @property
     def test_anchors(self) -> str:
         return " ".join(map(anchor_of, self.tests))
 
     def example_values(self, key: str) -> list[str]:
-        return list(dict.fromkeys(str(cell.example[key]) for cell in self.cells if cell.example.get(key)))
+        return list(dict.fromkeys(str(example[key]) for _, example in self.scored if example.get(key)))
 
     @property
     def gold(self) -> list[tuple[str, str]]:
@@ -167,20 +191,18 @@ class Variant:
             for label in self.entry.get("gold", ())
         ]
 
-    @property
+    @cached_property
     def before(self) -> list[tuple[str, bool]]:
         """The ranking in the baseline, each label with True if it is gold; empty if the ranking is the same now."""
-        rankings = (cell.example.get("before_retrieved", ()) for cell in self.cells)
+        rankings = [example.get("before_retrieved", ()) for _, example in self.scored]
         gold = set(self.entry.get("gold", ()))
         return [(label, label in gold) for label in max(rankings, key=len, default=())]
 
-    @property
+    @cached_property
     def k(self) -> int | None:
         """The largest number of passages that an answer was generated from; None without an answer."""
         cut_offs = [
-            cell.example["k"]
-            for cell in self.cells
-            if "k" in cell.example and cell.example.get("answer") is not None
+            example["k"] for example in self.examples if "k" in example and example.get("answer") is not None
         ]
         return max(cut_offs, default=None)
 
@@ -192,8 +214,8 @@ class Variant:
             yield Field("filters", ", ".join(f"{name} = {value}" for name, value in filters.items()))
         for key, name in FIELDS.items():
             scores_by_text: dict[tuple[str, str], list[str]] = {}
-            for cell in self.cells:
-                value = cell.example.get(key)
+            for cell, example in self.scored:
+                value = example.get(key)
                 if value or (key == "answer" and value is not None):
                     text = expected_text(value) if key == "expected" else str(value)
                     label = value["as"] if key == "expected" else name
@@ -203,16 +225,16 @@ class Variant:
                 Field(label, text, ", ".join(scores) if several else "")
                 for (label, text), scores in scores_by_text.items()
             )
-        if not any("expected" in cell.example for cell in self.cells) and (
+        if not any("expected" in example for example in self.examples) and (
             references := self.entry.get("references")
         ):
             yield Field("reference", " + ".join(" | ".join(aliases) for aliases in references))
         if reference := self.entry.get("reference"):
             yield Field("long reference", reference)
-        for cell in self.cells:
+        for cell, example in self.scored:
             # Some retrievers return another ranking for another k, and not a part of the longest ranking.
-            if "retrieved" in cell.example:
-                yield Field("retrieved", ", ".join(cell.example["retrieved"]) or "(nothing)", cell.name)
+            if "retrieved" in example:
+                yield Field("retrieved", ", ".join(example["retrieved"]) or "(nothing)", cell.name)
 
     @property
     def passages(self) -> list[Passage]:
@@ -223,8 +245,8 @@ class Variant:
         max_marked = inf if self.k is None else self.k
         retrieved = self.entry.get("retrieved", ())
         ranks_before = {label: rank for rank, (label, _) in enumerate(self.before, 1)}
-        labels = next((cell.example["labels"] for cell in self.cells if cell.example.get("labels")), ())
-        alone = next((cell.example["alone"] for cell in self.cells if cell.example.get("alone")), ())
+        labels = next((example["labels"] for example in self.examples if example.get("labels")), ())
+        alone = next((example["alone"] for example in self.examples if example.get("alone")), ())
         answers = " ".join(self.example_values("answer"))
         return [
             Passage(
@@ -265,10 +287,6 @@ class QuestionRow:
         return "q-" + short_digest(f"{self.evalset}\x00{self.id}")
 
     @property
-    def entry(self) -> Mapping[str, Any]:
-        return self.variants[0].entry
-
-    @property
     def state(self) -> str:
         return worst_state(self.states)
 
@@ -296,9 +314,6 @@ class QuestionRow:
         """Return the score of a column; None if the score is over a slice that does not contain the question."""
         return next((cell for cell in self.cells if cell.column is column), None)
 
-    def example_values(self, key: str) -> list[str]:
-        return list(dict.fromkeys(value for each in self.variants for value in each.example_values(key)))
-
 
 class QuestionTable:
     """The questions of an eval set, the worst first, and their scores."""
@@ -306,7 +321,7 @@ class QuestionTable:
     def __init__(self, evalset: str, tests: Sequence[Mapping[str, Any]]) -> None:
         self.evalset = evalset
         self.tests = tests
-        # The entries are stored in a spool: the page shows few of them in full.
+        # The examples are stored in a spool: the page shows few of them in full.
         self._spool = Spool()
         self.columns: list[Column] = []
         self._rows: dict[str, QuestionRow] = {}
@@ -330,17 +345,16 @@ class QuestionTable:
     def _add_questions(self, test: Mapping[str, Any]) -> dict[str, Variant]:
         """Add the questions of a test; return the variants that have the test's rankings, by id."""
         variants = {}
-        for entry in _question_entries(test):
+        for entries, index, entry in _question_entries(test):
             name = str(entry["id"])
             row = self._rows.setdefault(name, QuestionRow(self.evalset, len(self._rows), name))
             documents = [passage["document"] for passage in entry.get("retrieved", ())]
-            place = self._spool.put(entry)
             row.tags = row.tags or [
                 (tag, value) for tag, values in entry.get("tags", {}).items() for value in _values(values)
             ]
-            known = (each for each in row.variants if each.add_ranking(place, documents, test))
+            known = (each for each in row.variants if each.add_ranking(entries, index, documents, test))
             if (variant := next(known, None)) is None:
-                variant = Variant(self._spool, place, documents, [test])
+                variant = Variant(entries, index, documents, [test])
                 row.variants.append(variant)
             variants[name] = variant
         return variants
@@ -421,11 +435,18 @@ class QuestionTable:
             column.name = f"{column.score} {variant}" if scores.count(column.score) > 1 else column.score
 
 
-def _question_entries(test: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield an entry for each question; one that early stop did not ask has only its id."""
-    questions = {entry["id"]: entry for entry in test.get("questions", ())}
+def _question_entries(
+    test: Mapping[str, Any],
+) -> Iterator[tuple[Sequence[Mapping[str, Any]], int, Mapping[str, Any]]]:
+    """Yield the entry of each question, with its place in a list; one that early stop did not ask has only its id."""
+    questions, known = test.get("questions", ()), set()
+    for index, entry in enumerate(questions):
+        known.add(entry["id"])
+        yield questions, index, entry
     asked = dict.fromkeys(example["id"] for score in test["scores"] for example in score["examples"])
-    yield from ({"id": name, "question": ""} | questions.get(name, {}) for name in {**questions, **asked})
+    missing = [{"id": name, "question": ""} for name in asked if name not in known]
+    for index, entry in enumerate(missing):
+        yield missing, index, entry
 
 
 def _merged_examples(entries: Iterable[ScoreEntry]) -> tuple[dict[str, dict[str, Any]], dict[str, set[str]]]:

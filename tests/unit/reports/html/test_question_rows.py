@@ -1,9 +1,11 @@
 """The rows of the HTML report: the questions of an eval set with all their scores."""
 
 from typing import Any
+from weakref import finalize
 
 import pytest
 
+from pytest_rageval.lib.spool import Spool, SpooledList
 from pytest_rageval.reports.html.question_rows import QuestionTable
 
 
@@ -37,7 +39,7 @@ def test_of_two_thresholds_on_a_score_either_may_compare(first: int, *, is_one_t
     [table] = QuestionTable.of_tests(tests)
     [row] = table.rows
     assert [(cell.text, cell.state) for cell in row.cells] == [("1 → 0", "lost")]
-    assert [variant.before for variant in row.variants] == [[("kb-1", False)]]
+    assert [variant.read().before for variant in row.variants] == [[("kb-1", False)]]
     assert [column.name for column in table.columns] == ["recall@3"]
 
 
@@ -53,7 +55,10 @@ def test_tests_of_an_eval_set_share_the_row_of_a_question() -> None:
     [row] = table.rows
     assert [column.name for column in table.columns] == ["recall@3 test_one", "hit@3", "recall@3 bm25"]
     assert [cell.text for cell in row.cells] == ["1", "1", "0"]
-    assert [[passage.document for passage in each.passages] for each in row.variants] == [[*"abc"], [*"xyz"]]
+    assert [[passage.document for passage in each.read().passages] for each in row.variants] == [
+        [*"abc"],
+        [*"xyz"],
+    ]
     assert [len(each.tests) for each in row.variants] == [2, 1]
 
 
@@ -87,3 +92,30 @@ def test_the_tag_with_few_values_groups_the_questions(tags: list[dict[str, Any]]
         question["tags"] = own
     [table] = QuestionTable.of_tests([test])
     assert table.tag == expected
+
+
+def test_the_passages_of_one_question_are_in_memory_at_a_time() -> None:
+    spool, alive, most = Spool(), set[int](), 0
+
+    class Entries(SpooledList[dict[str, Any]]):
+        def _item(self, index: int) -> Any:
+            nonlocal most
+            entry = Entry(super()._item(index))
+            alive.add(id(entry))
+            finalize(entry, alive.discard, id(entry))
+            most = max(most, len(alive))
+            return entry
+
+    class Entry(dict[str, Any]):
+        pass
+
+    places = [spool.put({"id": f"q{n}", "question": "Why?", "retrieved": []}) for n in range(9)]
+    examples = [{"id": f"q{n}", "score": 1.0} for n in range(9)]
+    test = {
+        "nodeid": "test_a",
+        "questions": Entries(spool, places),
+        "scores": [_entry(examples)],
+    }
+    [table] = QuestionTable.of_tests([test])
+    assert len(table.rows) == 9
+    assert most <= 2
