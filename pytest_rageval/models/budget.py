@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from math import inf
 from typing import Any, Final, Protocol, TypedDict
 
@@ -301,6 +301,8 @@ ASCII_TOKEN: Final = lazy_pattern(
 ENCODED_DATA: Final = lazy_pattern(r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,39}[0-9])[A-Za-z0-9+/]{40,}")
 """Base64 or a hexadecimal hash, which no vocabulary contains."""
 
+MIN_ENCODED_LENGTH: Final = 40
+
 ENCODED_DATA_RATE: Final = 75  # hundredths of a token per character of encoded data
 NON_ASCII: Final = lazy_pattern(r"[^\x00-\x7f]+")
 
@@ -354,15 +356,26 @@ def count_tokens(text: str) -> int:
     """
     if not text:
         return 0
-    plain = ENCODED_DATA.sub(" ", text)
-    hundredths = ENCODED_DATA_RATE * (len(text) - len(plain))
+    words = text.split(" ")
+    # No token contains a single space, and no short word is encoded data.
+    if "" in words or "\r" in text or "\n " in text or max(map(len, words)) >= MIN_ENCODED_LENGTH:
+        plain = ENCODED_DATA.sub(" ", text)
+        pieces, hundredths = len(ASCII_TOKEN.findall(plain)), ENCODED_DATA_RATE * (len(text) - len(plain))
+    else:
+        pieces, hundredths = sum(map(_pieces_of, words)), 0
     rest = "" if text.isascii() else "".join(NON_ASCII.findall(text))
     for script, rate in SCRIPT_RATES if rest else ():
         left = script.sub("", rest)
         hundredths += rate * (len(rest) - len(left))
         rest = left
     hundredths += OTHER_RATE * len(rest)
-    return max(len(ASCII_TOKEN.findall(plain)) - (-hundredths // 100), 1)
+    return max(pieces - (-hundredths // 100), 1)
+
+
+@lru_cache(maxsize=8192)
+def _pieces_of(word: str) -> int:
+    """Return the number of ASCII tokens of a word. The words of a corpus recur."""
+    return len(ASCII_TOKEN.findall(word))
 
 
 def prompt_tokens(messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any] | None = None) -> int:

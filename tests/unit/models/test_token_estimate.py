@@ -139,3 +139,27 @@ def test_a_megabyte_is_counted_in_a_moment(text: str) -> None:
         return min(times)
 
     assert fastest(1_000_000) < 40 * fastest(100_000)
+
+
+def test_words_are_counted_alone_as_in_the_text() -> None:
+    """A carriage return is no token, but a text with one is not split into words first."""
+    drawn = random.Random(3)
+    parts = [
+        "How",
+        "internationalisation",
+        "ABCDe",
+        "12.5",
+        "…",
+        "==",
+        "naïve",
+        "\n",
+        "[2]",
+        "x=1;",
+        "\t",
+        "----",
+    ]
+    for _ in range(500):
+        text = "".join(
+            drawn.choice(parts) + drawn.choice(["", " ", " ", " "]) for _ in range(drawn.randint(1, 30))
+        ).strip(" ")
+        assert count_tokens(text) == count_tokens(f"{text}\r"), repr(text)
