@@ -396,7 +396,7 @@ class Card:
         self.notes: list[str] = [line.strip() for line in note_lines(test)]
         self.scores: list[ScoreView] = [ScoreView(entry) for entry in test["scores"]]
 
-    @property
+    @cached_property
     def distributions(self) -> list[tuple[str, "Histogram"]]:
         pairs = ((score.name, score.distribution) for score in self.scores)
         return [(name, histogram) for name, histogram in pairs if histogram is not None]

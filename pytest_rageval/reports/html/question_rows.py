@@ -344,34 +344,38 @@ class QuestionTable:
 
     def _add_questions(self, test: Mapping[str, Any]) -> dict[str, Variant]:
         """Add the questions of a test; return the variants that have the test's rankings, by id."""
-        variants = {}
-        for entries, index, entry in _question_entries(test):
-            name = str(entry["id"])
-            row = self._rows.setdefault(name, QuestionRow(self.evalset, len(self._rows), name))
-            documents = [passage["document"] for passage in entry.get("retrieved", ())]
-            row.tags = row.tags or [
-                (tag, value) for tag, values in entry.get("tags", {}).items() for value in _values(values)
-            ]
-            known = (each for each in row.variants if each.add_ranking(entries, index, documents, test))
-            if (variant := next(known, None)) is None:
-                variant = Variant(entries, index, documents, [test])
-                row.variants.append(variant)
-            variants[name] = variant
-        return variants
+        entries = test.get("questions", ())
+        return {str(entry["id"]): self._add_question(entries, at, test) for at, entry in enumerate(entries)}
+
+    def _add_question(
+        self, entries: Sequence[Mapping[str, Any]], index: int, test: Mapping[str, Any]
+    ) -> Variant:
+        entry = entries[index]
+        name = str(entry["id"])
+        row = self._rows.setdefault(name, QuestionRow(self.evalset, len(self._rows), name))
+        documents = [passage["document"] for passage in entry.get("retrieved", ())]
+        row.tags = row.tags or [
+            (tag, value) for tag, values in entry.get("tags", {}).items() for value in _values(values)
+        ]
+        known = (each for each in row.variants if each.add_ranking(entries, index, documents, test))
+        if (variant := next(known, None)) is None:
+            variant = Variant(entries, index, documents, [test])
+            row.variants.append(variant)
+        return variant
 
     def _add_score(
         self,
         test: Mapping[str, Any],
         name: str,
         entries: Sequence[ScoreEntry],
-        variants: Mapping[str, Variant],
+        variants: dict[str, Variant],
     ) -> None:
         examples, states = _merged_examples(entries)
-        for questions in filter(None, (entry.get("questions") for entry in entries)):
-            for listed in questions["listed"] if questions["why"] != "worse" else ():
-                self._rows[listed["id"]].bound_side = questions["why"]
         column = self._column(test, name, entries, {key: each["score"] for key, each in examples.items()})
         for question, example in examples.items():
+            if question not in variants:
+                # Of a question that early stop did not ask, only the id is known.
+                variants[question] = self._add_question([{"id": question, "question": ""}], 0, test)
             row, own, variant = self._rows[question], states.get(question, set()), variants[question]
             row.states |= own
             if (old := row.cell(column)) is not None:
@@ -383,6 +387,9 @@ class QuestionTable:
             variant.cells.append(
                 ScoreCell(column, self._spool, place, state, example["score"], example.get("before"))
             )
+        for questions in filter(None, (entry.get("questions") for entry in entries)):
+            for listed in questions["listed"] if questions["why"] != "worse" else ():
+                self._rows[listed["id"]].bound_side = questions["why"]
 
     def _column(
         self,
@@ -433,20 +440,6 @@ class QuestionTable:
             nodeid = column.tests[0]["nodeid"]
             variant = nodeid.partition("[")[2].removesuffix("]") or nodeid.rpartition("::")[2]
             column.name = f"{column.score} {variant}" if scores.count(column.score) > 1 else column.score
-
-
-def _question_entries(
-    test: Mapping[str, Any],
-) -> Iterator[tuple[Sequence[Mapping[str, Any]], int, Mapping[str, Any]]]:
-    """Yield the entry of each question, with its place in a list; one that early stop did not ask has only its id."""
-    questions, known = test.get("questions", ()), set()
-    for index, entry in enumerate(questions):
-        known.add(entry["id"])
-        yield questions, index, entry
-    asked = dict.fromkeys(example["id"] for score in test["scores"] for example in score["examples"])
-    missing = [{"id": name, "question": ""} for name in asked if name not in known]
-    for index, entry in enumerate(missing):
-        yield missing, index, entry
 
 
 def _merged_examples(entries: Iterable[ScoreEntry]) -> tuple[dict[str, dict[str, Any]], dict[str, set[str]]]:
