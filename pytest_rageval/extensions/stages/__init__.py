@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
+
+def rageval_corpus() -> object:
+    """The ids of the passages in the index, or a function (id) -> whether it is there. Default: not known."""
+    return None
+
+
+FIXTURES: Final = (rageval_corpus,)
+COMPONENTS: Final = ("rageval_corpus",)
 SCORES: Final = {"extensions.stages.scores": ("stages",)}
 
 

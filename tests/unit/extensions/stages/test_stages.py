@@ -126,3 +126,44 @@ def test_a_lost_question_names_the_stage(pytester: pytest.Pytester, stages: str,
     result = pytester.runpytest_inprocess()
     assert result.ret == 1
     result.stdout.fnmatch_lines(lines)
+
+
+CORPUS = """
+@pytest.fixture(scope="session")
+def rageval_corpus():
+    return VALUE
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        ('{"a", 7.0}', ["*why*x: not in the index; 7: never among the candidates"]),
+        ('lambda name: name == "x"', ["*why*x: never among the candidates; 7: not in the index"]),
+        ("lambda name: 1 / 0", ["*rageval_corpus raised for 'x': ZeroDivisionError*"]),
+        ("open", ["*rageval_corpus raised for 'x': FileNotFoundError*"]),
+        ("7", ["*rageval_corpus is int.", "*Return the ids of the passages in the index, as a set*"]),
+        ("'ab'", ["*rageval_corpus is str."]),
+        ("(n for n in [])", ["*rageval_corpus is generator."]),
+        ("__import__('asyncio').sleep", ["*rageval_corpus is an async function."]),
+        ("[{}]", ["*rageval_corpus contains a dict*", "*Return ids alone, not passages."]),
+    ],
+)
+def test_a_passage_that_is_not_in_the_index(pytester: pytest.Pytester, value: str, lines: list[str]) -> None:
+    pytester.makeconftest(CONFTEST.replace("STAGES", STAGES) + CORPUS.replace("VALUE", value))
+    pytester.makepyfile(TEST)
+    record = {"id": "q", "question": "q", "gold": [{"id": "x"}, {"id": "7"}]}
+    pytester.path.joinpath("e.jsonl").write_text(json.dumps(record))
+    result = pytester.runpytest_inprocess()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(lines)
+
+
+def test_the_index_says_nothing_of_a_passage_without_an_id() -> None:
+    ranking = _ranking("bc", 2, stages=[_ranking("bc", query="bm25"), _ranking("bc", query="rerank")])
+    example = Example("q", "q", gold=(Gold(text="some other text"), Gold("z")))
+    assert losses(ranking, example, 0.5, lambda _: False) == [
+        f"{example.gold[0].label}: never among the candidates",
+        "z: not in the index",
+    ]
