@@ -38,8 +38,9 @@ def _has_stages(retriever: object) -> bool:
 
 @hookimpl(tryfirst=True)
 def pytest_rageval_register(registry: "Registry") -> None:
-    """Add the adapter before those of other plugins, which then are tried before it."""
+    """Add a table, and the adapter before those of other plugins, which then are tried before it."""
     registry.add_retriever_adapter(_has_stages, Lazy("extensions.stages.frameworks", "adapt"))
+    registry.add_markdown_section("Recall by stage", "row", Lazy("extensions.stages.scores", "recall_rows"))
 
 
 @hookimpl(trylast=True)

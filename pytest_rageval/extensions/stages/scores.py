@@ -7,12 +7,15 @@ that it returned, and `final`, of the first k at the end. A lost question says w
 other scores of rankings.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.extensions.stages.losses import losses
+from pytest_rageval.reports.build import sliced_name
+from pytest_rageval.reports.layout import html_entities
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.scores.ranking import match_ranking
@@ -43,6 +46,23 @@ async def evaluate_recall(
     recalls = {name: len(positions) / of for name, positions in found.items()}
     remark = "; ".join(losses(ranking, example, pipeline.match_share))
     return len(set[int]().union(*found.values())) / of, Evidence(ranking, beside=recalls, remark=remark)
+
+
+def recall_rows(document: Mapping[str, Any]) -> list[str]:
+    """Return the recall of each stage as a table, in lines of Markdown; empty for a report without `stages.recall`."""
+    recalls = [
+        (test["nodeid"], sliced_name(entry), stage, recall)
+        for test in document["tests"]
+        for entry in test["scores"]
+        if entry["spec"].partition("@")[0] == SCORES[0].name
+        for stage, recall in entry.get("beside", {}).items()
+    ]
+    rows = [
+        [*(f"<code>{html_entities(name)}</code>" for name in names), f"{recall:.3f}"]
+        for *names, recall in recalls
+    ]
+    head = [["test", "score", "stage", "recall"], ["---"] * 4] if rows else []
+    return [f"| {' | '.join(cells)} |" for cells in (*head, *rows)]
 
 
 SCORES: Final = (

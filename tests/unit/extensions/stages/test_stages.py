@@ -9,6 +9,7 @@ from pytest_rageval.core.data import Document, Example, Gold, Ranking, Retrieval
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.extensions.stages.losses import losses
+from pytest_rageval.extensions.stages.scores import recall_rows
 from tests.unit.scores.conftest import World
 
 
@@ -126,6 +127,28 @@ def test_a_lost_question_names_the_stage(pytester: pytest.Pytester, stages: str,
     result = pytester.runpytest_inprocess()
     assert result.ret == 1
     result.stdout.fnmatch_lines(lines)
+
+
+@pytest.mark.slow
+def test_the_pull_request_gets_a_table_by_stage(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.replace("STAGES", 'Stage("bm25|title", found), Stage("rerank", ranked)'))
+    pytester.makepyfile(TEST)
+    records = [{"id": text, "question": text, "gold": [{"id": "a"}]} for text in ("fine", "lost")]
+    pytester.path.joinpath("e.jsonl").write_text("\n".join(map(json.dumps, records)))
+    pytester.runpytest_inprocess("--rageval-report=r.md", "--rageval-report=r.json")
+    text = pytester.path.joinpath("r.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("<details><summary>Recall by stage</summary>\n\n")
+    head, _, *rows = section.partition("\n\n</details>")[0].splitlines()
+    assert head == "| test | score | stage | recall |"
+    assert [row.split(" | ")[2:] for row in rows] == [
+        ["<code>bm25&#124;title</code>", "1.000 |"],
+        ["<code>rerank</code>", "1.000 |"],
+        ["<code>final</code>", "0.500 |"],
+    ]
+    report = json.loads(pytester.path.joinpath("r.json").read_text(encoding="utf-8"))
+    entry = report["tests"][0]["scores"][1]
+    assert entry["beside"] == {"bm25|title": 1.0, "rerank": 1.0, "final": 0.5}
+    assert recall_rows({"tests": [{"nodeid": "t", "scores": report["tests"][0]["scores"][:1]}]}) == []
 
 
 CORPUS = """
