@@ -97,6 +97,8 @@ def configurable():
 """
 
 LLAMA_INDEX = """
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.retrievers import BaseRetriever
@@ -145,6 +147,14 @@ class OwnAsync(BaseRetriever):
         raise NotImplementedError("asynchronous alone")
     async def _aretrieve(self, query_bundle):
         return ranked(query_bundle.query_str)
+
+class ReadsQuery(BaseNodePostprocessor):
+    def _postprocess_nodes(self, nodes, query_bundle=None):
+        return sorted(nodes, key=lambda node: node.text[15:25].split()[0] not in query_bundle.query_str)
+
+def engine():
+    postprocessors = [ReadsQuery()]
+    return index().as_query_engine(similarity_top_k=6, llm=MockLLM(), node_postprocessors=postprocessors)
 """
 
 HAYSTACK = """
@@ -235,6 +245,7 @@ def _imported() -> Iterator[None]:
         (LLAMA_INDEX, "index().as_retriever()", True),
         (LLAMA_INDEX, "Own()", True),
         (LLAMA_INDEX, "OwnAsync()", True),
+        (LLAMA_INDEX, "engine()", True),
         (HAYSTACK, "InMemoryBM25Retriever(store())", True),
         (HAYSTACK, "dense()", True),
         (HAYSTACK, "hybrid()", True),
