@@ -572,7 +572,9 @@ def test_graded_repeats_are_no_counts() -> None:
 def test_what_a_failure_says_is_no_warning_too() -> None:
     """With another bound that fails, the reason has what is unsure; with none, the run passes, and it is a warning."""
     unsure = Verdict("inconclusive", "UNSURE: fell", ("UNSURE: fell", "too few"))
-    assert worst_of([unsure, Verdict("fail", "1 lost")]) == Verdict("fail", "1 lost; UNSURE: fell", ("too few",))
+    assert worst_of([unsure, Verdict("fail", "1 lost")]) == Verdict(
+        "fail", "1 lost; UNSURE: fell", ("too few",)
+    )
     assert worst_of([unsure, Verdict("pass", "0 lost")]).warnings == unsure.warnings
 
 
