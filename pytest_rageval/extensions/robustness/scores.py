@@ -42,9 +42,9 @@ def _evaluation(measure: str, combine: Callable[[Iterable[float]], float] = fmea
                 f'Write rageval_evalset("…", {PERTURB}="typos,case").'
             )
         changes = [(each, *change) for each in examples for change in perturbations_of(each, pipeline.seed)]
-        # No id of an eval set has a line break, so that these are different ones.
+        # No id of an eval set begins with a line break, so that these are different ones.
         changed = [
-            replace(example, id=f"{example.id}\n{number}", question=question)
+            replace(example, id=f"\n{number}\n{example.id}", question=question)
             for number, (example, _, question) in enumerate(changes)
         ]
         origins = {new.id: old for new, (old, *_) in zip(changed, changes, strict=True)}

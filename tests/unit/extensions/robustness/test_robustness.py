@@ -113,6 +113,16 @@ def test_scores_are_means_over_the_perturbations(world: World) -> None:
     assert outcome.evidence.beside["unperturbed"] == 1.0
 
 
+def test_changed_questions_are_not_taken_for_others(world: World) -> None:
+    """Whatever the ids of the examples are."""
+    world.rankings |= {"A b": ["one"], "a b": ["one"], "C d": ["two"], "c d": ["two"]}
+    examples = [
+        _example(id=name, question=text, perturb="case") for name, text in (("1\n1", "A b"), ("1", "C d"))
+    ]
+    outcomes = world.evaluate("robust.rbo@3", *examples)
+    assert [outcome.evidence.beside["unperturbed"] for outcome in outcomes] == [1, 1]
+
+
 def test_questions_that_have_no_score(world: World) -> None:
     world.rankings |= {"Where is it?": ["gold one"], "where is it?": ["gold one"]}
     [outcome] = world.evaluate("robust.recall@3", _example(perturb="diacritics"))
