@@ -163,6 +163,7 @@ class History:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lost", "flipped", "least"), [(0.2, 0, 100), (0.2, 0.03, 100), (0.1, 0, 100), (0.1, 0.03, 90)]
 )
