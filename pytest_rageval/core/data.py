@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast, overload
 
 from pytest_rageval.lib.digests import digest, digest_of_all
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
@@ -476,7 +476,10 @@ class Ranking(Sequence[Document]):
     @property
     def labels(self) -> list[str]:
         """The documents' names in reports (`Document.label`), in rank order."""
-        return [document.label for document in self.documents]
+        ids = self.ids
+        if None in ids:
+            return [document.label for document in self.documents]
+        return cast("list[str]", [*ids])
 
     @overload
     def __getitem__(self, index: int) -> Document: ...

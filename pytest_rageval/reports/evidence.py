@@ -153,12 +153,10 @@ def _baseline_keys(
 
 
 def _is_prefix(ranking: Ranking, retrieval: Retrieval | None) -> bool:
-    if retrieval is None:
-        return False
+    if retrieval is None or ranking is retrieval.ranking:
+        return retrieval is not None
     longest = retrieval.ranking.documents[: len(ranking)]
-    return ranking is retrieval.ranking or [document.identity for document in ranking] == [
-        document.identity for document in longest
-    ]
+    return [document.identity for document in ranking] == [document.identity for document in longest]
 
 
 def common_items(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
