@@ -48,6 +48,11 @@ def read_cassette(path: Path) -> dict[str, Entry]:
                         "or delete the file and record it anew with pytest --rageval-record."
                     ) from None
                 entries.setdefault(entry.key, entry)
+    except FileNotFoundError:
+        raise StoreError(
+            f"The cassette {path} does not exist.\n"
+            "Record it: pytest --rageval-record. What that needs: pytest --rageval-plan -o rageval_cassette="
+        ) from None
     except (OSError, EOFError, zlib.error) as error:
         raise StoreError(
             f"The cassette {path} cannot be read: {error}.\n"
