@@ -115,7 +115,7 @@ class UserCallable:
         self._history = _parameter(function, "history")
         # The calls that are running, from any thread.
         self.running: set[_Call] = set()
-        self.running_lock = threading.Lock()
+        self.running_lock: Final = threading.Lock()
         loop.user_callables.append(self)
         self.calls: int = 0  # number of calls
         self.completion_counts: Counter[str] = Counter()  # completions requested during its calls, by model
@@ -264,7 +264,7 @@ class _Call:
         self.args = args
         self.kwargs = kwargs
         self.question = question
-        self.alone = True
+        self.alone: bool = True
         self.is_awaited = False
 
     def __enter__(self) -> Self:

@@ -76,7 +76,10 @@ class SpooledExample(Mapping[str, Any]):
     __slots__ = ("_spool", "position", "score", "under")
 
     def __init__(self, spool: Spool, score: float | None, under: str | None, position: int | None) -> None:
-        self._spool, self.score, self.under, self.position = spool, score, under, position
+        self._spool = spool
+        self.score: float | None = score
+        self.under: str | None = under
+        self.position: int | None = position
 
     def __getitem__(self, key: str) -> Any:
         if key == "score":

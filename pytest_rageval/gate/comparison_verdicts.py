@@ -237,9 +237,8 @@ def _known_drop_verdict(measured: Measured, threshold: Threshold, drop: DropTest
             "is, since a deterministic retriever loses no question by chance"
         )
         return Verdict("fail", f"{text}. {why}", brief=brief)
-    text = change_text(
-        score, drop, max_drop, name_worse=True
-    )  # the minimum is surely violated, in a reason of its own
+    # A violated minimum has a reason of its own.
+    text = change_text(score, drop, max_drop, name_worse=True)
     return inconclusive(threshold, f"UNSURE: {text}. {chance_text(drop)}{power_text(score, drop)}", brief)
 
 

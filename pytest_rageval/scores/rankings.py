@@ -138,7 +138,7 @@ class Rankings:
             partial(SingleFlight, _compact_ranking_key)
         )
         # For the display of progress.
-        self.finished = 0
+        self.finished: int = 0
         self._started = 0
         # Hashes, because 100,000 questions may be waiting at once and only their number is needed.
         self._expected: set[int] = set()

@@ -110,7 +110,7 @@ VALUES: list[Any] = [
     ["a"],
     {"a": {"b": 1}},
 ]
-PLACE = re.compile(r"\b(?:line|record) \d+|\btopic ")
+PLACE = re.compile(r"\b(?:line|record) \d+|\btopic |\b(?:queries|relevant_docs) ")
 WHOLE_FILE = re.compile(
     r"contains no examples|looks like no format|may be \w+ or|cannot be read|has no such split|has no column"
     r"|lacks \d+ (topics|queries) that|has \d+ files|is read as '\w+', which has no option"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.lib.git import run_git
 from tests.docs.test_report_schema import check
 from tests.integration.conftest import Project
 
@@ -220,7 +221,7 @@ def test_a_git_that_hangs_does_not_delay_the_run(branch, monkeypatch):
     (folder / "git").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setattr("pytest_rageval.lib.git.TIMEOUT_S", 0.2)
+    monkeypatch.setitem(run_git.__kwdefaults__, "timeout_s", 0.2)
     _line(branch, expected=UNKNOWN.format("git rev-parse took longer than 0.2 s"))
 
 

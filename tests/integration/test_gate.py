@@ -338,7 +338,7 @@ def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, 
     [
         ("<<<<<<< HEAD\n{}\n=======\n", "is not JSON: it contains the marks of a merge conflict."),
         ("{", "is not JSON: Expecting property name *"),
-        ('{"schema": 99, "tests": {}}', "has schema 99; this version reads up to 1. Update the package."),
+        ('{"schema": 99, "tests": {}}', "has schema 99; this version reads up to 2. Update the package."),
         (
             '{"schema": 1, "tests": {"a": 1}}',
             "is not a baseline of this package: a has no object of questions.",

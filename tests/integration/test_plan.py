@@ -66,7 +66,11 @@ def test_a_plan_bounds_what_a_run_asks_where_every_verdict_disagrees(project, ll
     plan = project.run("--rageval-plan")
     run = project.run()
     run.stdout.fnmatch_lines(
-        ["Likely cause: lost by judge 4", "    llm_reteval@1: LLM-retEval failed on 4 (F 4)"]
+        [
+            "Likely cause: lost by judge 4",
+            "      LLM-retEval failures*4",
+            "        F: the comparison of answers*4",
+        ]
     )
     # Per question: three answers, a verdict, three verdicts on correctness, and two references for each answer.
     assert len(llm.requests) == 4 * (3 + 1 + 3 + 2 * 3)

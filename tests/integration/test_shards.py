@@ -87,6 +87,7 @@ def document(project: Project, name: str, *, times: bool = False) -> dict:
     for test in report["tests"]:
         if "message" in test:
             test["message"] = without_updates(test["message"])
+        test.pop("notes", None)  # what labels cost
         # The first retrieval of each run is not timed.
         for key in ("timed", *(() if times else ("latency_p50", "latency_p95"))):
             test.get("retrieval", {}).pop(key, None)

@@ -62,7 +62,9 @@ REPLIES = st.builds(Reply, UNICODE, UNICODE, UNICODE, st.integers(0, 10**9), st.
 
 
 def _record(example: Example) -> dict[str, Any]:
-    gold = [{name: getattr(g, name) for name in g.__dataclass_fields__} for g in example.gold]
+    gold = [
+        {name: getattr(g, name) for name in g.__dataclass_fields__ if name != "added"} for g in example.gold
+    ]
     fields = {name: getattr(example, name) for name in KNOWN}
     given = {name: value for name, value in fields.items() if value or name not in RETRIEVER_CONTEXT}
     return {**example.extra, **given, "gold": gold}

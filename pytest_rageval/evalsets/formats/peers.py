@@ -144,7 +144,7 @@ def read_llama_index_pairs(path: Path) -> Records:
         if part == "queries":
             queries[key] = check.text(value, part)
         elif part == "relevant_docs":
-            names = enumerate(check.array(value))
+            names = enumerate(check.array(value, part))
             relevant[key] = list(dict.fromkeys(check.name(each, part, i) for i, each in names))
     if unknown := sorted(relevant.keys() - queries.keys()):
         raise InputError(f"{path.name} has relevant_docs of queries that it lacks: {', '.join(unknown[:8])}.")

@@ -1,7 +1,7 @@
 """Calls a retriever without k, so that it returns as many documents as it is configured to."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -55,9 +55,9 @@ class OwnKRetriever(Retriever):
 
     def __init__(self, search: Search, loop: BackgroundEventLoop, **arguments: Any) -> None:
         super().__init__(replace(search, own_k=None), loop, **arguments)
-        self.own_k = search.own_k
+        self.own_k: int | None = search.own_k
         # Scores of a retriever that was asked for k are no baseline.
-        self.settings = {"k": "own"}
+        self.settings: Mapping[str, str] = {"k": "own"}
 
     async def retrieve(self, query: Example | str, k: int, *, alone: bool = False) -> Ranking:
         """Return the first k documents of those that it returns when it ships; raise the errors of `Retriever`."""

@@ -128,7 +128,7 @@ class RemoteRetriever:
     """A retriever in another program. Its parameters are those that `body` has placeholders for."""
 
     def __init__(self, body: Any, documents: str, id: str, text: str) -> None:  # noqa: A002 - named as in documents
-        self.__signature__ = _signature(body)
+        self.__signature__: Signature = _signature(body)
         self._body = body
         self._documents = ReplyPath(documents, "documents")
         self._fields = {name: ReplyPath(path, name) for name, path in (("id", id), ("text", text)) if path}

@@ -321,7 +321,7 @@ class TableView:
     def __init__(self, table: QuestionTable, filters: Filters) -> None:
         self.table = table
         self.anchor: str = f"e-{short_digest(table.evalset)}"
-        self.columns = [ColumnView(column) for column in table.columns]
+        self.columns: list[ColumnView] = [ColumnView(column) for column in table.columns]
         self.plots: list[Plot] = plots_of(table)
         self.groups: list[QuestionGroup] = [
             QuestionGroup(f"{self.anchor}-{number}", name, rows, list(self._heat_row(rows)))
