@@ -148,6 +148,7 @@ def test_the_commit_is_found_on_a_branch_beside_one_that_cannot_be_built(reposit
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_index_is_built_at_each_commit_from_its_submodule(repository: Repository, tmp_path: Path) -> None:
     """The project is in a folder of the repository; a commit whose index cannot be built is skipped."""
     library = Repository(tmp_path / "library")
@@ -186,6 +187,7 @@ def test_the_index_is_built_at_each_commit_from_its_submodule(repository: Reposi
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_replies_come_from_the_cache(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the passages that a commit changed are paid for."""
     questions = "".join(
@@ -216,6 +218,7 @@ def test_replies_come_from_the_cache(repository: Repository, monkeypatch: pytest
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_commits_between_which_nothing_is_lost_are_a_clear_error(repository: Repository) -> None:
     repository.commit("start")
     good = commit_baseline(repository)
