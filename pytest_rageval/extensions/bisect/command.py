@@ -312,7 +312,7 @@ def _call(command: str | Sequence[str], folder: Path, environment: Mapping[str, 
         command,
         cwd=folder,
         env=environment,
-        shell=isinstance(command, str),
+        shell=isinstance(command, str),  # nosec B602 - a line of the user's own shell
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

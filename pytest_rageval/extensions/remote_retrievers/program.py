@@ -9,7 +9,7 @@ import shutil
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.remote_retrievers.messages import BODY, LoopResource, RemoteRetriever, shown
@@ -134,13 +134,11 @@ class _Program:
 
     @property
     def _stdin(self) -> asyncio.StreamWriter:
-        assert self._process.stdin is not None  # noqa: S101 - for the type checker
-        return self._process.stdin
+        return cast("asyncio.StreamWriter", self._process.stdin)
 
     async def _read(self) -> None:
         """Read replies until the program ends, or writes what is none."""
-        stdout = self._process.stdout
-        assert stdout is not None  # noqa: S101 - for the type checker
+        stdout = cast("asyncio.StreamReader", self._process.stdout)
         try:
             while line := await stdout.readline():
                 self._receive(line)
@@ -171,8 +169,7 @@ class _Program:
             future.set_result(reply)
 
     async def _read_stderr(self) -> None:
-        stderr = self._process.stderr
-        assert stderr is not None  # noqa: S101 - for the type checker
+        stderr = cast("asyncio.StreamReader", self._process.stderr)
         while chunk := await stderr.read(STDERR_END):
             self._stderr = (self._stderr + chunk)[-STDERR_END:]
 
