@@ -99,7 +99,7 @@ def test_a_missing_file_is_an_error(rageval: Run, tmp_path: Path) -> None:
     write_cassette(tmp_path / "x.jsonl", [entry(0)])
     done = rageval("import", "x.jsonl", "none.jsonl")
     assert done.status == 2
-    assert done.err.startswith("The cassette none.jsonl cannot be read: ")
+    assert done.err.startswith("The cassette none.jsonl does not exist.")
     assert "Check the name" in done.err
     assert not (tmp_path / "cache").exists()
 

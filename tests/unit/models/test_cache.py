@@ -373,7 +373,7 @@ def test_a_refresh_needs_no_cassette(caches: Caches, tmp_path: Path) -> None:
 def test_a_missing_cassette_is_an_error_unless_it_is_to_be_written(caches: Caches, tmp_path: Path) -> None:
     """A missing cassette raises StoreError, because its name may be misspelled, unless the run writes it."""
     missing = tmp_path / "missing.jsonl"
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match=r"does not exist\.\nRecord it: pytest --rageval-record"):
         _look_up(caches(missing), ["a"])
     assert _look_up(caches(missing, missing_ok=True), ["a"]) == {}
 
