@@ -92,7 +92,7 @@ def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm, gate):
     project.test(gate)
     missing = project.run("--rageval-cassette=tape.jsonl")
     missing.assert_outcomes(errors=1)
-    missing.stdout.fnmatch_lines(["The cassette *tape.jsonl cannot be read: *"])
+    missing.stdout.fnmatch_lines(["The cassette *tape.jsonl does not exist."])
     (project.path / "tape.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     for arguments in ((), ("--rageval-record",)):
         broken = project.run("--rageval-cassette=tape.jsonl", *arguments)

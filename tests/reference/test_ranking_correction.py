@@ -50,7 +50,7 @@ def scores(measure: str, labels: Labels) -> Labels:
     [
         pytest.param((0.9, 0.8), marks=pytest.mark.long),
         pytest.param((0.7, 0.7), marks=pytest.mark.long),
-        (0.95, 0.95),
+        pytest.param((0.95, 0.95), marks=pytest.mark.long),
     ],
     ids=str,
 )
