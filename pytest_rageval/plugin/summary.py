@@ -75,6 +75,7 @@ class SummaryPlugin:
         self._notes: list[str] = []
         self._remarks: list[str] = []
         self._problems: list[str] = []
+        self._added: dict[str, Any] = {}  # keys of the report that extensions add
 
     def pytest_report_header(self) -> list[str]:
         """Print the settings of the preset. Which models a run uses is known at its end."""
@@ -161,15 +162,14 @@ class SummaryPlugin:
             self._remarks,
             self._problems,
         )
-        added: list[Mapping[str, Any]] = []
         try:
-            added = self._config.hook.pytest_rageval_run_finished(run=run)
+            for keys in self._config.hook.pytest_rageval_run_finished(run=run):
+                self._added.update(keys)
         except RagevalError as error:
             self._problems.append(str(error))
             fail_run(session)
         if self._settings.report:
-            for keys in added:
-                run.document.update(keys)
+            run.document.update(self._added)
             self._write_reports(session, run.document)
 
     def _document(self, session: pytest.Session, exitstatus: int) -> dict[str, Any]:
@@ -294,7 +294,7 @@ class SummaryPlugin:
             *(table_lines(tests, terminal_width()) if tests else ()),
             *self._retrieval_lines(tests),
             *self._systems_lines(),
-            *gain_lines(self._sorted, partial(argument_of, self._config)),
+            *gain_lines(self._sorted, partial(argument_of, self._config), self._added.get("merge", "")),
             *self._models_lines(),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),

@@ -44,7 +44,7 @@ def typos(question: str, rng: Random) -> str:
 
 
 def _mistyped(word: str, rng: Random) -> str:
-    """Swap a letter with the next, leave it out, type it twice, or hit the key beside it."""
+    """Swap a letter with the next, leave it out, type it twice, or hit a neighbouring key."""
     at = 1 + int(rng.random() * (len(word) - 2))
     letter, following = word[at], word[at + 1]
     row = next((row for row in KEYBOARD if letter in row), letter)

@@ -79,7 +79,7 @@ def test_green_red_and_accepted(pytester: pytest.Pytester, gate: Gate, server: S
         hits = found(body["query"], 3)["hits"]
         return 200, {}, json.dumps({"hits": hits[::-1] if body["query"].endswith("?") else hits})
 
-    server.answer = worse
+    good, server.answer = server.answer, worse
     red = gate("--max-drop", "0.02", "--", "--rageval-report", "report.md", "--rageval-report", "report.json")
     assert red.ret == pytest.ExitCode.TESTS_FAILED
     accept = "rageval gate evals/questions.jsonl … --update-baseline"
@@ -97,6 +97,9 @@ def test_green_red_and_accepted(pytester: pytest.Pytester, gate: Gate, server: S
 
     assert gate("--max-drop", "0.02", "--update-baseline").ret == pytest.ExitCode.OK
     assert gate("--max-drop", "0.02").ret == pytest.ExitCode.OK
+
+    server.answer = good
+    gate("--max-drop", "0.02").stdout.fnmatch_lines([f"*recall@1 gained 0.400*; lock it in: {accept}"])
 
 
 @pytest.mark.slow
