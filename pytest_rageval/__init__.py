@@ -3,6 +3,9 @@
 `plugin` has the pytest hooks, `run` evaluates the tests, `scores` has the scoring methods, and `gate` compares scores
 with their thresholds and the baseline. `extensions` has what the core can do without.
 `docs/explanation/architecture.md` is a map of all packages.
+
+This file is the public face: type checkers need each public name in it, also those of extensions. It imports none until
+the name is used; without its extension the name is an `ImportError`.
 """
 
 from typing import TYPE_CHECKING, Any
