@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_rageval.evalsets.loading import load
     from pytest_rageval.extensions.application.application import HTTPApplication
     from pytest_rageval.extensions.application.capture import capture
-    from pytest_rageval.extensions.application_calls.server import GatewayServer
+    from pytest_rageval.extensions.application_calls.plugin import GatewayServer
     from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
         FeedbackRetriever,
         FusionRetriever,
@@ -106,7 +106,7 @@ _MODULE_OF = {
         ("extensions.traces.reading", "TraceRun"),
         ("extensions.baseline_retrievers.trec_run", "TrecRun"),
         ("core.outcome", "Evidence Outcome Score"),
-        ("extensions.application_calls.server", "GatewayServer"),
+        ("extensions.application_calls.plugin", "GatewayServer"),
         ("extensions.application.capture", "capture"),
         ("extensions.application.application", "HTTPApplication"),
         ("extensions.remote_retrievers.http", "HTTPRetriever"),

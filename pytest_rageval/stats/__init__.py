@@ -5,8 +5,8 @@
   `sign_flips` (all other scores) and `noninferiority` (does not assume symmetry). `mcnemar` also tests single questions
   over repeats.
 - `power`: the smallest drop that a test can detect. `sequential`: tests that are repeated as data arrives.
-- `systems`: the best of several systems, Bradley-Terry ratings. `agreement`: agreement of raters, correlations.
-- `rank_overlap`: rank-biased overlap of two rankings.
+- `systems`: the best of several systems, Bradley-Terry ratings. `agreement`: agreement of raters, correlations, overlap
+  of rankings.
 
 numpy and scipy are imported only if scores are not all 0 or 1.
 """

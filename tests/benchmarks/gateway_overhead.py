@@ -16,7 +16,7 @@ import openai
 
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.application_calls.application import Backend
-from pytest_rageval.extensions.application_calls.server import GatewayServer
+from pytest_rageval.extensions.application_calls.plugin import GatewayServer
 from pytest_rageval.lib.secret import BaseURL
 from pytest_rageval.run.session import Session
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from pytest_rageval.stats.rank_overlap import rank_biased_overlap
+from pytest_rageval.stats.agreement import rank_biased_overlap
 
 P = Fraction(9, 10)
 

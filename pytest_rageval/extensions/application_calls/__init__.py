@@ -2,8 +2,7 @@
 
 The application's calls are cached, limited, counted and replayed like the calls of the package.
 
-- `server`: the HTTP server on 127.0.0.1, in a separate thread; and `rageval gateway`.
-- `plugin`: starts the server for a run of pytest, and connects it with the models.
+- `plugin`: the HTTP server on 127.0.0.1, in a separate thread, for a run of pytest or for `rageval gateway`.
 - `application`: answers the requests; sends a stored reply also as the events of a stream.
 """
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from pytest_rageval.extensions.application_calls.server import GatewayServer
+    from pytest_rageval.extensions.application_calls.plugin import GatewayServer
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
@@ -33,7 +32,7 @@ GATEWAY_OPTIONS: Final = (
 
 # fmt: off
 COMMANDS: Final = (
-    Command("gateway", "pytest_rageval.extensions.application_calls.server:gateway_command",
+    Command("gateway", "pytest_rageval.extensions.application_calls.plugin:gateway_command",
             "run a command, and cache, limit, count and replay its model calls",
             "Starts an OpenAI-compatible server on 127.0.0.1, and runs the command with OPENAI_BASE_URL and "
             "OPENAI_API_KEY set to it. The server replies from the cache, the cassette or the real server. Needs the "

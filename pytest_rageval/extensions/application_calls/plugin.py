@@ -1,17 +1,236 @@
-"""The proxy in a run of pytest: started before the conftests, or by its fixture."""
+"""The proxy's HTTP server, on 127.0.0.1 in a thread of its own; clients need its token.
 
+A run of pytest starts it before the conftests, or in its fixture, and `rageval gateway` for a command.
+"""
+
+import argparse
 import os
-from contextlib import ExitStack
+import secrets
+import signal
+import socket
+import subprocess  # nosec B404 # runs the command that the user names
+import threading
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from types import FrameType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.settings import ROLES
-from pytest_rageval.extensions.application_calls.application import Backend
-from pytest_rageval.extensions.application_calls.server import GatewayServer
+from pytest_rageval.cli.command_session import command_settings, session_for
+from pytest_rageval.cli.console import echo_err, format_count
+from pytest_rageval.core.errors import InputError, RagevalError, ServerError, require
+from pytest_rageval.core.settings import ROLES, Settings
+from pytest_rageval.extensions.application_calls.application import LOCAL_HOSTS, Application, Backend
+from pytest_rageval.models.cassette import read_cassette, write_cassette
+from pytest_rageval.models.client import Server, blocked_error
 from pytest_rageval.plugin.lazy_start import ENVIRONMENT, get_evaluation_plugin, resolve_settings
 from pytest_rageval.plugin.runner import fail_on_error
+from pytest_rageval.reports.build import usage_entry, usage_lines
 from pytest_rageval.run.default_components import ConfiguredModels
+from pytest_rageval.run.session import Session
+
+STORED_AS: Final = "pytest_rageval.serving.server"  # see core.user_code
+LOOPBACK: Final = "127.0.0.1"
+BACKLOG: Final = 1024
+STOP_S: Final = 5.0  # how long `close` waits for the thread
+KEEP_ALIVE_S: Final = 300
+PURPOSE: Final = "The gateway"
+TOKEN_BYTES: Final = 24
+
+NOT_YET: Final = (
+    "The gateway answers from the start of the session, and this call came while a conftest or a plugin was imported.\n"
+    "Make it in a fixture or a test."
+)
+ENDED: Final = "The session of this gateway has ended."
+
+
+class GatewayServer:
+    """An OpenAI-compatible server for the application under test.
+
+    It listens from its creation, and responds with an error until `connect` is called. `url` ends in /v1 and contains
+    the token. The same URL without the token works if the client's API key is `token`.
+
+    Attributes:
+        token: the API key for clients whose URL has no token.
+
+    Raises:
+        InputError: the packages of the extra `gateway` are not installed.
+        ServerError: another plugin forbids this test to open sockets.
+    """
+
+    def __init__(self) -> None:
+        uvicorn = require("uvicorn", extra="gateway", purpose=PURPOSE)
+        require("starlette", extra="gateway", purpose=PURPOSE)
+        self.token: str = secrets.token_urlsafe(TOKEN_BYTES)
+        self._get_backend: Callable[[], Backend] = _raise(InputError(NOT_YET))
+        # With an explicit protocol, asyncio disables Nagle's algorithm, which would delay each response by 40 ms.
+        try:
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        except Exception as error:  # noqa: BLE001 - raised again
+            raise blocked_error("The gateway cannot listen", LOOPBACK, error) or error from None
+        self._socket.bind((LOOPBACK, 0))
+        self._socket.listen(BACKLOG)
+        self.port: int = self._socket.getsockname()[1]
+        application = Application(self.token, lambda: self._get_backend())  # noqa: PLW0108 - it is replaced later
+        config = uvicorn.Config(
+            application,
+            log_config=None,
+            access_log=False,
+            log_level="critical",
+            lifespan="off",
+            ws="none",
+            interface="asgi3",
+            server_header=False,
+            # Longer than clients keep idle connections: otherwise the server could close one while a client sends.
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=1,
+        )
+        # Import uvicorn's modules in this thread: the server's thread would import them while the run imports and
+        # removes modules.
+        config.load()
+        self._server: Any = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="rageval-gateway", daemon=True
+        )
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"GatewayServer(port={self.port})"
+
+    @property
+    def url(self) -> str:
+        """The base URL for clients."""
+        return f"http://{LOOPBACK}:{self.port}/{self.token}/v1"
+
+    def connect(self, make_backend: Callable[[], Backend]) -> None:
+        """From now on, answer requests from a backend; if it cannot be made, respond with the error."""
+        try:
+            backend = make_backend()
+            self.refuse_itself(backend.server)
+        except RagevalError as error:
+            self._get_backend = _raise(error)
+        else:
+            self._get_backend = lambda: backend
+
+    def refuse(self, why: str) -> None:
+        """From now on, respond with an error."""
+        self._get_backend = _raise(InputError(why))
+
+    def disconnect(self) -> None:
+        self.refuse(ENDED)
+
+    def close(self) -> None:
+        self.disconnect()
+        self._server.should_exit = True
+        self._thread.join(STOP_S)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def in_environment(self, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+        """Within the block, set the environment variables that make clients use this server."""
+        before = {name: environ.get(name) for name in self.variables(environ)}
+        environ.update(self.variables(environ))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    environ.pop(name, None)
+                else:
+                    environ[name] = value
+
+    def variables(self, environ: MutableMapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the environment variables that make clients use this server."""
+        variables = {"OPENAI_BASE_URL": self.url, "OPENAI_API_BASE": self.url, "OPENAI_API_KEY": self.token}
+        for name in ("NO_PROXY", "no_proxy"):
+            # Clients must not use a proxy for this machine. They read either spelling.
+            value = environ.get(name) or environ.get(name.swapcase(), "")
+            variables[name] = ",".join(dict.fromkeys(filter(None, [*value.split(","), LOOPBACK])))
+        return variables
+
+    def refuse_itself(self, *servers: Server) -> None:
+        """Raise ServerError if one of these servers is this server itself."""
+        urls = [urlsplit(server.base_url) for server in servers]
+        if any(url.hostname in LOCAL_HOSTS and url.port == self.port for url in urls):
+            raise ServerError(
+                "The gateway would send requests to itself: the base URL of the model is its own.\n"
+                "Name the real server with --rageval-base-url; or, where the fixture rageval_client calls models, as "
+                "base_url of your client."
+            )
+
+
+def _raise(error: RagevalError) -> Callable[[], Backend]:
+    def get_backend() -> Backend:
+        # Without the traceback of an earlier request.
+        raise error.with_traceback(None)
+
+    return get_backend
+
+
+FORWARDED_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+SIGNAL_STATUS: Final = 128  # shells add this to the number of the signal that ended a command
+
+
+def gateway_command(options: argparse.Namespace) -> int:
+    """Run the command and print the usage of models; return the exit status of the command."""
+    command: Sequence[str] = options.command[options.command[:1] == ["--"] :]
+    if not command:
+        raise InputError("No command is named.\nWrite: rageval gateway -- COMMAND, such as python -m my_app.")
+    settings = command_settings(options)
+    with closing(session_for(settings)) as session, GatewayServer() as server:
+        server.connect(lambda: Backend.of(session))
+        status = _run_command(command, {**os.environ, **server.variables()})
+        server.disconnect()
+        _update_cassette(settings, session)
+        for line in usage_lines(usage_entry(session.usage)):
+            echo_err(line)
+    return status
+
+
+def _run_command(command: Sequence[str], env: dict[str, str]) -> int:
+    try:
+        process = subprocess.Popen(command, env=env)  # noqa: S603 - the user's own command
+    except OSError as error:
+        raise InputError(f"{command[0]!r} cannot be run: {error.strerror or error}.") from None
+    with process, _forward_signals(process):
+        status = process.wait()
+    return SIGNAL_STATUS - status if status < 0 else status
+
+
+@contextmanager
+def _forward_signals(process: "subprocess.Popen[Any]") -> Iterator[None]:
+    def forward(number: int, _: FrameType | None) -> None:
+        # A terminal sends the SIGINT of Ctrl-C to both processes.
+        if number != signal.SIGINT or not os.isatty(0):
+            process.send_signal(number)
+
+    numbers = [getattr(signal, name) for name in FORWARDED_SIGNALS if hasattr(signal, name)]
+    handlers = {number: signal.signal(number, forward) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _update_cassette(settings: Settings, session: Session) -> None:
+    path = settings.cassette
+    if path is None or not settings.record:
+        return
+    used = session.gateway.used
+    recorded = read_cassette(path) if path.exists() else {}
+    write_cassette(path, {**recorded, **used}.values())
+    new = len(used.keys() - recorded.keys())
+    echo_err(f"cassette: {path} ({format_count(len(used), 'reply')} used, {new} of them new)")
+
 
 PROXY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()  # the proxy of this process
 

@@ -1,8 +1,7 @@
 """Batches: runs whose requests a server answers within a day, at a lower price (`--rageval-batch`).
 
 - `batches`: collects the requests of a run for batches, and stores them in the cache folder. `api`: the server's API.
-- `plugin`: the hooks of a run in batches.
-- `command`: `rageval batch`, and the steps of a run, as processes.
+- `plugin`: the hooks of a run in batches, its steps, as processes, and `rageval batch`.
 """
 
 from argparse import REMAINDER
@@ -42,15 +41,15 @@ PYTEST_ARGUMENTS: Final = value(
 
 # fmt: off
 COMMANDS: Final = (
-    Command("submit", "pytest_rageval.extensions.batches.command:submit_command",
+    Command("submit", "pytest_rageval.extensions.batches.plugin:submit_command",
             "submit the requests that have no reply in the cache",
             "Runs the tests as far as the cache has replies. Requests already in a batch are not submitted again.",
             (PYTEST_ARGUMENTS,),
             "Exit status: 0; 2 if something cannot be used, or a server does not take a batch.", group=GROUP),
-    Command("status", "pytest_rageval.extensions.batches.command:status_command",
+    Command("status", "pytest_rageval.extensions.batches.plugin:status_command",
             "show the batches and their progress", "Runs no test.",
             (PYTEST_ARGUMENTS,), group=GROUP),
-    Command("collect", "pytest_rageval.extensions.batches.command:collect_command",
+    Command("collect", "pytest_rageval.extensions.batches.plugin:collect_command",
             "write the replies of finished batches to the cache", "Runs no test.",
             (PYTEST_ARGUMENTS,), group=GROUP),
 )

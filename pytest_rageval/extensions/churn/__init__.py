@@ -1,6 +1,6 @@
 """What did this change move? `rbo` and `churn` compare rankings with those of the baseline, and need no gold passages.
 
-- `scores`: their definitions. `comparison`: compares a ranking with that of the baseline.
+- `scores`: their definitions, and the comparison of a ranking with that of the baseline.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -39,6 +39,6 @@ def pytest_rageval_before_judge(
     """Compare the rankings with those of the baseline."""
     if threshold_input.threshold.spec.partition("@")[0] not in NAMES:
         return None
-    from pytest_rageval.extensions.churn.comparison import compared  # noqa: PLC0415 - see above
+    from pytest_rageval.extensions.churn.scores import compared  # noqa: PLC0415 - see above
 
     return compared(test, threshold_input)

@@ -1,7 +1,4 @@
-"""Do the cited passages support what the answer states? The scores `support.*`.
-
-- `scores`: their definitions. `statements`: takes an answer apart into statements with their citations.
-"""
+"""Do the cited passages support what the answer states? The scores `support.*`."""
 
 from typing import Final
 

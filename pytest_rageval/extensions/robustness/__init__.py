@@ -1,6 +1,6 @@
 """Does the retriever survive how people type? The field `perturb`, and scores over questions that were changed.
 
-- `perturbations`: changes of a question. `scores`: the scores `robust.*`.
+- `scores`: the scores `robust.*`, and the changes of a question.
 """
 
 from typing import Final
@@ -9,6 +9,6 @@ from pytest_rageval.lib.lazy import Lazy
 
 SCORES: Final = {"extensions.robustness.scores": ("robust",)}
 FIELDS: Final = {
-    "perturb": Lazy("extensions.robustness.perturbations", "check_perturb"),
-    "variants": Lazy("extensions.robustness.perturbations", "check_variants"),
+    "perturb": Lazy("extensions.robustness.scores", "check_perturb"),
+    "variants": Lazy("extensions.robustness.scores", "check_variants"),
 }

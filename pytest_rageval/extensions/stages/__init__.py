@@ -1,6 +1,6 @@
 """Which stage loses a passage? Scores by stage, and the stage that lost each gold passage of a lost question.
 
-- `scores`: the score `stages.recall`. `losses`: finds where a gold passage was lost.
+- `scores`: the score `stages.recall`, and where a gold passage was lost.
 - `frameworks`: reads the stages of retrievers of LangChain, LlamaIndex and Haystack.
 """
 
@@ -53,6 +53,6 @@ def pytest_rageval_before_judge(
         outcome.evidence.ranking is None or outcome.evidence.ranking.stages is None for outcome in outcomes
     ):
         return None
-    from pytest_rageval.extensions.stages.losses import explained  # noqa: PLC0415 - few retrievers report stages
+    from pytest_rageval.extensions.stages.scores import explained  # noqa: PLC0415 - few retrievers report stages
 
     return explained(test, threshold_input)

@@ -25,7 +25,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.application_calls import application
 from pytest_rageval.extensions.application_calls.application import Backend
-from pytest_rageval.extensions.application_calls.server import GatewayServer
+from pytest_rageval.extensions.application_calls.plugin import GatewayServer
 from pytest_rageval.lib.secret import BaseURL
 from pytest_rageval.run.session import Session
 from tests.openai_server import OpenAIServer

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.extensions.churn.comparison import MEASURES, _numbered
+from pytest_rageval.extensions.churn.scores import MEASURES, _numbered
 from pytest_rageval.scores import SCORES
 
 CONFTEST = """

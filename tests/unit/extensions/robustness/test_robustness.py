@@ -12,7 +12,7 @@ from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.evalsets.records import example_from
-from pytest_rageval.extensions.robustness.perturbations import PERTURBATIONS, WORD, perturbed
+from pytest_rageval.extensions.robustness.scores import PERTURBATIONS, WORD, perturbed
 from tests.docs.pages import ROOT, UPDATE
 from tests.unit.scores.conftest import World
 

@@ -8,8 +8,7 @@ import pytest
 from pytest_rageval.core.data import Document, Example, Gold, Ranking, Retrieval, Stage
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
-from pytest_rageval.extensions.stages.losses import losses
-from pytest_rageval.extensions.stages.scores import recall_rows
+from pytest_rageval.extensions.stages.scores import losses, recall_rows
 from tests.unit.scores.conftest import World
 
 
