@@ -25,6 +25,7 @@ NEEDS = {
     "a long-form reference": "a long-form `reference`",
     "nuggets": "nuggets (`nuggets`)",
     "negatives": "`negatives`",
+    "perturbations": "perturbations (`perturb`)",
     "generator": "a generator",
 }
 """The needs of scores in the words of the page; "judge" is a model, or any judge if it only compares answers."""

@@ -236,7 +236,7 @@ def _combined(
 FAMILY: Final = Family(
     "Robustness",
     __doc__,
-    requests="none.",
+    requests="none",
     source="our own; rank-biased overlap: Webber et al. (2010), extrapolated, with p = 0.9.",
     example=WorkedExample(
         text="The only perturbation is a variant of the question. For it the retriever returns `a`, `c`, `d`, and for "
@@ -264,7 +264,7 @@ def _score(
         family=FAMILY,
         definition=definition,
         worked=worked,
-        needs=needs,
+        needs=("perturbations", *needs),
     )
 
 
