@@ -5,7 +5,7 @@
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -49,8 +49,12 @@ class Traces:
         return "".join(f"\n  {number:,} × {note}" for note, number in self.notes.most_common())
 
 
-def read_traces(paths: Iterable[Path]) -> Traces:
+def read_traces(
+    paths: Iterable[Path], selected: Callable[[RecordedQuestion], bool] = lambda _question: True
+) -> Traces:
     """Read traces and items of data sets from files; the spans of a trace may be in several files.
+
+    Questions that are not `selected` are as if they were in no file.
 
     Failed traces and traces without a question are left out. If several traces or items have the same question after
     the same messages, the last one with a retrieval is kept or, if none has a retrieval, the last one.
@@ -85,7 +89,7 @@ def read_traces(paths: Iterable[Path]) -> Traces:
         if question is not None:
             question.tags = _feedback_tags(feedback_by_trace[trace])
             questions.append(question)
-    return Traces(_keep_latest(questions, notes), len(spans), items, +notes)
+    return Traces(_keep_latest(filter(selected, questions), notes), len(spans), items, +notes)
 
 
 def question_key(question: str, history: Iterable[Mapping[str, str]] = ()) -> str:
