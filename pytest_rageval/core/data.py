@@ -1,6 +1,6 @@
 """The data types of the package: documents, gold passages, examples, eval sets, rankings."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast, overload
 
 from pytest_rageval.lib.digests import digest, digest_of_all
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
-from pytest_rageval.lib.spool import Spool, SpooledTuple
 
 Message = Mapping[str, str]
 """One message: a mapping with the keys `role` and `content`."""
@@ -124,6 +123,48 @@ class Document:
     def label(self) -> str:
         """The name of the document in reports: the id, or the beginning of the text in quotes."""
         return self.id if self.id is not None else excerpt(self.text)
+
+
+class CreatedDocuments(Sequence[Document]):
+    """The documents of a ranking, created at each use. What scores ask of all rankings needs no documents.
+
+    `textless` is the number of documents without text, `has_chunk_ids` whether one has a `chunk_id`.
+    """
+
+    __slots__ = ("_length", "has_chunk_ids", "textless")
+
+    def __init__(self, length: int, *, textless: int, has_chunk_ids: bool) -> None:
+        self._length = length
+        self.textless = textless
+        self.has_chunk_ids = has_chunk_ids
+
+    @property
+    def ids(self) -> tuple[str | None, ...]:
+        raise NotImplementedError
+
+    def create(self) -> tuple[Document, ...]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self.create())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.create()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple | CreatedDocuments) and self.create() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self.create())
+
+    def __repr__(self) -> str:
+        return repr(self.create())
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[Document, ...]]]:
+        return tuple, (self.create(),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,19 +456,6 @@ class Ranking(Sequence[Document]):
         missing, surplus = max(-excess, 0), max(excess, 0)
         return cls(query, ranked[:k], len(documents) - len(ranked), missing, surplus, **attributes)
 
-    def move_to_spool(self, spool: Spool) -> "Ranking":
-        """Return an equal ranking whose documents and steps are in a spool."""
-        steps, stages, documents = self.steps, self.stages, self.documents
-        if steps is stages is None and isinstance(documents, SpooledTuple):
-            return self
-        if steps is not None:
-            steps = _SpooledRankings(spool, [_ranking_record(step) for step in steps], len(steps))
-        if stages is not None:
-            stages = _SpooledRankings(spool, [_ranking_record(stage) for stage in stages], len(stages))
-        if not isinstance(documents, SpooledTuple):
-            documents = SpooledDocuments(spool, documents)
-        return replace(self, documents=documents, steps=steps, stages=stages)
-
     @property
     def k(self) -> int:
         """The number of documents that were requested; if none was requested, the number of documents."""
@@ -449,14 +477,14 @@ class Ranking(Sequence[Document]):
     @property
     def textless(self) -> int:
         """The number of documents without text."""
-        if isinstance(self.documents, SpooledDocuments):
+        if isinstance(self.documents, CreatedDocuments):
             return self.documents.textless
         return sum(not document.text.strip() for document in self.documents)
 
     @property
     def ids(self) -> tuple[str | None, ...]:
         """The documents' ids in rank order."""
-        if isinstance(self.documents, SpooledDocuments):
+        if isinstance(self.documents, CreatedDocuments):
             return self.documents.ids
         return tuple(document.id for document in self.documents)
 
@@ -469,7 +497,7 @@ class Ranking(Sequence[Document]):
     @property
     def has_chunk_ids(self) -> bool:
         """Whether a document has a `chunk_id`."""
-        if isinstance(self.documents, SpooledDocuments):
+        if isinstance(self.documents, CreatedDocuments):
             return self.documents.has_chunk_ids
         return any(document.chunk_id is not None for document in self.documents)
 
@@ -504,86 +532,6 @@ class Ranking(Sequence[Document]):
         except TypeError:
             return False
         return identifier is not None and id_key(identifier) in self.id_keys
-
-
-def _documents_record(documents: Sequence[Document]) -> list[Any]:
-    """Return the record of documents; documents of a subclass, which may have more attributes, are not converted."""
-    if not {Document}.issuperset(map(type, documents)):
-        return list(documents)
-    return [
-        (
-            document.text,
-            document.id,
-            document.score,
-            document.metadata or None,
-            document.span and tuple(document.span),
-            document.chunk_id,
-        )
-        for document in documents
-    ]
-
-
-def _documents_from_record(record: Sequence[Any]) -> tuple[Document, ...]:
-    if record and isinstance(record[0], Document):
-        return tuple(record)
-    return tuple(
-        [
-            Document(text, id_, score, {} if metadata is None else metadata, span and Span(*span), chunk_id)
-            for text, id_, score, metadata, span, chunk_id in record
-        ]
-    )
-
-
-def _ranking_record(ranking: Ranking) -> tuple[Any, ...]:
-    return (
-        ranking.query,
-        _documents_record(ranking.documents),
-        ranking.duplicates,
-        ranking.missing,
-        ranking.surplus,
-    )
-
-
-def _rankings_from_record(record: Iterable[tuple[Any, ...]]) -> tuple[Ranking, ...]:
-    return tuple(
-        Ranking(query, _documents_from_record(documents), *counts) for query, documents, *counts in record
-    )
-
-
-class SpooledDocuments(SpooledTuple[Document]):
-    """The documents of a ranking in a spool.
-
-    `ids`, `textless` and `has_chunk_ids` are available without creating the documents.
-    """
-
-    __slots__ = ("has_chunk_ids", "textless")
-
-    decode: Callable[[Any], tuple[Document, ...]] = staticmethod(_documents_from_record)
-
-    def __init__(self, spool: Spool, documents: Sequence[Document]) -> None:
-        # Documents are often read soon after they were stored, so the spool may keep these objects in memory. Metadata
-        # may be changed by their owner: objects with metadata are recreated from the record.
-        unchanging = not [
-            document for document in documents if document.metadata or type(document) is not Document
-        ]
-        decoded = tuple(documents) if unchanging else None
-        super().__init__(spool, _documents_record(documents), len(documents), decoded=decoded)
-        self.textless: int = len([document for document in documents if not document.text.strip()])
-        self.has_chunk_ids: bool = any(document.chunk_id is not None for document in documents)
-
-    @property
-    def ids(self) -> tuple[str | None, ...]:
-        documents = self._spool.recent(self._place, self.decode)
-        if documents is None:
-            records = self._spool.get(self._place)
-            return tuple([record.id if isinstance(record, Document) else record[1] for record in records])
-        return tuple([document.id for document in documents])
-
-
-class _SpooledRankings(SpooledTuple[Ranking]):
-    __slots__ = ()
-
-    decode: Callable[[Any], tuple[Ranking, ...]] = staticmethod(_rankings_from_record)
 
 
 def excerpt(text: str, width: int = 60) -> str:

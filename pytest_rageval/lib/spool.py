@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from threading import Lock
 from types import NoneType
-from typing import IO, Any, Final, Generic, Self, SupportsIndex, TypeVar, overload
+from typing import IO, Any, Final, Self, SupportsIndex, TypeVar, overload
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -25,7 +25,6 @@ READ_AHEAD_BYTES: Final = 16_384
 RECENT_BYTES: Final = 4_000_000
 """The size of the cache of recently used records: several scores read the records of one question."""
 
-Decode = Callable[[Any], Any]  # creates an object from a record
 OBJECT_BYTES: Final = 1000
 """The estimated memory of an object besides its texts: 4 MB of short records took 70 MB."""
 
@@ -48,7 +47,7 @@ class Spool:
         self._buffer_bytes: float = WRITE_BUFFER_BYTES
         self._ahead = (0, b"")
         self._unspooled: list[Any] = []
-        self._recent: OrderedDict[int, tuple[Any, Decode | None, int]] = OrderedDict()
+        self._recent: OrderedDict[int, tuple[Any, int]] = OrderedDict()
         self._recent_bytes = 0
         # Questions are evaluated in one thread, and reports are written in another one.
         self._lock = Lock()
@@ -57,12 +56,8 @@ class Spool:
         if self._file is not None:
             self._file.close()
 
-    def put(self, value: Any, *, plain: bool = False, decoded: "tuple[Any, Decode] | None" = None) -> int:
-        """Store a record and return its place; a `plain` record is not checked.
-
-        `decoded` is the object that the record was created from, which is then cached, and the function that creates an
-        equal object from the record.
-        """
+    def put(self, value: Any, *, plain: bool = False) -> int:
+        """Store a record and return its place; a `plain` record is not checked."""
         try:
             data = marshal.dumps(value) if plain or _is_plain(value) else None
         except (ValueError, RecursionError):
@@ -77,40 +72,25 @@ class Spool:
             self._buffer += data
             if len(self._buffer) > self._buffer_bytes:
                 self._write()
-            if decoded is not None:
-                self._keep_recent(place, *decoded, len(data))
         return place
 
-    def get(self, place: int, decode: "Decode | None" = None) -> Any:
-        """Return the record at a place, or the object that `decode` creates from it."""
+    def get(self, place: int) -> Any:
+        """Return the record at a place."""
         recent = self._recent.get(place)
-        if recent is not None and recent[1] == decode:
+        if recent is not None:
             return recent[0]
         with self._lock:
             if place < 0:
-                value = self._unspooled[-place - 1]
-                return value if decode is None else decode(value)
+                return self._unspooled[-place - 1]
             length = int.from_bytes(self._bytes(place, LENGTH_BYTES), "little")
             data = self._bytes(place + LENGTH_BYTES, length)
             value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
-            if decode is not None:
-                value = decode(value)
-            self._keep_recent(place, value, decode, length)
+            if place not in self._recent:
+                self._recent_bytes += length + OBJECT_BYTES
+            self._recent[place] = value, length + OBJECT_BYTES
+            while self._recent_bytes > RECENT_BYTES:
+                self._recent_bytes -= self._recent.popitem(last=False)[1][1]
         return value
-
-    def recent(self, place: int, decode: "Decode") -> Any:
-        """Return the object that `decode` created from a record if it is cached; else None."""
-        recent = self._recent.get(place)
-        return recent[0] if recent is not None and recent[1] == decode else None
-
-    def _keep_recent(self, place: int, value: Any, decode: "Decode | None", length: int) -> None:
-        length += OBJECT_BYTES
-        if place not in self._recent:
-            self._recent_bytes += length
-        # An entry of the same record that another function decoded is replaced.
-        self._recent[place] = value, decode, length
-        while self._recent_bytes > RECENT_BYTES:
-            self._recent_bytes -= self._recent.popitem(last=False)[1][2]
 
     def _write(self) -> None:
         from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write
@@ -145,52 +125,6 @@ class Spool:
         # A write to a full disk may have ended in the middle of a record: its rest is in the buffer.
         data += self._buffer[: length - len(data)]
         return bytes(data)
-
-
-class SpooledTuple(Sequence[T], Generic[T]):
-    """A tuple that is stored in a spool and read at each use.
-
-    The class attribute `decode` creates the tuple from its record. `decoded` is the tuple if it exists already.
-    """
-
-    __slots__ = ("_length", "_place", "_spool")
-
-    decode: Callable[[Any], tuple[Any, ...]] = staticmethod(tuple)
-
-    def __init__(
-        self, spool: Spool, record: Any, length: int, *, decoded: tuple[T, ...] | None = None
-    ) -> None:
-        self._spool, self._length = spool, length
-        self._place = spool.put(record, decoded=None if decoded is None else (decoded, self.decode))
-
-    def _all(self) -> tuple[T, ...]:
-        items: tuple[T, ...] = self._spool.get(self._place, self.decode)
-        return items
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._all())
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        return self._all()[index]
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, tuple | SpooledTuple) and self._all() == tuple(other))
-
-    def __hash__(self) -> int:
-        return hash(self._all())
-
-    def __repr__(self) -> str:
-        return repr(self._all())
-
-    def __reduce__(self) -> tuple[type, tuple[tuple[T, ...]]]:
-        return tuple, (self._all(),)
 
 
 def _on_items(function: Callable[..., Any]) -> Any:

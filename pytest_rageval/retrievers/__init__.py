@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.core.data import EXCLUDED, Document, Example, Ranking, Retrieval, SpooledDocuments
+from pytest_rageval.core.data import EXCLUDED, CreatedDocuments, Document, Example, Ranking, Retrieval
 from pytest_rageval.core.errors import Cause, InputError, QueryError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.user_code import InvalidResult, UserCallable, is_cached
@@ -121,7 +121,7 @@ class Retriever:
             result = replace(result, documents=_without(result.documents, excluded, k, asked_k))
         if result.seconds is not None or self.replays:
             seconds = result.seconds
-        if isinstance(result.documents, SpooledDocuments) and len(result.documents) <= k:
+        if isinstance(result.documents, CreatedDocuments) and len(result.documents) <= k:
             # The documents of a recorded run are distinct, and are created when they are used.
             missing = k - len(result.documents)
             return Ranking(example.question, result.documents, missing=missing, own_k=own_k, seconds=seconds)

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard, cast
 
-from pytest_rageval.core.data import Document, Retrieval, Span, SpooledDocuments, Stage, Step
+from pytest_rageval.core.data import CreatedDocuments, Document, Retrieval, Span, Stage, Step
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.user_code import InvalidResult, as_number, bounded_list, bounded_text
 from pytest_rageval.lib.digests import digest
@@ -348,7 +348,7 @@ def _first(item: object, names: tuple[str, ...]) -> Any:
 
 def retrieval_from(returned: object, id_path: str = "", sample: FieldSample | None = None) -> Retrieval:
     """Return a retriever's result with all documents converted; `sample` collects their fields."""
-    if isinstance(returned, SpooledDocuments):
+    if isinstance(returned, CreatedDocuments):
         # The documents of a recorded run are converted already.
         return Retrieval(returned)
     if not isinstance(returned, Retrieval):

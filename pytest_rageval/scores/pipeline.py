@@ -37,7 +37,7 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE
 from pytest_rageval.scores.measures import Labelled
-from pytest_rageval.scores.rankings import Query, Rankings, SingleFlight
+from pytest_rageval.scores.rankings import Query, Rankings, SingleFlight, spooled
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge import JudgeTask, Text
@@ -271,7 +271,7 @@ class Pipeline:
         documents = list(ranking.documents)
         # A text as the seed gives the same order in every process.
         random.Random(f"{self.seed} {_question_text(query)}").shuffle(documents)  # noqa: S311 - no secret
-        return replace(ranking, documents=tuple(documents)).move_to_spool(self.spool)
+        return spooled(replace(ranking, documents=tuple(documents)), self.spool)
 
     async def answer(self, query: Query, k: int) -> str:
         _, answer = await self.ranking_and_answer(query, k)

@@ -4,15 +4,16 @@ import asyncio
 import marshal
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from operator import attrgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from pytest_rageval.core.data import Example, QuestionWithHistory, Ranking
+from pytest_rageval.core.data import CreatedDocuments, Document, Example, QuestionWithHistory, Ranking, Span
 from pytest_rageval.core.errors import CallableError, InputError, RagevalError, Unscored
 from pytest_rageval.core.gathering import CallbackFuture, is_fatal, is_inline, require_loop
 from pytest_rageval.lib.spool import Spool
@@ -124,6 +125,50 @@ def _plain_key(key: Hashable) -> Hashable:
     return str(key) if isinstance(key, str) else key
 
 
+FIELDS: Final = attrgetter("text", "id", "score", "metadata", "chunk_id")
+
+
+class SpooledDocuments(CreatedDocuments):
+    """Documents in a spool: a run keeps those of all questions, and a report shows few of them."""
+
+    __slots__ = ("_place", "_spool")
+
+    def __init__(self, documents: Sequence[Document], spool: Spool) -> None:
+        super().__init__(
+            len(documents),
+            textless=len([document for document in documents if not document.text.strip()]),
+            has_chunk_ids=any(document.chunk_id is not None for document in documents),
+        )
+        self._spool = spool
+        self._place = spool.put([(*FIELDS(each), each.span and tuple(each.span)) for each in documents])
+
+    @property
+    def ids(self) -> tuple[str | None, ...]:
+        return tuple([fields[1] for fields in self._spool.get(self._place)])
+
+    def create(self) -> tuple[Document, ...]:
+        return tuple(
+            [
+                Document(text, name, score, metadata, span and Span(*span), chunk_id)
+                for text, name, score, metadata, chunk_id, span in self._spool.get(self._place)
+            ]
+        )
+
+
+def spooled(ranking: Ranking, spool: Spool) -> Ranking:
+    """Return an equal ranking whose documents, with those of steps and stages, are in a spool.
+
+    Documents of a subclass, which may have more attributes, stay in memory.
+    """
+    documents = ranking.documents
+    if not isinstance(documents, CreatedDocuments) and {Document}.issuperset(map(type, documents)):
+        documents = SpooledDocuments(documents, spool)
+    steps, stages = (
+        parts and tuple([spooled(part, spool) for part in parts]) for parts in (ranking.steps, ranking.stages)
+    )
+    return replace(ranking, documents=documents, steps=steps, stages=stages)
+
+
 class Rankings:
     """A retriever, with all rankings that it has returned in this run. A repeat, which asks models again, shares them.
 
@@ -205,7 +250,7 @@ class Rankings:
             self.finished += 1
         if self._cached_replies() > cached_before:
             self._new_overlaps.append(retrieval)
-        ranking = ranking.move_to_spool(self._spool)
+        ranking = spooled(ranking, self._spool)
         # The first call also opens connections and loads models, so its duration is not that of a retrieval.
         return replace(ranking, seconds=None) if is_first and not self._retriever.replays else ranking
 

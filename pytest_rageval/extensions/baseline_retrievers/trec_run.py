@@ -7,7 +7,7 @@ from math import nan
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.data import Document, Example, Message, SpooledDocuments
+from pytest_rageval.core.data import CreatedDocuments, Document, Example, Message
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import read_lines
 from pytest_rageval.evalsets.formats import Shape, is_json_by_topic
@@ -99,16 +99,15 @@ class TrecRun:
         return RunDocuments(self._run, self._texts, first, min(end, first + k))
 
 
-class RunDocuments(SpooledDocuments):
+class RunDocuments(CreatedDocuments):
     """Documents of a run, which are created when they are used."""
 
     __slots__ = ("_first", "_run", "_texts")
 
     def __init__(self, run: "RunFile", texts: Mapping[str, str], first: int, end: int) -> None:
         self._run, self._texts = run, texts
-        self._first, self._length = first, end - first
-        self.textless: int = self._length
-        self.has_chunk_ids: bool = False
+        self._first = first
+        super().__init__(end - first, textless=end - first, has_chunk_ids=False)
         if texts:
             self.textless = sum(not texts.get(name, "").strip() for name in self.ids)
 
@@ -116,7 +115,7 @@ class RunDocuments(SpooledDocuments):
     def ids(self) -> tuple[str, ...]:
         return tuple(self._run.ids[self._first : self._first + self._length])
 
-    def _all(self) -> tuple[Document, ...]:
+    def create(self) -> tuple[Document, ...]:
         scores = self._run.scores[self._first : self._first + self._length]
         ranking = zip(self.ids, scores, strict=True)
         return tuple(Document(self._texts.get(name, ""), id=name, score=score) for name, score in ranking)

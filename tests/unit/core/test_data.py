@@ -1,12 +1,11 @@
 """The data classes: documents, gold passages, examples, eval sets, rankings."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Span, excerpt
-from pytest_rageval.lib.spool import Spool
 
 A, B = Document("alpha", "a"), Document("beta", "b")
 
@@ -190,30 +189,3 @@ def test_membership_asks_for_ids_and_documents(item: object, *, is_member: bool)
 
 def test_a_document_without_an_id_is_found_by_its_text() -> None:
     assert Document("alpha") in Ranking.of("q", [A, B])
-
-
-def test_cached_documents_do_not_change_later() -> None:
-    metadata = {"page": 1}
-    given = [Document("one", "a"), Document("two", "b", metadata=metadata)]
-    cached = Ranking.of("?", given).move_to_spool(Spool())
-    metadata["page"] = 2
-    assert [document.metadata for document in cached] == [{}, {"page": 1}]
-    assert cached.ids == ("a", "b")
-    plain = Ranking.of("?", given[:1]).move_to_spool(Spool())
-    assert plain[0] is given[0]
-    assert plain.ids == ("a",)
-
-
-def test_cached_documents_of_another_class_keep_their_attributes() -> None:
-    @dataclass(frozen=True)
-    class Page(Document):
-        url: str = ""
-
-    given = [Document("one", "a"), Page(" ", "b", url="https://b")]
-    steps = (Ranking.of("first", given), Ranking.of("second", given[:1]))
-    cached = Ranking.of("?", given, steps=steps).move_to_spool(Spool())
-    assert (cached.ids, cached.labels, cached.textless, len(cached)) == (("a", "b"), ["a", "b"], 1, 2)
-    assert [*cached] == given
-    assert cached[1] is given[1]
-    assert cached.steps == steps
-    assert cached == Ranking.of("?", given, steps=steps)

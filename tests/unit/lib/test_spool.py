@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.lib import spool as spool_module
-from pytest_rageval.lib.spool import Spool, SpooledList, SpooledTuple, spooled_list, spooled_map
+from pytest_rageval.lib.spool import Spool, SpooledList, spooled_list, spooled_map
 
 SINGLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 RECORDS = st.recursive(
@@ -162,38 +162,6 @@ def test_every_operation_of_a_list_gives_what_it_gives_for_a_list(other: list[in
     own = {name for name in dir(list) if getattr(SpooledList, name) is not getattr(list, name)}
     inherited = set(dir(list)) - own - set(dir(object))
     assert inherited <= {"__class_getitem__", "__getattribute__", "__new__"}
-
-
-def test_a_cached_tuple_equals_the_tuple() -> None:
-    """A spooled tuple compares, hashes and pickles like the tuple, as documents of rankings require."""
-    kept = SpooledTuple(Spool(), ["a", "b"], 2)
-    assert kept == ("a", "b")
-    assert kept == ("a", "b")
-    assert kept == SpooledTuple(Spool(), ("a", "b"), 2)
-    assert kept != ("a",)
-    assert hash(kept) == hash(("a", "b"))
-    assert (kept[0], kept[:1], [*kept], repr(kept)) == ("a", ("a",), ["a", "b"], "('a', 'b')")
-    assert pickle.loads(pickle.dumps(kept)) == ("a", "b")  # noqa: S301 - of this test
-
-
-def test_what_a_record_was_made_of_is_had_while_it_is_recent(monkeypatch) -> None:
-    """A recent record returns its original object, as documents are read soon after they are stored.
-
-    Later the object is decoded from the record.
-    """
-    spool, original = Spool(), ("a", "b")
-    place = spool.put([*original], decoded=(original, tuple))
-    assert spool.get(place, tuple) is original
-    assert spool.recent(place, tuple) is original
-    assert spool.recent(place, frozenset) is None
-    assert spool.get(place) == ["a", "b"]
-    assert spool.get(place, tuple) == original
-    monkeypatch.setattr("pytest_rageval.lib.spool.RECENT_BYTES", 0)
-    place = spool.put(["c"], decoded=(("c",), tuple))
-    assert spool.recent(place, tuple) is None
-    assert spool.get(place, tuple) == ("c",)
-    apart = object()
-    assert spool.get(spool.put([apart]), tuple) == (apart,)
 
 
 def test_an_item_is_made_when_it_is_first_asked_for() -> None:

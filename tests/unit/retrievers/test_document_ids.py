@@ -13,6 +13,7 @@ from pytest_rageval.lib.spool import Spool
 from pytest_rageval.retrievers.documents import document_from, retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample, value_at
 from pytest_rageval.scores.gold_matching import GoldMatch
+from pytest_rageval.scores.rankings import spooled
 
 
 def _node(node_id: str, document_id: str | None, text: str = "t") -> SimpleNamespace:
@@ -29,12 +30,12 @@ def _ranking(returned: Any, **keywords: Any) -> Ranking:
     return Ranking.of("q", retrieval_from(returned, **keywords).documents, 5)
 
 
-@pytest.mark.parametrize("spooled", [False, True])
-def test_a_node_has_the_id_of_its_document_and_its_own(*, spooled: bool) -> None:
+@pytest.mark.parametrize("in_spool", [False, True])
+def test_a_node_has_the_id_of_its_document_and_its_own(*, in_spool: bool) -> None:
     """Chunks of one document are different documents of a ranking, which is searched for either id."""
     ranking = _ranking(CHUNKS)
-    if spooled:
-        ranking = ranking.move_to_spool(Spool())
+    if in_spool:
+        ranking = spooled(ranking, Spool())
     assert [(document.id, document.chunk_id) for document in ranking] == [
         ("kb-1", "n1"),
         ("kb-1", "n2"),
