@@ -76,6 +76,7 @@ class Option(Generic[T]):
         repeatable: whether the option may be repeated. Its value is a tuple; `parse` converts one item.
         in_ini: whether the option may be in the ini file and in `pyproject.toml`.
         private: whether the value may contain a password. An error message then does not quote it.
+        variable: the environment variable with its default; it turns a switch on unless it says no.
         by_extension: whether an extension has it too, as `OPTIONS`; without such an extension there is no such option.
         leaves_out: returns, for the settings of a run, whether the option makes the run leave out questions.
         plan_note: a line in the plan of a run with this option.
@@ -92,6 +93,7 @@ class Option(Generic[T]):
     repeatable: bool = False
     in_ini: bool = True
     private: bool = False
+    variable: str = ""
     by_extension: bool = False
     leaves_out: Callable[[Any], bool] = lambda _: False
     plan_note: str = ""
@@ -199,12 +201,12 @@ class CoreOptions:
     base_url: "Option[BaseURL | None]" = Option(
         "base_url", "URL", parse_base_url, None,
         "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True,
-        is_flag=True,
+        is_flag=True, variable="OPENAI_BASE_URL",
     )
     judge_base_url: "Option[BaseURL | None]" = Option(
         "judge_base_url", "URL", parse_base_url, None,
         "server of the judge; its key is in RAGEVAL_JUDGE_API_KEY. Default: RAGEVAL_JUDGE_BASE_URL, or the server "
-        "of the generating model", private=True,
+        "of the generating model", private=True, variable="RAGEVAL_JUDGE_BASE_URL",
     )
     parameters: Option[Mapping[str, Any] | None] = Option(
         "parameters", "JSON", parse_parameters, None,
@@ -391,6 +393,7 @@ class CoreOptions:
         "turn these warnings into errors: max_drop or max_lost without a baseline, max_total_drop without an "
         "anchor, more questions removed than --rageval max_removed=SHARE, and a test of the baseline that was not "
         "compared with it. The default under CI=true; off with --rageval require_baseline=false",
+        variable="CI",
     )
     allow_missing: Option[tuple[str, ...]] = Option(
         "allow_missing", "NODEID", str, (),
@@ -446,6 +449,7 @@ class CoreOptions:
         "annotations",
         "print annotations for GitHub, which show failures and warnings at the lines of the tests. The default "
         "under GITHUB_ACTIONS=true; off with --rageval annotations=false",
+        by_extension=True, variable="GITHUB_ACTIONS",
     )
     seed: Option[int] = Option(
         "seed", "N", parse_count, 0,

@@ -42,9 +42,6 @@ CI_RUNS: Final = (
 )
 """Environment variables of CI systems that have the same value on all machines of a run."""
 
-URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
-"""Environment variables of options, by the name of the option."""
-
 FLEX_DEFAULTS: Final = {"timeout": 900.0, "patience": 3600.0}
 """Defaults with `--rageval flex=true`: a reply may take minutes, and a server without capacity answers 429."""
 
@@ -70,14 +67,8 @@ def resolve_options(
         "judge_api_key": _key(environ, JUDGE_KEY),
         "gguf": environ.get("RAGEVAL_GGUF") or None,
         "ci": is_ci(environ.get("CI")),
-        "require_baseline": is_ci(environ.get("CI")),
-        "annotations": environ.get("GITHUB_ACTIONS") == "true",
     }
-    sources = {
-        name: f"environment ({variable})"
-        for name, variable in (("require_baseline", "CI"), ("annotations", "GITHUB_ACTIONS"))
-        if values[name]
-    }
+    sources: dict[str, str] = {}
     in_pyproject, tables = read_pyproject(root)
     for source, texts, base in (
         ("pyproject", _texts_of(in_pyproject), root),
@@ -98,10 +89,10 @@ def resolve_options(
             if source != "pyproject":
                 _remove_overridden(tables, option.name, values[option.name])
     for option in all_options():
-        variable = URL_VARIABLES.get(option.name)
-        if variable and option.name not in values and (url := environ.get(variable, "").strip()):
-            values[option.name] = _parse(option, variable, url)
-            sources[option.name] = f"environment ({variable})"
+        text = environ.get(option.variable, "").strip()
+        if option.name not in values and text and (option.metavar or is_ci(text)):
+            values[option.name] = _parse(option, option.variable, text) if option.metavar else True
+            sources[option.name] = f"environment ({option.variable})"
     if values.get("flex"):
         sources = dict.fromkeys(FLEX_DEFAULTS, "default with flex") | sources
         values = FLEX_DEFAULTS | values

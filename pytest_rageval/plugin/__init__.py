@@ -7,9 +7,9 @@ plugin only when a run has a marked test.
 - `markers`: the markers, and checks of marks.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests. `fixtures`: the fixtures.
 - `rageval_fixture`: the object that tests receive as `rageval`.
-- `summary`, `terminal`, `progress`, `annotations`: output.
+- `summary`, `terminal`, `progress`: output.
 - `settings_command`: `rageval settings`.
-- `completeness`: which tests ran, and which eval sets no test scores. `files`: the files that a run writes, and the
+- `completeness`: which tests ran. `files`: the files that a run writes, and the
   commit under test, which reports and pins name.
 """
 

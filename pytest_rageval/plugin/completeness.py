@@ -1,7 +1,6 @@
-"""Which tests ran: whether all did, which gated tests were not compared, and which eval sets no test scores.
+"""Which tests ran: whether all did, and which gated tests were not compared.
 
 - `CompletenessPlugin`: whether the run was a full run, and the gated tests that it did not compare.
-- `UnusedEvalSetPlugin`: warnings about eval sets that no test scores.
 - `deselect_tests_without_requests`, `report_as_skipped`: for runs of stubs, such as a plan.
 """
 
@@ -9,7 +8,7 @@ import json
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +19,7 @@ from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.text import counted, plural
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS
 from pytest_rageval.plugin.progress import WorkersProgress
-from pytest_rageval.plugin.runner import RECEIVED_FIXTURE, EvaluationPlugin
+from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import (
     fail_run,
     plain_nodeid,
@@ -31,8 +30,6 @@ from pytest_rageval.plugin.terminal import (
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.suite import SuiteContribution
-
-EVALSET: Final = "rageval_evalset"
 
 SELECTING_OPTIONS: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """The options of pytest that cause tests to be left out or not to run."""
@@ -301,78 +298,6 @@ def given_options(
     words = [*shlex.split(environ.get("PYTEST_ADDOPTS", "")), *config.invocation_params.args]
     given, default = (vars(parser.parse_known_args(arguments)) for arguments in (words, []))
     return {name: value for name, value in given.items() if value != default.get(name)}
-
-
-class UnusedEvalSetPlugin:
-    """Finds eval-set markers without effect: no test with such a marker computes a score."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        # The warnings after the collection, each with the tests that its marker applies to.
-        self._candidates: list[tuple[str, list[pytest.Item]]] = []
-        self._worker_warnings: list[list[str]] = []
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        # If the command line names a test, pytest does not collect the other tests of the module.
-        if not any("::" in argument for argument in self._config.args):
-            self._candidates = list(_unscored_markers(items))
-
-    def pytest_sessionfinish(self) -> None:
-        if hasattr(self._config, "workerinput"):
-            self._config.workeroutput["rageval_unscored"] = self._warnings  # type: ignore[attr-defined]
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        warnings = getattr(node, "workeroutput", {}).get("rageval_unscored")
-        self._worker_warnings += [] if warnings is None else [warnings]
-
-    @property
-    def _warnings(self) -> list[str]:
-        """The warnings that remain after the tests: a test may have called `request.getfixturevalue("rageval")`.
-
-        Every worker collects all tests and runs some, so a warning remains only if all workers have it.
-        """
-        own_warnings = [
-            text
-            for text, tests in self._candidates
-            if not any(RECEIVED_FIXTURE in test.stash for test in tests)
-        ]
-        by_process = self._worker_warnings or [own_warnings]
-        return [
-            text for text in dict.fromkeys(by_process[0]) if all(text in warnings for warnings in by_process)
-        ]
-
-    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        print_lines(terminalreporter, [f"warning: {text}" for text in self._warnings], yellow=True)
-
-
-def _unscored_markers(items: list[pytest.Item]) -> Iterator[tuple[str, list[pytest.Item]]]:
-    """Yield a warning for each eval-set marker whose tests compute no score, with these tests.
-
-    A test that requests the fixture only by its name is not recognised before it runs.
-    """
-    tests_by_mark: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
-    for item in items:
-        if hasattr(item, "fixturenames"):
-            for mark in item.iter_markers(EVALSET):
-                tests_by_mark.setdefault(id(mark), (mark, []))[1].append(item)
-    for mark, tests in tests_by_mark.values():
-        if not any(map(_is_scored, tests)):
-            first = tests[0].nodeid
-            where = first if len(tests) == 1 else f"{len(tests)} tests, the first of them {first},"
-            path = f"{mark.args[0]!r:.60}" if mark.args else ""
-            text = (
-                f"{EVALSET}({path}) on {where} does nothing: no test under it has the fixture rageval or a mark that "
-                f"evaluates it ({', '.join(EVALUATED_MARKERS)})"
-            )
-            yield text, tests
-
-
-def _is_scored(item: pytest.Item) -> bool:
-    return "rageval" in getattr(item, "fixturenames", ()) or any(
-        map(item.get_closest_marker, EVALUATED_MARKERS)
-    )
 
 
 def report_as_skipped(report: pytest.TestReport, item: pytest.Item, reason: str) -> None:

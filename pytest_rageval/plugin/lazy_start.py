@@ -73,7 +73,6 @@ class LazyStart:
         from pytest_rageval.core.errors import InputError  # noqa: PLC0415
         from pytest_rageval.plugin.completeness import (  # noqa: PLC0415
             CompletenessPlugin,
-            UnusedEvalSetPlugin,
             WorkerPlugin,
             given_options,
         )
@@ -88,11 +87,7 @@ class LazyStart:
             raise pytest.UsageError(str(error)) from None
         evaluation_plugin = EvaluationPlugin(config, settings, self._columns, self._running_nodeid)
         of_extensions = config.hook.pytest_rageval_start(config=config, settings=settings)
-        plugins: list[Any] = [
-            evaluation_plugin,
-            UnusedEvalSetPlugin(config),
-            *chain.from_iterable(of_extensions),
-        ]
+        plugins: list[Any] = [evaluation_plugin, *chain.from_iterable(of_extensions)]
         if hasattr(config, "workerinput"):
             plugins.append(WorkerPlugin(config))
         elif not settings.is_step:

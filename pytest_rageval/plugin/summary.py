@@ -24,7 +24,6 @@ from pytest_rageval.plugin.terminal import (
     argument_of,
     fail_run,
     plain_nodeid,
-    print_command,
     print_lines,
     report_outcome,
     shorten_to_place,
@@ -33,11 +32,13 @@ from pytest_rageval.plugin.terminal import (
 
 if TYPE_CHECKING:
     from pytest_rageval.models.usage import Usage
-    from pytest_rageval.plugin.annotations import Place
     from pytest_rageval.plugin.files import CassetteWriterPlugin
 
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""
+
+ENTRIES: Final = pytest.StashKey[dict[str, dict[str, Any]]]()
+"""The entries of tests for the report, by node id, in the process that writes reports."""
 
 PHASES: Final = frozenset({"setup", "call", "teardown"})
 """The phases of a test. The report of a test whose xdist worker crashed has none of them."""
@@ -68,10 +69,9 @@ class SummaryPlugin:
         self._began_at = time.monotonic()
         self._started = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
         # The entries of tests for the report, and the usage of models, by node id.
-        self._tests: dict[str, dict[str, Any]] = {}
+        self._tests: dict[str, dict[str, Any]] = config.stash.setdefault(ENTRIES, {})
         self._usage_of: dict[str, Usage] = {}
         self._outcomes: dict[str, Mapping[str, str]] = {}
-        self._places: dict[str, Place] = {}
         self._notes: list[str] = []
         self._remarks: list[str] = []
         self._problems: list[str] = []
@@ -102,8 +102,6 @@ class SummaryPlugin:
         """
         before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
         self._outcomes[report.nodeid] = _combine(before, report_outcome(report))
-        if report.when == "setup" or report.failed:
-            self._note_place(report)
         if report.when not in PHASES:
             self._add_without_results(report)
         if report.when == "call" and report.failed and self._config.getoption("tbstyle", "auto") == "line":
@@ -128,7 +126,6 @@ class SummaryPlugin:
         """Report a module that cannot be imported: it may have marked tests."""
         if report.failed:
             self._add_without_results(report)
-            self._note_place(report)
 
     def _add_interrupted_usage(self) -> None:
         """Add the usage of models by tests that were interrupted, here and in workers: they have no report."""
@@ -233,20 +230,6 @@ class SummaryPlugin:
 
             print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
         print_lines(terminalreporter, self._problems, yellow=True)
-        if self._settings.annotations and self._tests:
-            from pytest_rageval.plugin.annotations import OTHER_PLUGIN, annotations  # noqa: PLC0415 - for one build server
-
-            other_plugin_active = self._config.pluginmanager.has_plugin(OTHER_PLUGIN)
-            for annotation in annotations(
-                self._sorted, self._places, other_plugin_active=other_plugin_active
-            ):
-                print_command(terminalreporter, *annotation)
-
-    def _note_place(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        if self._settings.annotations:
-            from pytest_rageval.plugin.annotations import place_of  # noqa: PLC0415 - for one build server
-
-            self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}

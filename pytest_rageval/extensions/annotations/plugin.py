@@ -4,13 +4,16 @@ An annotation is a workflow command in the output of a job, `::error file=â€¦::â
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from pytest_rageval.lib.text import counted
+from pytest_rageval.plugin.summary import ENTRIES
+from pytest_rageval.plugin.terminal import plain_nodeid, print_command
+from pytest_rageval.reports.terminal import warning_lines
 
 OTHER_PLUGIN: Final = "pytest_github_actions_annotate_failures"
 """The name of a plugin that annotates tests whose body fails, but not tests that fail in their setup."""
@@ -33,6 +36,29 @@ class Annotation(NamedTuple):
     kind: str
     properties: Mapping[str, str]
     message: str
+
+
+class AnnotationPlugin:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._places: dict[str, Place] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "setup" or report.failed:
+            self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> Generator[None]:
+        """Print the annotations below all other lines."""
+        yield
+        tests = [entry for _, entry in sorted(self._config.stash[ENTRIES].items())]
+        other_plugin_active = self._config.pluginmanager.has_plugin(OTHER_PLUGIN)
+        for annotation in annotations(tests, self._places, other_plugin_active=other_plugin_active):
+            print_command(terminalreporter, *annotation)
 
 
 def place_of(report: pytest.TestReport | pytest.CollectReport, root: Path) -> Place:
@@ -84,8 +110,6 @@ def _place_properties(place: Place | None, workspace: Path) -> dict[str, str]:
 
 
 def _warnings(test: Mapping[str, Any]) -> list[str]:
-    from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - imported by now
-
     lines = (line.removeprefix("warning: ") for line in warning_lines([test]))
     return [line.removeprefix(f"{test['nodeid']}: ") for line in lines]
 

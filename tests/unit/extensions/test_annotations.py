@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from pytest_rageval.plugin.annotations import Annotation, Place, annotations, place_of
+from pytest_rageval.extensions.annotations.plugin import Annotation, Place, annotations, place_of
 from pytest_rageval.plugin.terminal import print_command
 
 

@@ -1,0 +1,30 @@
+"""Annotations of GitHub: `--rageval annotations=true`, the default in its jobs, shows failures in the diff.
+
+- `plugin`: the annotations, and the hooks that print them.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import pluggy
+
+from pytest_rageval.core.options import CoreOptions
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_rageval.core.settings import Settings
+
+hookimpl = pluggy.HookimplMarker("pytest")
+
+OPTIONS: Final = (CoreOptions.annotations,)
+
+
+@hookimpl
+def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object]:
+    # The controller of xdist prints the annotations of all workers.
+    if not settings.annotations or settings.is_step or hasattr(config, "workerinput"):
+        return ()
+    from pytest_rageval.extensions.annotations.plugin import AnnotationPlugin  # noqa: PLC0415 - for one build server
+
+    return (AnnotationPlugin(config),)
