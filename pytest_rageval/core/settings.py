@@ -1,6 +1,5 @@
 """`Settings`: the resolved options of a run, with the settings of its models and the parameters of their requests."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -10,7 +9,6 @@ from typing import Any, Final, Literal, TypeVar, get_args
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S, CoreOptions, Option
 from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
-from pytest_rageval.lib.text import counted
 
 T = TypeVar("T")
 
@@ -197,79 +195,6 @@ class Settings(CoreOptions):
         """The cheaper service tiers that this run uses."""
         return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))
 
-    def header_line(self, *, own_generator: bool = False) -> str:
-        """Return the models in a line; with the user's `own_generator` that of the settings is not used."""
-        how = " in turn" if re.search(r"\sthen\s", self.comparator) else " together"
-        votes = how if len(self.judge_models) > 1 else ""
-        votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
-        judge = f"judged by {self._judge_text}{votes}" if self.llm_judge else "compared in canonical form"
-        if self.comparator != Settings.comparator.default:
-            judge = f"compared by {self.comparator}"
-            if "judge" in re.findall(r"\w+", self.comparator):
-                judge += f" (judge: {self._judge_text}{votes})"
-        if own_generator:
-            return f"your own generator, answers {judge}"
-        if self._generator_text is None:
-            unnamed = f"no model is named (--rageval-model); {WITHOUT_MODEL}"
-            return (
-                unnamed if self.comparator == Settings.comparator.default else f"{unnamed}, answers {judge}"
-            )
-        quality = f" [smoke-test quality; {WITHOUT_MODEL}]" if self.embedded else ""
-        return (
-            f"generator {self._generator_text}{sampling_text(self.report_entry())}, answers {judge}{quality}"
-        )
-
-    def report_entry(self) -> dict[str, Any]:
-        """Return the settings for the JSON report; `generator` is None if no model is named."""
-        return {
-            **({} if self.preset is None else {"preset": self.preset.name}),
-            "generator": self._generator_text,
-            **self._sampling,
-            "judge": self._judge_text,
-            "judge_votes": self.judge_votes,
-            "both_orders": self.both_orders,
-            "comparator": self.comparator,
-            "match_share": self.match_share,
-            **({} if self.document_id is None else {"document_id": self.document_id}),
-            **({} if self.encoder is None else {"encoder": self.encoder}),
-            **({} if self.bleu_smoothing == "exp" else {"bleu_smoothing": self.bleu_smoothing}),
-            "seed": self.seed,
-        }
-
-    @property
-    def _generator_text(self) -> str | None:
-        if self.embedded:
-            return f"embedded model {Path(self.gguf).stem}" if self.gguf else "embedded model"
-        if self.generator.model is None:
-            return None
-        return _model_at_server(self.generator.model, self.generator.server)
-
-    @property
-    def _sampling(self) -> dict[str, Any]:
-        """Temperature and draws of all scores, and of LLM-retEval; a temperature is None if the server sets it."""
-        default = 0.0 if self.embedded else TEMPERATURE
-        own = self.generator.parameters.get("temperature", default)
-        own = own if isinstance(own, int | float) else None
-
-        def or_default(temperature: float | None) -> Any:
-            return own if temperature is None else temperature
-
-        return {
-            "temperature": or_default(self.temperature),
-            "draws": self.draws,
-            "llm_reteval_temperature": or_default(self.llm_reteval_temperature),
-            "llm_reteval_draws": self.llm_reteval_draws,
-        }
-
-    @property
-    def _judge_text(self) -> str:
-        """The judge, with its server if that is not the generator's."""
-        if self.llm_judge is None:
-            return CANONICAL
-        server = self.judge.server
-        elsewhere = server.base_url != self.generator.server.base_url
-        return _model_at_server(self.llm_judge, server) if elsewhere else self.llm_judge
-
     @property
     def _policy_options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in POLICY_OPTIONS}
@@ -280,29 +205,3 @@ def _apply_table(model: ModelSettings, table: Mapping[str, Any]) -> ModelSetting
     server_fields = {name: value for name, value in table.items() if name in SERVER_FIELDS}
     other_fields = {name: value for name, value in table.items() if name not in SERVER_FIELDS}
     return replace(model, server=replace(model.server, **server_fields), **other_fields)
-
-
-def _model_at_server(model: str, server: ServerSettings) -> str:
-    return f"{model} at {server.base_url.public}" if server.base_url else model
-
-
-def sampling_text(entry: Mapping[str, Any]) -> str:
-    """Return temperature and draws of a report's settings, in brackets; "" for the embedded model's defaults."""
-    temperature, reteval_temperature = entry.get("temperature"), entry.get("llm_reteval_temperature")
-    draws = entry.get("draws", Settings.draws.default)
-    reteval_draws = entry.get("llm_reteval_draws", Settings.llm_reteval_draws.default)
-    general = [] if temperature is None else [f"temperature {temperature:g}"]
-    general += [counted(draws, "draw")] if draws != Settings.draws.default else []
-    has_own = reteval_temperature not in {temperature, None}
-    reteval = [f"temperature {reteval_temperature:g}"] if has_own else []
-    reteval += [counted(reteval_draws, "draw")] if reteval_draws != Settings.llm_reteval_draws.default else []
-    embedded = str(entry["generator"]).startswith("embedded model")
-    if embedded and general == ["temperature 0"] and not reteval:
-        return ""
-    parts = [", ".join(general), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
-    text = "; ".join(filter(None, parts))
-    return f" ({text})" if text else ""
-
-
-WITHOUT_MODEL: Final = "recall, contains.* and provenance.* need no model"
-"""Scores to begin with where no model is configured."""

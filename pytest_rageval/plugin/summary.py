@@ -172,13 +172,14 @@ class SummaryPlugin:
     def _document(self, session: pytest.Session, exitstatus: int) -> dict[str, Any]:
         from pytest_rageval.plugin.files import run_entry  # noqa: PLC0415
         from pytest_rageval.reports.build import report_document, usage_entry  # noqa: PLC0415
+        from pytest_rageval.reports.settings import settings_entry  # noqa: PLC0415 - few runs write reports
 
         matrix, ratings = self._systems
         return report_document(
             self._sorted,
             matrix=matrix,
             ratings=ratings,
-            settings=self._settings.report_entry(),
+            settings=settings_entry(self._settings),
             llm=usage_entry(self._usage),
             package=version("pytest-rageval"),
             started=self._started,
@@ -287,9 +288,11 @@ class SummaryPlugin:
         """Return the models that generate and judge, and the cassette; empty if no test needed a reply."""
         if not self._usage.requests:
             return []
+        from pytest_rageval.reports.settings import header_line  # noqa: PLC0415 - few tests use models
+
         cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
         own = all("generator" in test.get("own", ()) for test in self._sorted if test["scores"])
-        return [one_line(f"{self._settings.header_line(own_generator=own)}{cassette}")]
+        return [one_line(f"{header_line(self._settings, own_generator=own)}{cassette}")]
 
     def _systems_lines(self) -> list[str]:
         matrix, ratings = self._systems

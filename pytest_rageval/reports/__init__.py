@@ -4,7 +4,7 @@ No module here evaluates a question or calls a model.
 
 - Build the document, which is plain data: `build`, with `notes`, `anomalies`, `questions`, `evidence`,
   `systems` and `gated_tests`. `core.document` declares the types of its entries.
-- Write it: `terminal`, `markdown` and `html`.
+- Write it: `terminal`, `markdown` and `html`; `settings`: the models and options of the run.
 - Say why a test failed: `failures`.
 - `reading`: reads JSON reports.
 - Helper: `layout` (lines that fit a terminal).

@@ -3,7 +3,6 @@
 The entries of tests are also sent from xdist's workers to its controller.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -14,7 +13,6 @@ from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.document import EarlyStopEntry, ScoreEntry
 from pytest_rageval.core.outcome import Outcome, Places, Score
 from pytest_rageval.core.policy import DEFAULT
-from pytest_rageval.core.settings import sampling_text
 from pytest_rageval.core.spec import SCORE_KEYWORDS, score_name
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import EarlyStopResult, ThresholdResult, Verdict, excluded_failures_warnings
@@ -301,20 +299,6 @@ def sliced_name(entry: Mapping[str, Any]) -> str:
     """Return the name of an entry's score, followed by its slice: "recall@5 [topic=billing]"."""
     where = "".join(f" [{name}={value}]" for name, value in entry["where"].items())
     return f"{entry_name(entry)}{where}"
-
-
-def models_text(document: Mapping[str, Any]) -> str:
-    """Return the default models, and the number of tests that use other models."""
-    settings, tests = document["settings"], document["tests"]
-    own = Counter(part for test in tests for part in test.get("own", ()))
-    drawn = sampling_text(settings) if settings["generator"] else ""
-    judge, comparator = settings["judge"], settings["comparator"]
-    compared = "compared in canonical form" if judge == "canonical" else f"judged by {judge}"
-    if comparator != "judge":
-        compared = f"compared by {comparator} (judge: {judge})"
-    generator = f"generator {settings['generator']}{drawn}" if settings["generator"] else "no generator"
-    others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
-    return "; ".join([f"{generator}, answers {compared}", *others])
 
 
 def usage_entry(usage: Usage) -> dict[str, Any]:

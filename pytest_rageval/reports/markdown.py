@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.document import QuestionEntry, ScoreEntry
 from pytest_rageval.lib.text import counted, printable
-from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
+from pytest_rageval.reports.build import sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
 from pytest_rageval.reports.notes import change_text
 from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
+from pytest_rageval.reports.settings import models_text
 from pytest_rageval.reports.systems import agreement_by_system_lines, matrix_lines, ratings_lines
 from pytest_rageval.reports.terminal import (
     FAILING_VERDICTS,

@@ -23,6 +23,7 @@ from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import report_document, usage_entry
+from pytest_rageval.reports.settings import settings_entry
 from tests.unit.extensions.shards.sharded import evaluated_in, outcome_of, shards_of, write_baseline
 from tests.unit.run.marked import EVALS, NODEID, components, threshold
 
@@ -131,7 +132,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     test = {"nodeid": NODEID, **outcome_of(problems, failures), **results}
     report = report_document(
         [test],
-        settings=settings.report_entry(),
+        settings=settings_entry(settings),
         llm=usage_entry(Usage()),
         package="1",
         started="2026-01-01T00:00:00+00:00",

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.lib.text import counted
-from pytest_rageval.reports.build import models_text, sliced_name, usage_lines
+from pytest_rageval.reports.build import sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, failing_gates, missing_lines, remark_lines
 from pytest_rageval.reports.html import environment, render
 from pytest_rageval.reports.html.plots import Plot, plots_of
@@ -25,6 +25,7 @@ from pytest_rageval.reports.html.question_rows import (
     short_digest,
 )
 from pytest_rageval.reports.notes import significant_gain
+from pytest_rageval.reports.settings import models_text
 from pytest_rageval.reports.systems import PAIRS, pairs_notes, pairs_table, ratings_text, system_names
 from pytest_rageval.reports.terminal import (
     FAILING_VERDICTS,

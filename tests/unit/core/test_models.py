@@ -9,6 +9,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import Secret
+from pytest_rageval.reports.settings import header_line, settings_entry
 
 GENERATOR, JUDGE = "[tool.rageval.models.generator]\n", "[tool.rageval.models.judge]\n"
 
@@ -203,10 +204,10 @@ def test_the_header_names_the_judges_server_where_it_is_another(resolved) -> Non
         }
     )
     assert (
-        settings.header_line()
+        header_line(settings, own_generator=False)
         == "generator m at http://a/v1 (temperature 0.5), answers judged by j at http://b/v1"
     )
-    assert settings.report_entry()["judge"] == "j at http://b/v1"
+    assert settings_entry(settings)["judge"] == "j at http://b/v1"
 
 
 def test_no_secret_is_in_what_the_settings_show(resolved) -> None:

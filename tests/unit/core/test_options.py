@@ -11,6 +11,7 @@ from pytest_rageval.core.options import CoreOptions
 from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import BaseURL, Secret, public_url
+from pytest_rageval.reports.settings import header_line, settings_entry
 
 HERE, ROOT = Path("/typed/here"), Path("/project")
 
@@ -119,7 +120,7 @@ def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> No
     assert base_url.query == Secret("api-version=2024-10-21&api-key=hidden")
     assert base_url.public == BaseURL.parse("https://llm.example:8080/v1?api-version=2024-10-21").public
     for secret in ("me:", "pass", "word", "hidden", "2024"):
-        assert secret not in f"{settings!r} {settings.header_line()}"
+        assert secret not in f"{settings!r} {header_line(settings, own_generator=False)}"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,11 @@ SMOKE = f"[smoke-test quality; {NEED_NONE}]"
 )
 def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:
     settings = Settings(**given)
-    assert (settings.embedded, settings.llm_judge, settings.header_line()) == (embedded, judge, line)
+    assert (settings.embedded, settings.llm_judge, header_line(settings, own_generator=False)) == (
+        embedded,
+        judge,
+        line,
+    )
 
 
 @pytest.mark.parametrize("models", ["a,b", "a,b,a", "a,,b", "a,b,c,", ","])
@@ -345,7 +350,7 @@ def test_an_even_number_of_judges_is_refused(models: str) -> None:
     ],
 )
 def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:
-    assert drawn in Settings(**{"model": "m", **given}).header_line()
+    assert drawn in header_line(Settings(**{"model": "m", **given}), own_generator=False)
 
 
 @pytest.mark.parametrize(
@@ -360,12 +365,12 @@ def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: st
     ],
 )
 def test_another_comparator_is_in_the_header(given: dict[str, Any], expected: str) -> None:
-    assert expected in Settings(**given).header_line()
+    assert expected in header_line(Settings(**given), own_generator=False)
 
 
 def test_what_is_in_force_as_data() -> None:
     given = Settings(model="m", base_url="http://me:secret@x/v1", comparator="judge or em", seed=3)
-    assert given.report_entry() == {
+    assert settings_entry(given) == {
         "generator": "m at http://x/v1",
         "temperature": 0.5,
         "draws": 1,
@@ -378,7 +383,7 @@ def test_what_is_in_force_as_data() -> None:
         "match_share": 0.5,
         "seed": 3,
     }
-    assert Settings().report_entry() == {
+    assert settings_entry(Settings()) == {
         "generator": "embedded model",
         "temperature": 0.0,
         "draws": 1,
@@ -391,13 +396,13 @@ def test_what_is_in_force_as_data() -> None:
         "match_share": 0.5,
         "seed": 0,
     }
-    assert Settings(api_key="k").report_entry()["generator"] is None
+    assert settings_entry(Settings(api_key="k"))["generator"] is None
 
 
 def test_the_key_is_never_in_the_header() -> None:
     settings = Settings(model="m", api_key="sk-secret", base_url="http://x/v1")
-    assert "sk-secret" not in settings.header_line()
-    assert "sk-secret" not in str(settings.report_entry())
+    assert "sk-secret" not in header_line(settings, own_generator=False)
+    assert "sk-secret" not in str(settings_entry(settings))
 
 
 @pytest.mark.parametrize("option", all_options(), ids=lambda option: option.name)

@@ -16,6 +16,7 @@ from pytest_rageval.core.presets import read_preset
 from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.models.prompt_rendering import build_prompts
+from pytest_rageval.reports.settings import settings_entry
 
 NAMES = list(tomllib.loads(Path(presets.__file__).with_name("presets.toml").read_text(encoding="utf-8")))
 HERE = Path("/somewhere")
@@ -74,7 +75,7 @@ def test_options_take_precedence() -> None:
         "preset han2024 sets max_tokens 256; arena_examples true; prompts long_answer. It does not set: models: eleven"
     )
     named = _resolve(ini={"preset": "han2024"}, model="m", preset="gulsoy2024")
-    assert named.report_entry()["preset"] == "gulsoy2024"
+    assert settings_entry(named)["preset"] == "gulsoy2024"
 
 
 def test_parameters_take_precedence() -> None:

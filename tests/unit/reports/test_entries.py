@@ -9,7 +9,8 @@ from pytest_rageval.core.data import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score, Tally
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.reports.build import entry_name, models_text
+from pytest_rageval.reports.build import entry_name
+from pytest_rageval.reports.settings import models_text, settings_entry
 from tests.unit.gate.scored import verdict_on
 from tests.unit.reports.entries import error_entry, score_entry
 
@@ -177,7 +178,7 @@ def test_how_answers_were_drawn_is_part_of_the_name() -> None:
 def test_the_line_of_models_says_how_answers_were_drawn() -> None:
     settings = {"generator": "m", "judge": "j", "comparator": "judge"}
     assert models_text({"settings": settings, "tests": []}) == "generator m, answers judged by j"
-    drawn = Settings(model="m", judge_model="j", temperature=0.2, draws=2).report_entry()
+    drawn = settings_entry(Settings(model="m", judge_model="j", temperature=0.2, draws=2))
     assert models_text({"settings": drawn, "tests": []}).startswith(
         "generator m (temperature 0.2, 2 draws; llm_reteval: temperature 0.5), answers judged by j"
     )

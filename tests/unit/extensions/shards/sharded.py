@@ -13,6 +13,7 @@ from pytest_rageval.extensions.shards.record import Shard, shard_entry
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.failures import Room
+from pytest_rageval.reports.settings import settings_entry
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.inputs import Components
@@ -78,7 +79,7 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
         "package": "1",
         "started": "2026-01-01T00:00:00+00:00",
         "duration_s": 1.0,
-        "settings": settings.report_entry(),
+        "settings": settings_entry(settings),
         "stopped": False,
         "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],
         "shard": shard_entry(run) | changes,

@@ -1,0 +1,124 @@
+"""The settings of a run in its reports: as data, and the models as a line."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_rageval.core.settings import CANONICAL, TEMPERATURE, ServerSettings, Settings
+from pytest_rageval.lib.text import counted
+
+WITHOUT_MODEL: Final = "recall, contains.* and provenance.* need no model"
+"""Scores to begin with where no model is configured."""
+
+
+def header_line(settings: Settings, *, own_generator: bool) -> str:
+    """Return the models in a line; with the user's `own_generator` that of the settings is not used."""
+    how = " in turn" if re.search(r"\sthen\s", settings.comparator) else " together"
+    votes = how if len(settings.judge_models) > 1 else ""
+    votes += f" in {settings.judge_votes} votes" if settings.llm_judge and settings.judge_votes > 1 else ""
+    judge = (
+        f"judged by {_judge_text(settings)}{votes}" if settings.llm_judge else "compared in canonical form"
+    )
+    if settings.comparator != Settings.comparator.default:
+        judge = f"compared by {settings.comparator}"
+        if "judge" in re.findall(r"\w+", settings.comparator):
+            judge += f" (judge: {_judge_text(settings)}{votes})"
+    if own_generator:
+        return f"your own generator, answers {judge}"
+    if _generator_text(settings) is None:
+        unnamed = f"no model is named (--rageval-model); {WITHOUT_MODEL}"
+        return (
+            unnamed if settings.comparator == Settings.comparator.default else f"{unnamed}, answers {judge}"
+        )
+    quality = f" [smoke-test quality; {WITHOUT_MODEL}]" if settings.embedded else ""
+    return f"generator {_generator_text(settings)}{_sampling_text(settings_entry(settings))}, answers {judge}{quality}"
+
+
+def models_text(document: Mapping[str, Any]) -> str:
+    """Return the default models, and the number of tests that use other models."""
+    settings, tests = document["settings"], document["tests"]
+    own = Counter(part for test in tests for part in test.get("own", ()))
+    drawn = _sampling_text(settings) if settings["generator"] else ""
+    judge, comparator = settings["judge"], settings["comparator"]
+    compared = "compared in canonical form" if judge == "canonical" else f"judged by {judge}"
+    if comparator != "judge":
+        compared = f"compared by {comparator} (judge: {judge})"
+    generator = f"generator {settings['generator']}{drawn}" if settings["generator"] else "no generator"
+    others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
+    return "; ".join([f"{generator}, answers {compared}", *others])
+
+
+def settings_entry(settings: Settings) -> dict[str, Any]:
+    """Return the settings for the JSON report; `generator` is None if no model is named."""
+    return {
+        **({} if settings.preset is None else {"preset": settings.preset.name}),
+        "generator": _generator_text(settings),
+        **_sampling(settings),
+        "judge": _judge_text(settings),
+        "judge_votes": settings.judge_votes,
+        "both_orders": settings.both_orders,
+        "comparator": settings.comparator,
+        "match_share": settings.match_share,
+        **({} if settings.document_id is None else {"document_id": settings.document_id}),
+        **({} if settings.encoder is None else {"encoder": settings.encoder}),
+        **({} if settings.bleu_smoothing == "exp" else {"bleu_smoothing": settings.bleu_smoothing}),
+        "seed": settings.seed,
+    }
+
+
+def _generator_text(settings: Settings) -> str | None:
+    if settings.embedded:
+        return f"embedded model {Path(settings.gguf).stem}" if settings.gguf else "embedded model"
+    if settings.generator.model is None:
+        return None
+    return _model_at_server(settings.generator.model, settings.generator.server)
+
+
+def _sampling(settings: Settings) -> dict[str, Any]:
+    """Temperature and draws of all scores, and of LLM-retEval; a temperature is None if the server sets it."""
+    default = 0.0 if settings.embedded else TEMPERATURE
+    own = settings.generator.parameters.get("temperature", default)
+    own = own if isinstance(own, int | float) else None
+
+    def or_default(temperature: float | None) -> Any:
+        return own if temperature is None else temperature
+
+    return {
+        "temperature": or_default(settings.temperature),
+        "draws": settings.draws,
+        "llm_reteval_temperature": or_default(settings.llm_reteval_temperature),
+        "llm_reteval_draws": settings.llm_reteval_draws,
+    }
+
+
+def _judge_text(settings: Settings) -> str:
+    """The judge, with its server if that is not the generator's."""
+    if settings.llm_judge is None:
+        return CANONICAL
+    server = settings.judge.server
+    elsewhere = server.base_url != settings.generator.server.base_url
+    return _model_at_server(settings.llm_judge, server) if elsewhere else settings.llm_judge
+
+
+def _model_at_server(model: str, server: ServerSettings) -> str:
+    return f"{model} at {server.base_url.public}" if server.base_url else model
+
+
+def _sampling_text(entry: Mapping[str, Any]) -> str:
+    """Return temperature and draws of a report's settings, in brackets; "" for the embedded model's defaults."""
+    temperature, reteval_temperature = entry.get("temperature"), entry.get("llm_reteval_temperature")
+    draws = entry.get("draws", Settings.draws.default)
+    reteval_draws = entry.get("llm_reteval_draws", Settings.llm_reteval_draws.default)
+    general = [] if temperature is None else [f"temperature {temperature:g}"]
+    general += [counted(draws, "draw")] if draws != Settings.draws.default else []
+    has_own = reteval_temperature not in {temperature, None}
+    reteval = [f"temperature {reteval_temperature:g}"] if has_own else []
+    reteval += [counted(reteval_draws, "draw")] if reteval_draws != Settings.llm_reteval_draws.default else []
+    embedded = str(entry["generator"]).startswith("embedded model")
+    if embedded and general == ["temperature 0"] and not reteval:
+        return ""
+    parts = [", ".join(general), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
+    text = "; ".join(filter(None, parts))
+    return f" ({text})" if text else ""
