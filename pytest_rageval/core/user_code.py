@@ -27,7 +27,7 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import require_loop
-from pytest_rageval.lib.foreign_values import is_data_frame, is_record
+from pytest_rageval.lib.foreign_values import is_async, is_data_frame, is_record, parameter_of
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class UserCallable:
         self._read = read
         self.is_async: bool = is_async(function)
         self._outcomes = _CallOutcomes(loop.runs)
-        self._history = _parameter(function, "history")
+        self._history = parameter_of(function, "history")
         # The calls that are running, from any thread.
         self.running: set[_Call] = set()
         self.running_lock: Final = threading.Lock()
@@ -446,27 +446,9 @@ def stored_module(function_or_class: Any) -> str:
     return getattr(sys.modules[name], STORED_AS, name) if name.startswith("pytest_rageval.") else name
 
 
-def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
-
-
-def format_signature(function: Callable[..., Any]) -> str:
-    """Return the name of a function and its parameters, such as "search(query, k=5)", for messages."""
-    return f"{getattr(function, '__qualname__', type(function).__name__)}{inspect.signature(function)}"
-
-
 def _stable_repr(value: object) -> str:
     """Return the repr of a value if it is the same in every process; else the name of its type."""
     return repr(value) if isinstance(value, str | int | float | bool | None) else qualified_name(type(value))
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call returns a coroutine: a coroutine function, or an object whose `__call__` is one."""
-    called = getattr(function, "__call__", None)  # noqa: B004 - the type of the attribute matters, not its presence
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def is_cancelled(error: BaseException) -> bool:
@@ -490,49 +472,5 @@ def is_built_in(part: object) -> bool:
     return in_package and not isinstance(part, PlanStub)
 
 
-def has_parameter(function: Callable[..., Any], name: str) -> bool:
-    return _parameter(function, name) is not None
-
-
-def _parameter(function: Callable[..., Any], name: str) -> inspect.Parameter | None:
-    """Return the parameter of this name if it can be given by keyword; else None."""
-    signature = signature_of(function)
-    parameter = None if signature is None else signature.parameters.get(name)
-    by_keyword = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
-    return parameter if parameter is not None and parameter.kind in by_keyword else None
-
-
-def accepts_arguments(function: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-    """Whether a function can be called with these arguments; True if its signature is unknown."""
-    signature = signature_of(function)
-    if signature is None:
-        return True
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return True
-
-
 def unwrap_stub(part: object) -> object:
     return vars(part)["_part"] if isinstance(part, PlanStub) else part
-
-
-def as_number(value: Any) -> float | None:
-    """Return a number of any type, including bools and numpy's types, as a float; None for anything else.
-
-    >>> as_number(True), as_number("1")
-    (1.0, None)
-    """
-    if value is None or isinstance(value, str | bytes):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def as_share(value: Any) -> float | None:
-    """Return a number in [0, 1] as a float; None for anything else."""
-    number = as_number(value)
-    return number if number is not None and 0 <= number <= 1 else None

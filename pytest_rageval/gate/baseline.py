@@ -13,16 +13,21 @@ from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.baseline_file import (
     SCHEMA,
-    AnchorEntry,
-    BaselineEntry,
-    ScoreEntry,
     SpooledExamples,
     decode,
     document_lines,
     spooled_examples,
     take_entries,
 )
-from pytest_rageval.gate.comparison import AnchorPin, BaselineExample, BaselineScore, fingerprint_digest
+from pytest_rageval.gate.comparison import (
+    AnchorEntry,
+    AnchorPin,
+    BaselineEntry,
+    BaselineExample,
+    BaselineScore,
+    ScoreEntry,
+    fingerprint_digest,
+)
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.lib.text import parse_failure

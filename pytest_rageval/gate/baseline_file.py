@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import inf, isnan, nan
 from sys import intern
 from types import NoneType
-from typing import Any, Final, NotRequired, Self, TypedDict, cast
+from typing import Any, Final, Self, cast
 
-from pytest_rageval.gate.comparison import BaselineExample
+from pytest_rageval.gate.comparison import AnchorEntry, BaselineEntry, BaselineExample
 from pytest_rageval.lib.spool import Spool
 
 SCHEMA: Final = 2
@@ -27,47 +27,6 @@ MAX_INTEGER_DIGITS: Final = 300  # an integer with more digits is read as infini
 NUMBER_TYPES: Final = frozenset({int, float})
 MAX_SCORE: Final = 1e100  # sums and squares of larger scores overflow
 NO_POSITION: Final = -(2**63)  # the position in the spool of an example without a ranking or an answer
-
-
-class ScoreEntry(TypedDict):
-    """A score of a test.
-
-    `examples` are by id. `repeats` is the number of repeats of each run over which an example's score is a mean, if it
-    is not 1. `raised` and `lowered` count the updates that changed the mean of a score in which models take part.
-    """
-
-    fingerprint: dict[str, Any]
-    examples: Mapping[str, BaselineExample]
-    repeats: NotRequired[int]
-    raised: NotRequired[int]
-    lowered: NotRequired[int]
-
-
-class BaselineEntry(TypedDict):
-    """A test.
-
-    `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
-    `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ
-    from the name of the model. `own_k` is the number of documents that the retriever was configured to return, if any.
-    """
-
-    questions: dict[str, str]
-    scores: dict[str, ScoreEntry]
-    shares_alpha: NotRequired[bool]
-    served: NotRequired[dict[str, list[str]]]
-    own_k: NotRequired[int]
-
-
-class AnchorEntry(BaselineEntry):
-    """A test as it was when the anchor was pinned, without rankings and answers.
-
-    `commit` is the git commit, `date` is in ISO 8601, and `updates` is the number of updates since then that changed a
-    score of the test.
-    """
-
-    commit: NotRequired[str]
-    date: str
-    updates: int
 
 
 class SpooledExample(Mapping[str, Any]):

@@ -5,8 +5,8 @@ from math import fsum, inf, nan
 from typing import Final, NamedTuple
 
 from pytest_rageval.gate.baseline import anchor_entry
-from pytest_rageval.gate.baseline_file import AnchorEntry, BaselineEntry, ScoreEntry, spooled_examples
-from pytest_rageval.gate.comparison import AnchorPin, BaselineExample
+from pytest_rageval.gate.baseline_file import spooled_examples
+from pytest_rageval.gate.comparison import AnchorEntry, AnchorPin, BaselineEntry, BaselineExample, ScoreEntry
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 

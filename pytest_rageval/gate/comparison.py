@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from math import fsum
-from typing import Any, Final, NamedTuple, Required, Self, TypedDict
+from typing import Any, Final, NamedTuple, NotRequired, Required, Self, TypedDict
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import StaleBaselineError
@@ -38,6 +38,47 @@ class BaselineExample(TypedDict, total=False):
     answer: str
     under: str
     runs: int
+
+
+class ScoreEntry(TypedDict):
+    """A score of a test.
+
+    `examples` are by id. `repeats` is the number of repeats of each run over which an example's score is a mean, if it
+    is not 1. `raised` and `lowered` count the updates that changed the mean of a score in which models take part.
+    """
+
+    fingerprint: dict[str, Any]
+    examples: Mapping[str, BaselineExample]
+    repeats: NotRequired[int]
+    raised: NotRequired[int]
+    lowered: NotRequired[int]
+
+
+class BaselineEntry(TypedDict):
+    """A test.
+
+    `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
+    `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ
+    from the name of the model. `own_k` is the number of documents that the retriever was configured to return, if any.
+    """
+
+    questions: dict[str, str]
+    scores: dict[str, ScoreEntry]
+    shares_alpha: NotRequired[bool]
+    served: NotRequired[dict[str, list[str]]]
+    own_k: NotRequired[int]
+
+
+class AnchorEntry(BaselineEntry):
+    """A test as it was when the anchor was pinned, without rankings and answers.
+
+    `commit` is the git commit, `date` is in ISO 8601, and `updates` is the number of updates since then that changed a
+    score of the test.
+    """
+
+    commit: NotRequired[str]
+    date: str
+    updates: int
 
 
 class AnchorPin(NamedTuple):

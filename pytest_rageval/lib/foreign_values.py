@@ -6,8 +6,9 @@ Here is the one rule for ids, whether they are from a file, from records in Pyth
 reads an id, and two ids are equal if their `id_key` is.
 """
 
+import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Number, Real
 from pathlib import PurePath
 from typing import Any, Final
@@ -199,3 +200,65 @@ def as_mapping(value: Any) -> Mapping[Any, Any] | None:
     if callable(getattr(value, "keys", None)) and hasattr(value, "__getitem__"):
         return {key: value[key] for key in value.keys()}  # noqa: SIM118 - iteration may give the values
     return None
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def format_signature(function: Callable[..., Any]) -> str:
+    """Return the name of a function and its parameters, such as "search(query, k=5)", for messages."""
+    return f"{getattr(function, '__qualname__', type(function).__name__)}{inspect.signature(function)}"
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether a call returns a coroutine: a coroutine function, or an object whose `__call__` is one."""
+    called = getattr(function, "__call__", None)  # noqa: B004 - the type of the attribute matters, not its presence
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def has_parameter(function: Callable[..., Any], name: str) -> bool:
+    return parameter_of(function, name) is not None
+
+
+def parameter_of(function: Callable[..., Any], name: str) -> inspect.Parameter | None:
+    """Return the parameter of this name if it can be given by keyword; else None."""
+    signature = signature_of(function)
+    parameter = None if signature is None else signature.parameters.get(name)
+    by_keyword = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    return parameter if parameter is not None and parameter.kind in by_keyword else None
+
+
+def accepts_arguments(function: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    """Whether a function can be called with these arguments; True if its signature is unknown."""
+    signature = signature_of(function)
+    if signature is None:
+        return True
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number of any type, including bools and numpy's types, as a float; None for anything else.
+
+    >>> as_number(True), as_number("1")
+    (1.0, None)
+    """
+    if value is None or isinstance(value, str | bytes):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def as_share(value: Any) -> float | None:
+    """Return a number in [0, 1] as a float; None for anything else."""
+    number = as_number(value)
+    return number if number is not None and 0 <= number <= 1 else None

@@ -20,7 +20,8 @@ from typing import Any, Final, TypeVar, cast
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError, Planned
 from pytest_rageval.core.event_loop import BackgroundEventLoop, in_asyncio
 from pytest_rageval.core.parsers import REJECTED_ARGUMENTS
-from pytest_rageval.core.user_code import CACHED, count_completion, is_async, stored_module
+from pytest_rageval.core.user_code import CACHED, count_completion, stored_module
+from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import Message, Reply, Request, request_summary

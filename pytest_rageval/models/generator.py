@@ -16,14 +16,9 @@ from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, 
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.core.settings import TEMPERATURE
-from pytest_rageval.core.user_code import (
-    InvalidResult,
-    UserCallable,
-    bounded_text,
-    has_parameter,
-    signature_of,
-)
+from pytest_rageval.core.user_code import InvalidResult, UserCallable, bounded_text
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import has_parameter, signature_of
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway

@@ -19,7 +19,7 @@ from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.baseline_file import BaselineEntry
+    from pytest_rageval.gate.comparison import BaselineEntry
 
 
 class CassetteWriterPlugin:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_rageval.gate.baseline import UPDATE_COMMAND
-from pytest_rageval.gate.baseline_file import BaselineEntry
 from pytest_rageval.gate.baseline_update import ScoreChange
+from pytest_rageval.gate.comparison import BaselineEntry
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.notes import baseline_update_text
 

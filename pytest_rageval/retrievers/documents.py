@@ -11,11 +11,12 @@ from typing import Any, Final, TypeGuard, cast
 
 from pytest_rageval.core.data import CreatedDocuments, Document, Retrieval, Span, Stage, Step
 from pytest_rageval.core.errors import CallableError, InputError
-from pytest_rageval.core.user_code import InvalidResult, as_number, bounded_list, bounded_text
+from pytest_rageval.core.user_code import InvalidResult, bounded_list, bounded_text
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import (
     as_identifier,
     as_mapping,
+    as_number,
     data_frame_rows,
     is_data_frame,
     is_identifier,

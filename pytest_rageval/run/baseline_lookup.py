@@ -9,9 +9,8 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample
 from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
-from pytest_rageval.gate.baseline_file import BaselineEntry
 from pytest_rageval.gate.baseline_update import compute_update, score_changes, updated_anchors
-from pytest_rageval.gate.comparison import AnchorPin, BaselineExample, BaselineScore
+from pytest_rageval.gate.comparison import AnchorPin, BaselineEntry, BaselineExample, BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.lib.git import GitError, commit_of, file_at, git_output

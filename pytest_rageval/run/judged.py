@@ -27,7 +27,7 @@ from pytest_rageval.scores.definition import GOLD, ScoreDef
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.baseline_file import BaselineEntry
+    from pytest_rageval.gate.comparison import BaselineEntry
     from pytest_rageval.reports.failures import Room
 
 T = TypeVar("T")

@@ -13,14 +13,8 @@ from pytest_rageval.core.errors import CallableError, QueryError, RagevalError, 
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import require_loop
 from pytest_rageval.core.outcome import Outcome
-from pytest_rageval.core.user_code import (
-    CALL_ERRORS,
-    InvalidResult,
-    UserCallable,
-    as_number,
-    as_share,
-    is_cancelled,
-)
+from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, UserCallable, is_cancelled
+from pytest_rageval.lib.foreign_values import as_number, as_share
 from pytest_rageval.lib.text import counted
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 

@@ -18,7 +18,7 @@ from pytest_rageval.answers.judge.tasks import explained, invalid_result, requir
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.outcome import Evidence
-from pytest_rageval.core.user_code import as_number
+from pytest_rageval.lib.foreign_values import as_number
 from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION, RATINGS_INSTRUCTION
 from pytest_rageval.scores.definition import (
     GOLD_TEXTS,

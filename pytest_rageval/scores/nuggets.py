@@ -28,7 +28,7 @@ from pytest_rageval.core.data import Example, Ranking, excerpt
 from pytest_rageval.core.errors import NoGroundTruth, Undefined
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence
-from pytest_rageval.core.user_code import as_share
+from pytest_rageval.lib.foreign_values import as_share
 from pytest_rageval.lib.text import counted
 from pytest_rageval.scores.definition import NUGGETS, Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.gold_matching import GoldMatch

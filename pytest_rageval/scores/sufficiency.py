@@ -30,7 +30,7 @@ from pytest_rageval.answers.judge.tasks import (
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
-from pytest_rageval.core.user_code import as_share
+from pytest_rageval.lib.foreign_values import as_share
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of

@@ -7,13 +7,8 @@ from pytest_rageval.answers.judge import Judge, JudgeTask, Text
 from pytest_rageval.answers.judge.tasks import COMPARE
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.user_code import (
-    UserCallable,
-    accepts_arguments,
-    format_signature,
-    has_parameter,
-    unwrap_stub,
-)
+from pytest_rageval.core.user_code import UserCallable, unwrap_stub
+from pytest_rageval.lib.foreign_values import accepts_arguments, format_signature, has_parameter
 
 V = TypeVar("V")
 

@@ -13,10 +13,10 @@ from weakref import WeakValueDictionary
 
 from pytest_rageval.core.data import Document, Ranking, Retrieval
 from pytest_rageval.core.errors import CallableError, InputError
-from pytest_rageval.core.user_code import CACHED, InvalidResult, is_async, qualified_name
+from pytest_rageval.core.user_code import CACHED, InvalidResult, qualified_name
 from pytest_rageval.extensions.application.capture import Recorder, is_capturing, recording
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.lib.foreign_values import as_mapping
+from pytest_rageval.lib.foreign_values import as_mapping, is_async
 from pytest_rageval.retrievers.adapters.callables import async_if, context_of
 from pytest_rageval.retrievers.documents import is_document_list, retrieval_from
 

@@ -35,10 +35,10 @@ from pytest_rageval.core.user_code import (
     InvalidResult,
     RemoteResult,
     error_result,
-    is_async,
     qualified_name,
     read_to_end,
 )
+from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.retrievers import FIXTURE, Retriever, failure_cause
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search

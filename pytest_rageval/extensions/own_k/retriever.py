@@ -11,7 +11,7 @@ import pluggy
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.user_code import signature_of
+from pytest_rageval.lib.foreign_values import signature_of
 from pytest_rageval.retrievers import Retriever, replays_rankings
 from pytest_rageval.retrievers.adapters import Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import (

@@ -17,14 +17,8 @@ from urllib.parse import urlsplit
 
 from pytest_rageval.core.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.core.settings import Role
-from pytest_rageval.core.user_code import (
-    CALL_ERRORS,
-    accepts_arguments,
-    format_signature,
-    is_async,
-    is_cancelled,
-    signature_of,
-)
+from pytest_rageval.core.user_code import CALL_ERRORS, is_cancelled
+from pytest_rageval.lib.foreign_values import accepts_arguments, format_signature, is_async, signature_of
 from pytest_rageval.lib.secret import Credentials, Secret, is_secret_name, public_url
 from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.chat_apis import error_body

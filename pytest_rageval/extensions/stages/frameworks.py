@@ -12,8 +12,7 @@ from functools import wraps
 from typing import Any, Final
 
 from pytest_rageval.core.data import Retrieval, Stage
-from pytest_rageval.core.user_code import is_async
-from pytest_rageval.lib.foreign_values import modules_of
+from pytest_rageval.lib.foreign_values import is_async, modules_of
 from pytest_rageval.retrievers import FIXTURE
 from pytest_rageval.retrievers.adapters import ADAPTERS, FRAMEWORKS, MethodTest, search_of
 from pytest_rageval.retrievers.adapters.callables import Search

@@ -14,9 +14,8 @@ from typing import Any, Final
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import CallableError, InputError, NoGroundTruth, UnusableRanking
 from pytest_rageval.core.outcome import Evidence, Outcome
-from pytest_rageval.core.user_code import is_async
 from pytest_rageval.gate.verdict import ThresholdInput
-from pytest_rageval.lib.foreign_values import as_identifier, id_key
+from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_async
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.layout import html_entities
 from pytest_rageval.run.judged import JudgedTest

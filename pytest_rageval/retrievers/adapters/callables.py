@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Final
 
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.core.user_code import is_async, signature_of
+from pytest_rageval.lib.foreign_values import is_async, signature_of
 
 K_NAMES: Final = (
     "k", "top_k", "topk", "n", "limit", "n_results", "num_results", "max_results", "top", "similarity_top_k",

@@ -31,8 +31,7 @@ from itertools import chain
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.core.user_code import signature_of
-from pytest_rageval.lib.foreign_values import modules_of
+from pytest_rageval.lib.foreign_values import modules_of, signature_of
 from pytest_rageval.retrievers.adapters.callables import (
     CONTEXT_NAMES,
     K_NAMES,

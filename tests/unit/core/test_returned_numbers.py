@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_rageval.core.user_code import as_number, as_share
+from pytest_rageval.lib.foreign_values import as_number, as_share
 
 
 @pytest.mark.parametrize(

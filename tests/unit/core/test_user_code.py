@@ -23,8 +23,8 @@ from pytest_rageval.core.user_code import (
     UserCallable,
     _Call,
     bounded_text,
-    has_parameter,
 )
+from pytest_rageval.lib.foreign_values import has_parameter
 
 
 def _sync(question: str) -> str:
