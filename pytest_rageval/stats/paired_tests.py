@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -104,7 +103,7 @@ def joint_drop_test(
     0.069
     """
     p_values, needs_symmetry, settled = drop_p_values(scores, alpha=alpha, clusters=clusters, seed=seed)
-    rows, clusters = _rows(scores, clusters)
+    rows = _rows(scores, clusters)
     level = alpha
     if len(scores) > 1:
         # Imported late: a single score of 0 or 1 needs no numpy.
@@ -136,7 +135,7 @@ def drop_p_values(
     Questions, or clusters of questions, are resampled, and the sign of each is flipped in all scores at once. The
     p-values are those of the step-down max-T procedure (`pytest_rageval.stats.sign_flips`). For a single 0/1 score they
     need no random draws (`pytest_rageval.stats.mcnemar.mcnemar_p_value`). `beyond` is first subtracted from each
-    difference. A question without a difference in any score is not part of the test.
+    difference. Each score is resampled from the questions that have a difference in it.
 
     Sign flips assume that the differences are symmetric under the null hypothesis. A few large gains together with many
     small losses are not. The inferiority test (`pytest_rageval.stats.noninferiority.inferiority_p_value`) does not
@@ -164,7 +163,7 @@ def drop_p_values(
     in at most 5.5% of runs at alpha 0.05. Skewed differences are the exception: 21 to 50% of runs with 30 questions,
     5.5% with 60.
     """
-    rows, clusters = _rows(scores, clusters)
+    rows = _rows(scores, clusters)
     if len(scores) == 1 and clusters is None and _is_symmetric(known := _without_nan(rows[0]), scores[0]):
         p_value = mcnemar_p_value(sum(d > 0 for d in known), sum(d < 0 for d in known), len(known))
         return DropPValues([p_value], [False], settled=True)
@@ -260,10 +259,8 @@ def unseen_gain(drops: Sequence[float], largest: float, *, whole_scale: bool = F
     return largest if whole_scale else min(largest, 4 * change) or largest
 
 
-def _rows(
-    scores: Sequence[PairedDrops], clusters: Sequence[Hashable] | None
-) -> tuple[list[list[float]], Sequence[Hashable] | None]:
-    """Return the differences of each score, without rounding, and the clusters of the questions that have any."""
+def _rows(scores: Sequence[PairedDrops], clusters: Sequence[Hashable] | None) -> list[list[float]]:
+    """Return the differences of each score, without rounding."""
     if not scores:
         raise ValueError("a joint test needs at least one score")
     lengths = {len(score.values) for score in scores}
@@ -280,12 +277,7 @@ def _rows(
             raise ValueError(
                 f"a difference of scores must be a number from {-score.largest} to {score.largest}, or NaN"
             )
-    rows = [[0.0 if abs(d) <= score.tolerance else d for d in score.values] for score in scores]
-    known = [not all(map(math.isnan, drops)) for drops in zip(*rows, strict=True)]
-    if all(known):
-        return rows, clusters
-    kept = None if clusters is None else list(compress(clusters, known))
-    return [list(compress(drops, known)) for drops in rows], kept
+    return [[0.0 if abs(d) <= score.tolerance else d for d in score.values] for score in scores]
 
 
 def _without_nan(drops: Sequence[float]) -> list[float]:
@@ -306,18 +298,19 @@ def _requires_inferiority(known: Sequence[float], score: PairedDrops, alpha: flo
 def _columns(
     rows: Sequence[Sequence[float]], scores: Sequence[PairedDrops], clusters: Sequence[Hashable] | None
 ) -> "NDArray[np.float64]":
-    """The array of questions, or clusters, × scores whose signs are flipped; 0 for a missing difference."""
+    """The array of questions, or clusters, × scores whose signs are flipped; NaN for a missing difference."""
     import numpy as np  # noqa: PLC0415 - as above
 
     beyond = np.array([score.beyond for score in scores])
-    columns: NDArray[np.float64] = np.nan_to_num(np.array(rows, dtype=float).T - beyond, nan=0.0)
+    columns: NDArray[np.float64] = np.array(rows, dtype=float).T - beyond
     if clusters is None:
         return columns
     index_of: dict[Hashable, int] = {}
     indices = [index_of.setdefault(cluster, len(index_of)) for cluster in clusters]
-    sums = np.zeros((len(index_of), len(scores)))
-    np.add.at(sums, indices, columns)
-    return sums
+    sums, counts = np.zeros((2, len(index_of), len(scores)))
+    np.add.at(sums, indices, np.nan_to_num(columns))
+    np.add.at(counts, indices, ~np.isnan(columns))
+    return np.where(counts > 0, sums, np.nan)
 
 
 def _tango_drop_interval(drops: Sequence[float], n: int, alpha: float, largest: float) -> tuple[float, float]:

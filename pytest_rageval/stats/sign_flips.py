@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,18 @@ class SignFlipResult:
     settled: bool
 
 
+class _Columns(NamedTuple):
+    """Columns of unit length: the rows that are not 0, which of them a column has, and how many rows it has in all."""
+
+    scaled: Floats
+    known: NDArray[np.bool_]
+    totals: NDArray[np.int64]
+
+    def part(self, columns: list[int]) -> "_Columns":
+        rows = self.known[:, columns].any(axis=1)
+        return _Columns(self.scaled[rows][:, columns], self.known[rows][:, columns], self.totals[columns])
+
+
 def sign_flip_test(
     columns: Floats, *, alpha: float, seed: int = 0, max_draws: int = MAX_DRAWS
 ) -> SignFlipResult:
@@ -47,12 +61,13 @@ def sign_flip_test(
 
     The test statistic of a column is `T = Σ x / sqrt(Σ x²)`. As many rows as there are, are drawn with replacement, and
     the sign of each drawn row is flipped at random, in all columns at once, which preserves the correlations of the
-    columns; T* is the statistic of these rows. With the columns in descending order of T, the p-value of the j-th is
+    columns; T* is the statistic of these rows. A column without a value in some rows is resampled from its own rows
+    (`_resampled`), as if it were tested alone. With the columns in descending order of T, the p-value of the j-th is
     `P(max_{l ≥ j} T*_l ≥ T_j)`, and at least the p-value of the column before it. For a single column of 0 and ±1 this
     is `pytest_rageval.stats.mcnemar.mcnemar_p_value`. Sign flips alone are conservative if few rows differ from 0.
 
     Args:
-        columns: array of rows × columns, finite numbers; 0 for a missing value.
+        columns: array of rows × columns, finite numbers; NaN for a missing value.
         alpha: the level that the p-values are compared with, in (0, 1).
         seed: seed of the draws.
         max_draws: maximum number of draws, at least 1.
@@ -81,7 +96,9 @@ def sign_flip_test(
     and Ding, Gandy and Hahn (2020), "A simple method for implementing Monte Carlo tests"; for the tail Bentkus and
     Dzindzalieta (2015), "A tight Gaussian bound for weighted sums of Rademacher random variables".
     """
-    rows = columns[np.any(columns != 0, axis=1)]
+    known, values = ~np.isnan(columns), np.nan_to_num(columns)
+    changed = np.any(values != 0, axis=1)
+    rows = values[changed]
     length = np.sqrt((rows**2).sum(axis=0))
     p_values = np.ones(rows.shape[1])
     nonzero = np.flatnonzero(length > 0)
@@ -89,8 +106,10 @@ def sign_flip_test(
         return SignFlipResult(tuple(p_values), 0, settled=True)
     scaled = rows[:, nonzero] / length[nonzero]
     order = np.argsort(-scaled.sum(axis=0), kind="stable")
+    known = known[:, nonzero[order]]
+    ordered = _Columns(scaled[:, order], known[changed], known.sum(axis=0))
     ordered_p_values, draws, settled = _monte_carlo_p_values(
-        scaled[:, order], len(columns), alpha, np.random.default_rng(seed), max_draws
+        ordered, alpha, np.random.default_rng(seed), max_draws
     )
     p_values[nonzero[order]] = np.minimum(np.maximum.accumulate(ordered_p_values), 1.0)
     return SignFlipResult(tuple(map(float, p_values)), draws, settled)
@@ -103,6 +122,7 @@ def marginal_level(columns: Floats, alpha: float, *, seed: int = 0) -> float:
     random signs, from 50,000 draws. It is alpha for columns that are multiples of each other, and about `alpha / m` for
     m independent columns. The confidence interval and the power of a single column are computed at this level.
     """
+    columns = np.nan_to_num(columns)
     length = np.sqrt((columns**2).sum(axis=0))
     scaled = columns[:, length > 0] / length[length > 0]
     count = scaled.shape[1]
@@ -115,16 +135,14 @@ def marginal_level(columns: Floats, alpha: float, *, seed: int = 0) -> float:
 
 
 def _monte_carlo_p_values(
-    scaled: Floats, n: int, alpha: float, rng: np.random.Generator, max_draws: int
+    columns: _Columns, alpha: float, rng: np.random.Generator, max_draws: int
 ) -> tuple[Floats, int, bool]:
-    """Return p-values from random draws, the number of draws, and whether the decisions at alpha are settled.
-
-    `scaled` has the rows, of n, that are not 0. Its columns have unit length.
-    """
+    """Return p-values from random draws, the number of draws, and whether the decisions at alpha are settled."""
+    scaled = columns.scaled
     k, m = scaled.shape
     observed = scaled.sum(axis=0)
     tails = np.array([NormalDist().cdf(-float(t)) for t in observed])
-    draw: Callable[[int], Iterator[Floats]] = partial(_draw_statistics, scaled, n, rng)
+    draw: Callable[[int], Iterator[Floats]] = partial(_draw_statistics, columns, rng)
     if np.all((scaled**4).sum(axis=0) <= MAX_FOURTH_MOMENT):
         if m == 1:
             return tails, 0, True
@@ -149,23 +167,66 @@ def _monte_carlo_p_values(
     return p_values, draws, undecided is None
 
 
-def _draw_statistics(scaled: Floats, n: int, rng: np.random.Generator, draws: int) -> Iterator[Floats]:
+def _draw_statistics(columns: _Columns, rng: np.random.Generator, draws: int) -> Iterator[Floats]:
     """Yield the statistics of resampled rows with random signs, in blocks of draws.
 
-    Of n drawn rows a binomial number is not 0. A column without such a row has the statistic 0.
+    Columns without a common row, such as those of slices, are drawn one after the other.
     """
-    k = len(scaled)
-    squared = scaled**2
-    size = max(1, MAX_BLOCK_SIZE // k)
+    parts: list[list[int]] = []
+    for column, overlaps in enumerate(columns.known.T.astype(int) @ columns.known > 0):
+        joined = [part for part in parts if overlaps[part].any()]
+        parts = [part for part in parts if part not in joined] + [[*chain(*joined), column]]
+    samples = [(part, columns.part(part)) for part in parts]
+    size = max(1, MAX_BLOCK_SIZE // len(columns.scaled))
     for done in range(0, draws, size):
-        counts = rng.binomial(n, k / n, size=min(size, draws - done))
+        block = np.empty((min(size, draws - done), columns.scaled.shape[1]))
+        for part, own in samples:
+            sums, squares = _resampled(own, rng, len(block))
+            block[:, part] = sums / np.sqrt(np.where(squares > 0, squares, 1))
+        yield block
+
+
+def _resampled(columns: _Columns, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats]:
+    """Return the sum and the sum of squares of each column, for each draw.
+
+    Of the n rows that are drawn for a column a binomial number is not 0. If the columns have different rows, all take
+    their rows from one random sequence, each the first ones that it has: so the statistic of each column is distributed
+    as if it were tested alone, and common rows have a common sign.
+    """
+    scaled, known, totals = columns
+    k = len(scaled)
+    if known.all() and np.all(totals == totals[0]):
+        counts = rng.binomial(totals[0], k / totals[0], size=draws)
         # A cell for each draw, sign and row.
-        cells = rng.integers(0, 2 * k, size=counts.sum()) + np.repeat(np.arange(len(counts)) * 2 * k, counts)
+        cells = rng.integers(0, 2 * k, size=counts.sum()) + np.repeat(np.arange(draws) * 2 * k, counts)
         plus, minus = np.moveaxis(
-            np.bincount(cells, minlength=2 * k * len(counts)).reshape(-1, 2, k).astype(float), 1, 0
+            np.bincount(cells, minlength=2 * k * draws).reshape(-1, 2, k).astype(float), 1, 0
         )
-        squares = (plus + minus) @ squared
-        yield ((plus - minus) @ scaled) / np.sqrt(np.where(squares > 0, squares, 1))
+        return (plus - minus) @ scaled, (plus + minus) @ scaled**2
+    chances = rng.random(draws)
+    left = np.stack(
+        [_binomial_quantiles(*n, chances) for n in zip(totals, known.sum(axis=0), strict=True)], 1
+    )
+    sums, squares = np.zeros((2, *left.shape))
+    while len(unfinished := np.flatnonzero(left.any(axis=1))):
+        rows, signs = np.divmod(rng.integers(0, 2 * k, size=(len(unfinished), k)), 2)
+        has = known[rows]
+        taken = has & (has.cumsum(axis=1) <= left[unfinished, None])
+        values = np.where(taken, scaled[rows], 0.0)
+        left[unfinished] -= taken.sum(axis=1)
+        sums[unfinished] += (values * (2 * signs - 1)[:, :, None]).sum(axis=1)
+        squares[unfinished] += (values**2).sum(axis=1)
+    return sums, squares
+
+
+def _binomial_quantiles(n: int, k: int, chances: Floats) -> NDArray[np.int64]:
+    """The quantiles of the number of n rows drawn that are among k of n rows."""
+    if k == n:
+        return np.full(len(chances), n)
+    counts = np.arange(1, n + 1)
+    logs = np.cumsum(np.r_[0.0, np.log((n - counts + 1) / counts * k / (n - k))])
+    below = np.cumsum(np.exp(logs - logs.max()))
+    return np.searchsorted(below / below[-1], chances)
 
 
 def _draw_normal_sums(scaled: Floats, rng: np.random.Generator, draws: int) -> Iterator[Floats]:

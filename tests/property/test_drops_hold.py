@@ -58,7 +58,8 @@ def test_a_loss_in_place_of_a_gain_never_raises_the_p_value(drops: list[float], 
     i = data.draw(st.integers(0, len(drops) - 1))
     worse = [*drops[:i], abs(drops[i]), *drops[i + 1 :]]
     before, after = (_tests([column])[0][0] for column in (drops, worse))
-    assert after <= before + 1e-9
+    # The same rows and signs are drawn for both; of these 10,000 a few may count for one alone.
+    assert after <= before + 0.001
 
 
 @given(drops=st.lists(st.sampled_from([1.0, 0.0, -1.0]), min_size=1, max_size=16), data=st.data())
@@ -85,8 +86,7 @@ def test_the_exclusion_of_a_drop_has_a_p_value(drops: list[float], data: st.Data
 @given(columns=SETS)
 def test_another_score_never_helps(columns: list[list[float]]) -> None:
     joint = [p_value for p_value, *_ in _tests(columns)]
-    # Beside other scores, a question that one score lacks counts as unchanged in it.
-    alone = [_tests([[0.0 if math.isnan(drop) else drop for drop in column]])[0][0] for column in columns]
+    alone = [_tests([column])[0][0] for column in columns]
     for together, single in zip(joint, alone, strict=True):
         assert together >= single - DRAWN
 

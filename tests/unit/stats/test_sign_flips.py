@@ -1,7 +1,11 @@
 """Step-down p-values of the largest sum under random sign flips."""
 
+from collections import Counter
+from itertools import pairwise, product
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from pytest_rageval.stats import sign_flips as module
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
@@ -30,6 +34,83 @@ def test_a_column_without_change_says_nothing() -> None:
     assert both == pytest.approx((*sign_flip_test(columns, alpha=0.05).p_values, 1.0), abs=0.02)
     assert sign_flip_test(np.zeros((5, 2)), alpha=0.05) == module.SignFlipResult((1.0, 1.0), 0, settled=True)
     assert sign_flip_test(np.zeros((0, 2)), alpha=0.05).p_values == (1.0, 1.0)
+
+
+NAN = np.nan
+
+
+def _enumerated(columns: np.ndarray) -> list[float]:
+    """The p-values from all sequences of rows and signs, of which each column takes the first ones that it has."""
+    known, values = ~np.isnan(columns), np.nan_to_num(columns)
+    rows = np.flatnonzero(np.any(values != 0, axis=1))
+    ends = [
+        stats.binom.cdf(range(n + 1), n, k / n)
+        for n, k in zip(known.sum(axis=0), known[rows].sum(axis=0), strict=True)
+    ]
+    drawn: Counter[tuple[float, ...]] = Counter()
+    for low, high in pairwise(sorted({0.0, *np.concatenate(ends)})):
+        counts = tuple(int(np.searchsorted(end, (low + high) / 2)) for end in ends)
+        states = Counter({(counts, (0.0,) * len(ends), (0.0,) * len(ends)): high - low})
+        while states:
+            following: Counter[tuple] = Counter()
+            for (left, sums, squares), weight in states.items():
+                useful = [row for row in rows if np.any(known[row] & (np.array(left) > 0))]
+                if not useful:
+                    drawn[
+                        tuple(s / np.sqrt(q) if q else 0.0 for s, q in zip(sums, squares, strict=True))
+                    ] += weight
+                for row, sign in product(useful, (-1, 1)):
+                    taken = known[row] & (np.array(left) > 0)
+                    state = (
+                        tuple(map(int, left - taken)),
+                        tuple(np.round(sums + sign * taken * values[row], 9)),
+                        tuple(np.round(squares + taken * values[row] ** 2, 9)),
+                    )
+                    following[state] += weight / (2 * len(useful))
+            states = following
+    observed = values.sum(axis=0) / np.sqrt((values**2).sum(axis=0))
+    order = np.argsort(-observed, kind="stable")
+    p_values = np.ones(len(observed))
+    for j, column in enumerate(order):
+        reached = [w for t, w in drawn.items() if max(np.array(t)[order[j:]]) >= observed[column] - 1e-7]
+        p_values[column] = max(sum(reached), p_values[order[j - 1]] if j else 0.0)
+    return p_values.tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "columns",
+    [
+        # The second column lacks a question, or an unchanged one; two slices, alone and beside the whole.
+        [[1, 1, 1, 0.5], [1, 1, 1, NAN]],
+        [[1, 1, 1, 0, 0], [1, 0.5, 1, 0, NAN]],
+        [[1, 1, 1, 0, NAN], [NAN, NAN, 0.5, 1, 1]],
+        [[1, 0.5, 1, NAN, NAN], [NAN, NAN, NAN, 1, 0]],
+        [[1, 1, 0.5, -1], [1, 1, NAN, NAN], [NAN, NAN, 0.5, -1]],
+    ],
+)
+def test_a_missing_value_is_no_value(columns: list[list[float]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each column is resampled from the rows that it has; the p-values are those of an enumeration."""
+    monkeypatch.setattr(module, "MIN_DRAWS", 40_000)
+    table = np.array(columns, dtype=float).T
+    found = sign_flip_test(table, alpha=0.05)
+    for p_value, expected in zip(found.p_values, _enumerated(table), strict=True):
+        spread = np.sqrt(expected * (1 - expected) / found.draws)
+        assert p_value == pytest.approx(expected, abs=5 * spread + 1e-4)
+
+
+def test_each_column_is_resampled_as_if_alone() -> None:
+    """Beside the whole set, the statistic of a slice of four questions is distributed as if there were no others."""
+    whole = np.r_[np.ones(4), -np.ones(3), np.zeros(13)]
+    known = np.column_stack([np.ones(20, dtype=bool), np.arange(20) < 4])
+    scaled = np.where(known, whole[:, None], 0.0)[:7]
+    columns = module._Columns(scaled, known[:7], known.sum(axis=0))
+    blocks = module._draw_statistics(columns, np.random.default_rng(1), 40_000)
+    statistics = np.concatenate(list(blocks))
+    for column, (lost, gained, n) in enumerate([(4, 3, 20), (4, 0, 4)]):
+        observed = (lost - gained) / np.sqrt(lost + gained)
+        expected = mcnemar_p_value(lost, gained, n)
+        assert np.mean(statistics[:, column] >= observed - 1e-9) == pytest.approx(expected, abs=0.01)
 
 
 def test_the_same_column_twice_costs_nothing() -> None:
