@@ -87,14 +87,14 @@ def test_an_error_is_worse_than_a_failure_and_that_than_doubt() -> None:
 
 
 def test_the_values_of_a_tag_are_tested_together() -> None:
-    """With one loss in each of four slices, each p-value is the chance that any slice loses one or more: 0.68."""
+    """With one loss in each of four slices, each p-value is the chance that any slice loses as much: 0.71."""
     values = [(0.0 if n == 0 else 1.0, topic) for topic in "abcd" for n in range(6)]
     before = before_of({f"q{n}": 1.0 for n in range(24)})
     ruling = _by(_tagged(*values), BaselineLookup({}, before), alpha=0.04, max_drop=0.02)
     levels = [part.drop.alpha for part in ruling.slices if part.drop is not None]
     assert levels == [0.04] * 4
     assert [part.drop.p_value for part in ruling.slices if part.drop is not None] == [
-        pytest.approx(0.68, abs=0.02)
+        pytest.approx(1 - (1 - mcnemar_p_value(1, 0, 6)) ** 4, abs=0.02)
     ] * 4
 
 
