@@ -5,8 +5,8 @@ So a violated threshold is a failure of the test, and a score that cannot be com
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.reports.failures import Room
+    from pytest_rageval.reports.layout import AddedTable
     from pytest_rageval.run.default_components import ConfiguredModels, DefaultGenerator, DefaultJudge
     from pytest_rageval.run.registry import Registry, Report
     from pytest_rageval.run.session import Session
@@ -178,6 +179,13 @@ class EvaluationPlugin:
             from pytest_rageval.reports import KINDS  # noqa: PLC0415 - loaded by now
 
             return KINDS
+
+    @property
+    def tables(self) -> "Sequence[AddedTable]":
+        """The tables that extensions add; none if a registration fails."""
+        with suppress(pytest.fail.Exception):
+            return self.registry.tables
+        return ()
 
     @staticmethod
     @contextmanager

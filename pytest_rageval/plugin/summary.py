@@ -277,6 +277,7 @@ class SummaryPlugin:
         return [
             *(table_lines(tests, terminal_width()) if tests else ()),
             *self._retrieval_lines(tests),
+            *self._added_lines(tests),
             *self._systems_lines(),
             *gain_lines(self._sorted, partial(argument_of, self._config), self._added.get("merge", "")),
             *self._models_lines(),
@@ -305,6 +306,12 @@ class SummaryPlugin:
         )
 
         return [*matrix_lines(matrix), *agreement_by_system_lines(self._sorted), *ratings_lines(ratings)]
+
+    def _added_lines(self, tests: list[dict[str, Any]]) -> list[str]:
+        """Return the tables of extensions, with -v."""
+        if self._config.get_verbosity() <= 0 or not tests:
+            return []
+        return [line for table in EvaluationPlugin.get(self._config).tables for line in table.lines(tests)]
 
     def _retrieval_lines(self, tests: list[dict[str, Any]]) -> list[str]:
         if self._config.get_verbosity() <= 0:

@@ -30,6 +30,26 @@ class AddedSection(NamedTuple):
     lines: Callable[[Mapping[str, Any]], Sequence[str]]
 
 
+class AddedTable(NamedTuple):
+    """A table of all reports that a plugin adds, see `Registry.add_table`."""
+
+    title: str
+    rows: Callable[[Sequence[Mapping[str, Any]]], Sequence[Sequence[str]]]
+
+    @property
+    def section(self) -> AddedSection:
+        return AddedSection(self.title, "row", lambda document: self.markdown(document["tests"]))
+
+    def markdown(self, tests: Sequence[Mapping[str, Any]]) -> list[str]:
+        head, *rows = self.rows(tests) or [()]
+        cells = [[f"<code>{html_entities(cell)}</code>" for cell in row] for row in rows]
+        return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells) if head]
+
+    def lines(self, tests: Sequence[Mapping[str, Any]]) -> list[str]:
+        rows = self.rows(tests)
+        return [self.title, *(f"  {line}" for line in align_columns(rows))] if rows else []
+
+
 class _Wrapper(textwrap.TextWrapper):
     """Breaks lines at white space, and between wide characters, whose scripts put no spaces between words."""
 

@@ -25,7 +25,7 @@ from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import SCHEME
 from pytest_rageval.reports import KINDS
-from pytest_rageval.reports.layout import AddedSection
+from pytest_rageval.reports.layout import AddedSection, AddedTable
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores import SCORES, BuiltInScores, known_dependencies
 from pytest_rageval.scores.definition import ScoreDef
@@ -132,6 +132,7 @@ class Registry:
         reports: the added writers of reports, by the suffix of the file's name, such as ".xml", or by the scheme of the
             address, such as "mlflow:".
         markdown_sections: the added sections of the Markdown report.
+        tables: the added tables of all reports.
         stores: the factories of reply stores, by the scheme of their URLs.
         providers: the providers of model servers, in the order in which they are tried.
     """
@@ -147,6 +148,7 @@ class Registry:
         self.stores: dict[str, StoreFactory] = {}
         self.providers: list[Provider] = []
         self.markdown_sections: list[AddedSection] = []
+        self.tables: list[AddedTable] = []
         self.hook.pytest_rageval_register(registry=self)
 
     def add_score(
@@ -314,11 +316,27 @@ class Registry:
         """
         self.markdown_sections.append(AddedSection(summary, noun, lines))
 
+    def add_table(
+        self, title: str, rows: Callable[[Sequence[Mapping[str, Any]]], Sequence[Sequence[str]]]
+    ) -> None:
+        """Add a table to the HTML report, as a folded section to the Markdown report, and with -v to the terminal.
+
+        Args:
+            title: its title.
+            rows: a function of the tests in the JSON report that returns the rows, of texts; the first are the heads of
+                the columns. Without rows there is no table.
+        """
+        self.tables.append(AddedTable(title, rows))
+
     @property
     def writers(self) -> dict[str, Report]:
         """The writers of reports by kind: the built-in ones, and the added ones, which may replace them."""
-        markdown = partial(KINDS[".md"], added=self.markdown_sections)
-        return {**KINDS, ".md": markdown, **self.reports}
+        sections = [*self.markdown_sections, *(table.section for table in self.tables)]
+        ours = {
+            ".md": partial(KINDS[".md"], added=sections),
+            ".html": partial(KINDS[".html"], added=self.tables),
+        }
+        return {**KINDS, **ours, **self.reports}
 
     def add_store(self, scheme: str, factory: "StoreFactory") -> None:
         """Add a store of replies: `--rageval-cache SCHEME://…`.

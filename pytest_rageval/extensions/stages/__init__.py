@@ -40,7 +40,7 @@ def _has_stages(retriever: object) -> bool:
 def pytest_rageval_register(registry: "Registry") -> None:
     """Add a table, and the adapter before those of other plugins, which then are tried before it."""
     registry.add_retriever_adapter(_has_stages, Lazy("extensions.stages.frameworks", "adapt"))
-    registry.add_markdown_section("Recall by stage", "row", Lazy("extensions.stages.scores", "recall_rows"))
+    registry.add_table("Recall by stage", Lazy("extensions.stages.scores", "recall_rows"))
 
 
 @hookimpl(trylast=True)

@@ -17,7 +17,6 @@ from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.gate.verdict import ThresholdInput
 from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_async
 from pytest_rageval.reports.build import sliced_name
-from pytest_rageval.reports.layout import html_entities
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example
@@ -158,21 +157,16 @@ async def evaluate_recall(
     return len(set[int]().union(*found.values())) / of, Evidence(ranking, beside=recalls, remark=remark)
 
 
-def recall_rows(document: Mapping[str, Any]) -> list[str]:
-    """Return the recall of each stage as a table, in lines of Markdown; empty for a report without `stages.recall`."""
-    recalls = [
-        (test["nodeid"], sliced_name(entry), stage, recall)
-        for test in document["tests"]
+def recall_rows(tests: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return the recall of each stage, below the heads of the columns; empty without `stages.recall`."""
+    rows = [
+        (test["nodeid"], sliced_name(entry), stage, f"{recall:.3f}")
+        for test in tests
         for entry in test["scores"]
         if entry["spec"].partition("@")[0] == SCORES[0].name
         for stage, recall in entry.get("beside", {}).items()
     ]
-    rows = [
-        [*(f"<code>{html_entities(name)}</code>" for name in names), f"{recall:.3f}"]
-        for *names, recall in recalls
-    ]
-    head = [["test", "score", "stage", "recall"], ["---"] * 4] if rows else []
-    return [f"| {' | '.join(cells)} |" for cells in (*head, *rows)]
+    return [("test", "score", "stage", "recall"), *rows] if rows else []
 
 
 SCORES: Final = (

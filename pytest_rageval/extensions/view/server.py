@@ -24,6 +24,7 @@ from pytest_rageval.extensions.view import live_file
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.reports.html.page import html_report
 from pytest_rageval.reports.reading import read_report
+from pytest_rageval.run.registry import Registry
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -163,7 +164,7 @@ class Viewer:
             return
         document = read_report(self._report)
         script = files(__package__).joinpath("view.js").read_text(encoding="utf-8")
-        self._page = html_report(document, server_script=script)
+        self._page = html_report(document, server_script=script, added=Registry().tables)
         self._answers = {answer.key: answer for answer in answers(document)}
         self._version = version
         live = live_file(self._report)

@@ -24,6 +24,7 @@ from pytest_rageval.reports.html.question_rows import (
     anchor_of,
     short_digest,
 )
+from pytest_rageval.reports.layout import AddedTable
 from pytest_rageval.reports.notes import significant_gain
 from pytest_rageval.reports.settings import models_text
 from pytest_rageval.reports.systems import PAIRS, pairs_notes, pairs_table, ratings_text, system_names
@@ -52,7 +53,9 @@ WEB_ADDRESS: Final = re.compile(r"https?://")
 BINS: Final = 10  # number of bars in a histogram
 
 
-def html_report(document: Mapping[str, Any], *, server_script: str = "") -> str:
+def html_report(
+    document: Mapping[str, Any], *, server_script: str = "", added: Iterable[AddedTable] = ()
+) -> str:
     """Return the HTML report of a run: a single page that loads no other files. `server_script`: see `html_page`."""
     gate = document.get("gate", {})
     return html_page(
@@ -67,6 +70,7 @@ def html_report(document: Mapping[str, Any], *, server_script: str = "") -> str:
             *warning_lines(document["tests"]),
         ],
         server_script=server_script,
+        added=added,
     )
 
 
@@ -78,6 +82,7 @@ def html_page(  # noqa: PLR0913 - what the top of a page shows
     facts: Sequence["Fact"],
     warnings: Sequence[str],
     server_script: str = "",
+    added: Iterable[AddedTable] = (),
 ) -> str:
     """Return a page with the tests of a document and their questions."""
     tests = by_urgency(document["tests"])
@@ -100,6 +105,7 @@ def html_page(  # noqa: PLR0913 - what the top of a page shows
         left_out=left_out,
         matrices=[_matrix_view(matrix) for matrix in document["matrix"]],
         ratings=[_ratings_view(table) for table in document["ratings"]],
+        added=[(table.title, rows) for table in added if (rows := table.rows(tests))],
     )
 
 

@@ -129,25 +129,47 @@ def test_a_lost_question_names_the_stage(pytester: pytest.Pytester, stages: str,
 
 
 @pytest.mark.slow
-def test_the_pull_request_gets_a_table_by_stage(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.replace("STAGES", 'Stage("bm25|title", found), Stage("rerank", ranked)'))
+def test_reports_have_a_table_by_stage(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.replace("STAGES", 'Stage("bm25|<b>", found), Stage("rerank", ranked)'))
     pytester.makepyfile(TEST)
     records = [{"id": text, "question": text, "gold": [{"id": "a"}]} for text in ("fine", "lost")]
     pytester.path.joinpath("e.jsonl").write_text("\n".join(map(json.dumps, records)))
-    pytester.runpytest_inprocess("--rageval-report=r.md", "--rageval-report=r.json")
-    text = pytester.path.joinpath("r.md").read_text(encoding="utf-8")
+    names = ("r.md", "r.json", "r.html")
+    result = pytester.runpytest_inprocess("-v", *(f"--rageval-report={name}" for name in names))
+    text, report, page = (pytester.path.joinpath(name).read_text(encoding="utf-8") for name in names)
     _, _, section = text.partition("<details><summary>Recall by stage</summary>\n\n")
     head, _, *rows = section.partition("\n\n</details>")[0].splitlines()
     assert head == "| test | score | stage | recall |"
     assert [row.split(" | ")[2:] for row in rows] == [
-        ["<code>bm25&#124;title</code>", "1.000 |"],
-        ["<code>rerank</code>", "1.000 |"],
-        ["<code>final</code>", "0.500 |"],
+        ["<code>bm25&#124;&#60;b&#62;</code>", "<code>1&#46;000</code> |"],
+        ["<code>rerank</code>", "<code>1&#46;000</code> |"],
+        ["<code>final</code>", "<code>0&#46;500</code> |"],
     ]
-    report = json.loads(pytester.path.joinpath("r.json").read_text(encoding="utf-8"))
-    entry = report["tests"][0]["scores"][1]
-    assert entry["beside"] == {"bm25|title": 1.0, "rerank": 1.0, "final": 0.5}
-    assert recall_rows({"tests": [{"nodeid": "t", "scores": report["tests"][0]["scores"][:1]}]}) == []
+    result.stdout.fnmatch_lines([
+        "Recall by stage",
+        "  test *score *stage *recall",
+        "  *stages.recall@2  bm25|<b>  1.000",
+        "  *stages.recall@2  rerank    1.000",
+        "  *stages.recall@2  final     0.500",
+    ], consecutive=True)  # fmt: skip
+    assert '<h2 id="added-1">Recall by stage</h2>' in page
+    assert "<td>bm25|&lt;b&gt;</td><td>1.000</td></tr><tr>" in page
+    tests = json.loads(report)["tests"]
+    assert tests[0]["scores"][1]["beside"] == {"bm25|<b>": 1.0, "rerank": 1.0, "final": 0.5}
+    assert recall_rows([{"nodeid": "t", "scores": tests[0]["scores"][:1]}]) == []
+
+
+@pytest.mark.slow
+def test_reports_without_stages_have_no_table(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.replace("stages=[STAGES]", ""))
+    pytester.makepyfile(TEST)
+    pytester.path.joinpath("e.jsonl").write_text('{"id": "q", "question": "fine", "gold": [{"id": "a"}]}')
+    names = ("r.md", "r.html")
+    result = pytester.runpytest_inprocess("-v", *(f"--rageval-report={name}" for name in names))
+    result.stdout.no_fnmatch_line("Recall by stage")
+    assert not any(
+        "Recall by stage" in pytester.path.joinpath(name).read_text(encoding="utf-8") for name in names
+    )
 
 
 CORPUS = """
