@@ -15,8 +15,11 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.text import counted
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
-IGNORED_KEYS: Final = frozenset({"package"})
-"""Keys of a fingerprint that are not compared. If a release changes scores, the fingerprint has another key for it."""
+IGNORED_KEYS: Final = frozenset({"package", "retriever"})
+"""Keys of a fingerprint that are not compared: another retriever is what is tested.
+
+If a release of the package changes scores, the fingerprint has another key for it.
+"""
 
 UPDATE_OPTION: Final = "--rageval-update-baseline"
 

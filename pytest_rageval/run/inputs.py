@@ -301,7 +301,10 @@ class Pipelines:
         adapted: Retriever | None = self._registry.hook.pytest_rageval_adapt_retriever(
             retriever=retriever, components=components, **given
         )
-        return adapt_retriever(retriever, **given) if adapted is None else adapted
+        adapted = adapt_retriever(retriever, **given) if adapted is None else adapted
+        if name == FIXTURE and isinstance(fingerprint := getattr(retriever, "fingerprint", None), str):
+            adapted.settings = {**adapted.settings, "retriever": fingerprint}
+        return adapted
 
     def _adapt_generator(self, generator: object) -> "Generator":
         if is_built_in(generator):

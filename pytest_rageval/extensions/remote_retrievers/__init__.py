@@ -4,9 +4,17 @@
 - `plugin`: the command, which runs pytest with a test that is in no file.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pluggy
 
 from pytest_rageval.core.command import Command, switch, value
+
+if TYPE_CHECKING:
+    from pytest_rageval.run.judged import JudgedTest
+
+hookimpl = pluggy.HookimplMarker("pytest")
 
 # fmt: off
 COMMANDS: Final = (
@@ -43,3 +51,20 @@ COMMANDS: Final = (
             place=5),
 )
 # fmt: on
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+    """Name what changed of a request since the baseline. It is no reason against the comparison: it may be the test."""
+    changes: dict[str, None] = {}
+    for result in test.judged:
+        now = test.record.dependencies_of(result.threshold.request).fingerprint.get("retriever")
+        if now is None or not result.threshold.uses_baseline or test.session.settings.update_baseline:
+            continue
+        from pytest_rageval.extensions.remote_retrievers.messages import fingerprint_changes  # noqa: PLC0415 - few runs
+
+        name, entry = result.threshold.name, test.session.baseline.tests.get(test.marked.nodeid)
+        if entry is not None and name in entry["scores"]:
+            before = entry["scores"][name]["fingerprint"].get("retriever")
+            changes |= dict.fromkeys(fingerprint_changes(before, now) if before else ())
+    return {"notes": [f"since the baseline: {change}" for change in changes]} if changes else {}

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.lib.secret import is_secret_name
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ KINDS: Final[Mapping[type, str]] = {
     bool: "a boolean",
     type(None): "null",
 }
+HIDDEN: Final = "…"  # in place of a secret
 MAX_SHOWN: Final = 200  # characters of a reply in a message
 
 
@@ -134,11 +136,11 @@ class RemoteRetriever:
         self._fields = {name: ReplyPath(path, name) for name, path in (("id", id), ("text", text)) if path}
         if several := next((name for name, path in self._fields.items() if path.has_each), ""):
             raise InputError(f"{several}=… is one place in a document, and [*] are several.\nWrite [0].")
-        self._settings = {"body": body, "documents": documents, "id": id, "text": text}
+        self._settings = {"body": _without_secrets(body), "documents": documents, "id": id, "text": text}
 
     @property
     def fingerprint(self) -> str:
-        """The settings that decide what is found, as JSON."""
+        """The settings that decide what is found, as JSON. Values of keys such as `api_key` are left out."""
         return json.dumps(self._settings, sort_keys=True, ensure_ascii=False)
 
     async def __call__(self, query: str, k: int = 10, **context: Any) -> Any:
@@ -183,6 +185,35 @@ def _signature(body: Any) -> Signature:
     ]
     parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in CONTEXT if name in names]
     return Signature(parameters)
+
+
+def _without_secrets(value: Any) -> Any:
+    """Return a body whose secrets are replaced: the baseline is a file in git."""
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: HIDDEN
+        if is_secret_name(str(key)) and not PLACEHOLDER.search(str(item))
+        else _without_secrets(item)
+        for key, item in value.items()
+    }
+
+
+def fingerprint_changes(old: str, new: str) -> list[str]:
+    """Return what differs between two fingerprints of retrievers, as a text for each setting, or for the whole."""
+    try:
+        before, after = json.loads(old), json.loads(new)
+    except ValueError:
+        before, after = None, None
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return [f"retriever was {shown(old)}, and is {shown(new)}"] if old != new else []
+    return [
+        f"{name} was {shown(json.dumps(before.get(name)))}, and is {shown(json.dumps(after.get(name)))}"
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    ]
 
 
 def _texts(value: Any) -> Iterator[str]:

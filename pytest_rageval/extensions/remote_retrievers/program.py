@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.extensions.remote_retrievers.messages import BODY, LoopResource, RemoteRetriever, shown
+from pytest_rageval.extensions.remote_retrievers.messages import (
+    BODY,
+    HIDDEN,
+    LoopResource,
+    RemoteRetriever,
+    shown,
+)
+from pytest_rageval.lib.secret import is_secret_name
 
 MAX_LINE: Final = 16 * 2**20  # bytes of a reply
 STDERR_END: Final = 2000  # bytes of stderr that a message shows
@@ -73,7 +80,8 @@ class CommandRetriever(RemoteRetriever):
         self._timeout = timeout
         self._concurrency = concurrency
         self._resource = LoopResource(self._open)
-        self._settings = {"command": self._name, **self._settings}
+        words = zip(["", *self._command], self._command, strict=False)
+        self._settings = {"command": shlex.join(_public(*each) for each in words), **self._settings}
         # The system looks for a path only at the start, on some systems below `cwd`.
         program = self._command[0]
         if Path(program).name == program and not shutil.which(program, path=self._env.get("PATH")):
@@ -92,6 +100,14 @@ class CommandRetriever(RemoteRetriever):
     async def _ask(self, body: Any) -> Any:
         program = await self._resource.get()
         return await program.ask(body)
+
+
+def _public(before: str, word: str) -> str:
+    """Return a word of a command, without the value of an option such as `--api-key`."""
+    name, equals, _ = word.partition("=")
+    if equals and is_secret_name(name):
+        return f"{name}={HIDDEN}"
+    return HIDDEN if before.startswith("-") and "=" not in before and is_secret_name(before) else word
 
 
 class _Program:

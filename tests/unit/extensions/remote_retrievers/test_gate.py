@@ -103,6 +103,25 @@ def test_green_red_and_accepted(pytester: pytest.Pytester, gate: Gate, server: S
 
 
 @pytest.mark.slow
+def test_a_changed_request_is_named_and_compared(
+    pytester: pytest.Pytester, gate: Gate, server: SearchServer
+) -> None:
+    """It may be what is tested: it does not make the baseline stale. The baseline has no secrets."""
+    server.answer = lambda _, body: (200, {}, json.dumps(found(body["query"], body["k"])))
+    body = '{"query": "{query}", "k": "{k}", "api_key": "12345678", "mode": "%s"}'
+    assert gate("--max-drop", "0.02", "--update-baseline", "--body", body % "exact").ret == pytest.ExitCode.OK
+    baseline = pytester.path.joinpath("rageval_baseline.json").read_text(encoding="utf-8")
+    assert "exact" in baseline
+    assert "12345678" not in baseline
+    same = gate("--max-drop", "0.02", "--body", (body % "exact").replace("12345678", "87654321"))
+    same.stdout.no_fnmatch_line("*since the baseline*")
+    changed = gate("--max-drop", "0.02", "--body", body % "fast")
+    assert changed.ret == pytest.ExitCode.OK
+    changed.stdout.fnmatch_lines(["*since the baseline: body was *exact*, and is *fast*"])
+    gate("--max-drop", "0.02", "--update-baseline").stdout.no_fnmatch_line("*since the baseline*")
+
+
+@pytest.mark.slow
 def test_a_program_settings_and_fixtures_of_the_folder(pytester: pytest.Pytester, gate: Gate) -> None:
     """conftest.py and the ini file hold; workers of xdist are not needed."""
     pytester.makeini("[pytest]\nrageval_match_share = 0.6\n")

@@ -156,6 +156,14 @@ def test_a_missing_program_is_an_error() -> None:
         CommandRetriever(["node"], body={"id": "{query}"})
 
 
+def test_secrets_of_a_command_are_not_in_its_fingerprint(command: list[str]) -> None:
+    words = ["--token", "12345678", "--api-key=12345678", "-k", "5"]
+    settings = json.loads(CommandRetriever([*command, *words]).fingerprint)
+    assert settings["command"].endswith(
+        "--token … --api-key=… -k 5".replace("…", "'…'", 1).replace("--api-key=…", "'--api-key=…'")
+    )
+
+
 def test_settings_are_the_fingerprint(command: list[str]) -> None:
     settings = json.loads(CommandRetriever(command, env={"SECRET": "12345678"}).fingerprint)
     assert settings == {
