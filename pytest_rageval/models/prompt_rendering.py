@@ -44,7 +44,9 @@ _FORMATS: Final[Mapping[str, Callable[[Any], str]]] = {
     # An answer that is rated is the only text of a list.
     "answer": lambda text: text if isinstance(text, str) else "\n".join(text),
     "references": bulleted_list,
-    **dict.fromkeys(("passages", "gold", "nuggets", "sources"), numbered_list),
+    **dict.fromkeys(
+        ("passages", "first_passages", "second_passages", "gold", "nuggets", "sources"), numbered_list
+    ),
     # On one line a text cannot look like a part of the prompt, and its layout has no influence.
     **dict.fromkeys(("passage", "first", "second"), _one_line),
 }

@@ -238,6 +238,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("same_answer", "graded_answer"), "question references answer"),
     "relevance": "question passage",
     "preference": "question first second",
+    "better_passages": "question first_passages second_passages",
     # Of a rating: the rated texts, and the texts that they are compared with.
     "correctness": "question answer references",
     "faithfulness": "question answer passages",
@@ -373,6 +374,17 @@ TEMPLATES: Final[Mapping[str, str]] = {
         "Give your reasons in one to three sentences. Then end with one tag: <rating>1</rating> if answer 1 is "
         "better, <rating>2</rating> if answer 2 is better, <rating>0</rating> if they are equally good or you "
         "are not sure."
+    ),
+    "better_passages": (
+        "Two searches found passages for a question. Decide which of the two lists serves somebody better who has to "
+        "answer the question from it alone.\n"
+        "What counts is what an answer needs: a list that has more of it is better, and so is one that does not lead "
+        "to a wrong answer. Of two lists with the same, the one is better that has it further up, and less beside it. "
+        "Neither the number of passages in itself nor the order of the two lists counts.\n\n"
+        f"{_FENCE_NOTICE}"
+        "Question: {question}\n\nList 1:\n{first_passages}\n\nList 2:\n{second_passages}\n\n"
+        "Give your reasons in one to three sentences. Then end with one tag: <rating>1</rating> if list 1 is better, "
+        "<rating>2</rating> if list 2 is better, <rating>0</rating> if they are equally good or you are not sure."
     ),
     "hypothetical_passage": (
         "Write a short passage of a website or an encyclopedia that answers the question, as well as you "

@@ -1,11 +1,14 @@
 """What did this change move? `rbo` and `churn` compare rankings with those of the baseline, and need no gold passages.
 
 - `scores`: their definitions, and the comparison of a ranking with that of the baseline.
+- `prefer`: `rageval prefer`, by which a judge says whether other passages are better.
 """
 
 from typing import TYPE_CHECKING, Final
 
 import pluggy
+
+from pytest_rageval.core.command import Command, value, value_parser
 
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score
@@ -17,6 +20,26 @@ hookimpl = pluggy.HookimplMarker("pytest")
 
 NAMES: Final = ("rbo", "churn")
 SCORES: Final = {"extensions.churn.scores": NAMES}
+
+# fmt: off
+COMMANDS: Final = (
+    Command("prefer", "pytest_rageval.extensions.churn.prefer:prefer_command",
+            "let a judge compare the passages of two runs, where they changed",
+            "For each question whose passages differ between two JSON reports, the judge reads both lists in both "
+            "orders, and says which serves an answer better. A preference that changes with the order is a tie. "
+            "Neither gold passages nor answers are needed. Replies are cached as in tests.",
+            (value("before", "BEFORE", "JSON report of the first run (pytest --rageval-report FILE.json)"),
+             value("after", "AFTER", "JSON report of the second run"),
+             value("--k", "K", "only the first K passages (default: all in the reports)",
+                   value_parser(int, lambda k: k >= 1, "a number of passages, expected 1 or more"), dest="first"),
+             value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
+             "judge_model", "judge_base_url", "base_url", "judge_parameters", "judge_votes", "concurrency", "timeout",
+             "flex", "cache", "cache_dir", "refresh", "replay", "cassette", "max_calls", "max_cost", "prices",
+             "prompts"),
+            "Exit status: 0; 1 if the passages of BEFORE are preferred more often, with p at most 0.05 in a one-sided "
+            "sign test; 2 if something cannot be used.", place=4),
+)
+# fmt: on
 
 
 @hookimpl

@@ -30,6 +30,7 @@ METHODS = {
     "relevance": lambda prompts: prompts.fill("relevance", "Q1", "T1"),
     "sufficiency": lambda prompts: prompts.fill("sufficiency", "Q1", ["T1"]),
     "preference": lambda prompts: prompts.fill("preference", "Q1", "T1", "T2"),
+    "better_passages": lambda prompts: prompts.fill("better_passages", "Q1", ["T1"], ["T2"]),
     "hypothetical_passage": lambda prompts: prompts.hypothetical_passage("T1"),
     "search_queries": lambda prompts: prompts.search_queries("T1", 3),
     "better_query": lambda prompts: prompts.fill("better_query", "Q1", ["T1"]),
