@@ -10,11 +10,13 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 import pytest_rageval
@@ -47,7 +49,38 @@ REMOVED_PREFIXES = (
 PLUGIN = re.compile(r"(_pytest|pytest_rageval\.(plugin|extensions)|xdist)(\.(?!hookspec|newhooks)\w+)*$")
 """Matches the modules that runs of pytest inside a test register as plugins."""
 
+ALL_SLOW = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
+"""Matches in a module of which all tests are slow."""
+
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+# With Python's defaults, garbage collections are a sixth of the time of a collection or of a small run.
+gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no test module of which `-m` selects nothing."""
+    selected = str(config.option.markexpr)
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    if selected == "not slow":
+        return bool(ALL_SLOW.search(collection_path.read_text(encoding="utf-8"))) or None
+    if selected == "slow and not long":
+        # A conftest may parametrize the tests of its folder.
+        sources = (collection_path, collection_path.with_name("conftest.py"))
+        return (
+            not any(path.exists() and "mark.slow" in path.read_text(encoding="utf-8") for path in sources)
+            or None
+        )
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in docstrings of the package alone, not in those of tests."""
+    collectors = yield
+    return [each for each in collectors if not isinstance(each, DoctestModule)]
 
 
 def pytest_collection_finish() -> None:

@@ -16,7 +16,9 @@ LONG = {
     *("docs/how-to/langchain.md", "docs/how-to/llamaindex.md", "docs/how-to/haystack.md"),
     *("docs/how-to/mlflow.md", "docs/how-to/vector-stores.md", "docs/how-to/other-plugins.md"),
     *("docs/how-to/application-calls.md", "docs/how-to/batches.md"),
-    *("docs/how-to/models.md", "docs/how-to/cost.md"),
+    *("docs/how-to/models.md", "docs/how-to/cost.md", "docs/how-to/shared-cache.md"),
+    *("docs/how-to/cookbook.md", "docs/how-to/recipes.md", "docs/how-to/compare-systems.md"),
+    "docs/explanation/papers.md",
 }
 """Slow pages with frameworks, servers or many processes; `tests/integration` covers their content in every build."""
 

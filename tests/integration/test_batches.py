@@ -13,6 +13,7 @@ import pytest
 
 from tests.batch_server import BatchServer
 from tests.docs.test_report_schema import check
+from tests.foreign_plugins import WITHOUT
 from tests.integration.conftest import Project
 from tests.integration.test_shards import merge
 from tests.llm_server import clerk
@@ -78,7 +79,7 @@ def test_tests_that_get_the_fixture_by_name_are_batched(suite: Project, server: 
 
 
 def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
-    run = project.run_process("--rageval-report=report.json", *arguments)
+    run = project.run("--rageval-report=report.json", *arguments)
     report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
     return run, [test["scores"] for test in report["tests"]]
 
@@ -112,24 +113,25 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
 
 
 @pytest.mark.slow
-def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
+def test_each_step_is_a_command(suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """`rageval batch` submits, shows the status and collects in separate commands; the tests then send no request."""
 
     def rageval(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest_rageval", "batch", *arguments]
         return subprocess.run(command, cwd=suite.path, capture_output=True, text=True, check=False)
 
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(WITHOUT))
     server.polls = 1
     assert rageval("status").stdout == "There are no batches.\n"
-    result = rageval("submit", "-q", *suite.arguments, "test_it.py")
+    result = rageval("submit", "-q", "test_it.py")
     assert result.stdout.startswith("submitted batch-1 at ")
     assert "17 replies missing" in result.stderr
-    result = rageval("status", *suite.arguments)
+    result = rageval("status")
     assert (result.returncode, "in_progress" in result.stdout) == (1, True)
-    result = rageval("collect", *suite.arguments)
+    result = rageval("collect")
     assert (result.returncode, "17 of 17 replies kept" in result.stdout) == (0, True)
     suite.run("--rageval-batch=submit").stdout.fnmatch_lines(["submitted batch-2 *"])
-    assert rageval("collect", *suite.arguments).returncode == 1
+    assert rageval("collect").returncode == 1
     suite.run("--rageval-batch=collect")
     suite.run("--rageval-batch=submit").stdout.fnmatch_lines(["no reply is missing"])
     suite.run().assert_outcomes(passed=1)

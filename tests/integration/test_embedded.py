@@ -15,7 +15,7 @@ def test_without_a_key_the_embedded_model_answers(project):
     first = project.run_process()
     first.assert_outcomes(passed=1)
     first.stdout.fnmatch_lines(["generator embedded model, *", "* live, * tokens in, *"])
-    second = project.run_process()
+    second = project.run()
     second.assert_outcomes(passed=1)
     second.stdout.fnmatch_lines(["*cached, 0 live*"])
 

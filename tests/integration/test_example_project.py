@@ -28,8 +28,7 @@ def example(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    """Run the example's tests as a reader of the documentation does."""
-    return pytester.runpytest_subprocess(*WITHOUT, *arguments)
+    return pytester.runpytest_inprocess(*WITHOUT, *arguments)
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def broken(
 @pytest.mark.slow
 @pytest.mark.usefixtures("example")
 def test_the_example_is_green_from_the_shipped_replies(pytester):
-    result = run(pytester)
+    result = pytester.runpytest_subprocess(*WITHOUT)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["* replies: * cached, 0 live"])
 

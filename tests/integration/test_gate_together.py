@@ -160,7 +160,6 @@ EVERYTHING = {
         ("--maxfail=1",),
         ("-k", "many"),
         ("test_it.py::test_more",),
-        ("-n2",),
         ("-n2", "-k", "many or more"),
     ],
     ids=" ".join,
@@ -173,20 +172,19 @@ def test_a_test_has_the_same_level_whatever_is_selected(worse, selected):
 
 
 def test_parts_of_a_suite_judge_as_the_whole(worse):
-    def verdicts(run, *arguments):
-        run("--rageval-report=report.json", *arguments)
+    def verdicts(*arguments):
+        worse.run("--rageval-report=report.json", *arguments)
         tests = json.loads((worse.path / "report.json").read_text(encoding="utf-8"))["tests"]
         return {
             test["nodeid"]: [(score["verdict"], score["reason"]) for score in test["scores"]]
             for test in tests
         }
 
-    whole = verdicts(worse.run)
+    whole = verdicts()
     assert len(whole) == 6
-    assert verdicts(worse.run_process, "-n2") == whole
-    single = verdicts(worse.run, "test_it.py::test_more")
+    single = verdicts("test_it.py::test_more")
     assert single == {"test_it.py::test_more": whole["test_it.py::test_more"]}
-    halves = [verdicts(worse.run, *list(whole)[half::2]) for half in (0, 1)]
+    halves = [verdicts(*list(whole)[half::2]) for half in (0, 1)]
     assert [len(half) for half in halves] == [3, 3]
     assert {**halves[0], **halves[1]} == whole
 

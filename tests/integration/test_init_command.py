@@ -43,7 +43,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def collecting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fast tests do not start the run of pytest that collects the new test."""
+    """Fast tests do not start the run of pytest that collects the new test; in slow ones it has few plugins."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(WITHOUT))
     if request.node.get_closest_marker("slow") is None:
         monkeypatch.setattr("pytest_rageval.extensions.first_test.init._check_collected", lambda _test: True)
 
@@ -51,13 +52,12 @@ def collecting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs `pytest` in the project folder, which is not on `sys.path` by default."""
-    for name in ("CI", "PYTEST_ADDOPTS"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CI", raising=False)
 
     def pytest_(*arguments: str) -> subprocess.CompletedProcess[str]:
         program = "import sys, pytest; sys.exit(pytest.main())"
         return subprocess.run(
-            [sys.executable, "-P", "-c", program, "-q", *WITHOUT, *arguments],
+            [sys.executable, "-P", "-c", program, "-q", *arguments],
             cwd=project,
             capture_output=True,
             text=True,

@@ -52,7 +52,8 @@ def test_junit_xml_has_each_mean(project, llm, workers):
         GATE + '@pytest.mark.rageval_threshold("recall@2", min=0.1, where={"topic": "none"})\n'
         "def test_error(): pass\n"
     )
-    result = project.run_process("--junitxml=junit.xml", *workers)
+    run = project.run_process if workers else project.run
+    result = run("--junitxml=junit.xml", *workers)
     result.assert_outcomes(passed=1, failed=2, errors=1)
     assert properties(project.path / "junit.xml") == {
         "test_gate": {
@@ -138,7 +139,7 @@ def commands(result):
 
 @pytest.mark.parametrize("options", [(), ("-q", "--tb=no"), ("-n2", "--dist=loadgroup")], ids=" ".join)
 def test_github_shows_failures_and_warnings_at_their_lines(github, options):
-    result = github.run_process(*options)
+    result = (github.run_process if "-n2" in options else github.run)(*options)
     source = (github.path / "test_it.py").read_text(encoding="utf-8").splitlines()
     folder = github.path.name
     annotations = {}
@@ -161,17 +162,17 @@ def test_github_shows_failures_and_warnings_at_their_lines(github, options):
 
 def test_annotations_can_be_turned_off(github):
     """Annotations are disabled by the option, by the ini file and without the terminal plugin."""
-    assert commands(github.run_process("--rageval=annotations=false")) == []
-    assert commands(github.run_process("-pno:terminal")) == []
+    assert commands(github.run("--rageval=annotations=false")) == []
+    assert commands(github.run("-pno:terminal")) == []
     github.ini(rageval_model="m1", rageval_annotations="false")
-    assert commands(github.run_process()) == []
+    assert commands(github.run()) == []
 
 
 def test_annotations_are_for_github_alone(github, monkeypatch):
     """Outside GitHub there are no annotations, unless the option requests them."""
     monkeypatch.delenv("GITHUB_ACTIONS")
-    assert commands(github.run_process()) == []
-    assert len(commands(github.run_process("--rageval=annotations=true"))) == 4
+    assert commands(github.run()) == []
+    assert len(commands(github.run("--rageval=annotations=true"))) == 4
 
 
 OTHER = """
@@ -196,7 +197,7 @@ def test_with_another_annotating_plugin_no_failure_is_annotated_twice(github):
 def test_a_module_that_cannot_be_imported_is_annotated(github):
     """An import error is annotated at the file, without a line, since pytest does not report the line."""
     (github.path / "test_broken.py").write_text("import nothing_of_this_name\n", encoding="utf-8")
-    (line,) = commands(github.run_process())
+    (line,) = commands(github.run())
     assert line.startswith(f"::error file={github.path.name}/test_broken.py,title=test_broken.py::")
     assert "nothing_of_this_name" in line
 

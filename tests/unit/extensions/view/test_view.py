@@ -15,6 +15,7 @@ from pytest_rageval.extensions.calibration.human_labels import load_labels
 from pytest_rageval.extensions.history.history import history_entry
 from pytest_rageval.extensions.view import live_file
 from pytest_rageval.extensions.view.server import VERDICTS, LabelFile, answers
+from tests.foreign_plugins import WITHOUT
 from tests.unit.reports.whole_document import whole_document
 from tests.viewer import viewing
 
@@ -190,10 +191,10 @@ def test_a_run_tells_the_page_of_its_report(pytester: pytest.Pytester) -> None:
             pass
         """
     )
-    pytester.runpytest_subprocess("--rageval-report=report.json")
+    pytester.runpytest_subprocess(*WITHOUT, "--rageval-report=report.json")
     assert not pytester.path.joinpath("report.json.live").exists()
     pytester.path.joinpath("report.json.live").touch()
-    pytester.runpytest_subprocess("--rageval-report=report.json")
+    pytester.runpytest_subprocess(*WITHOUT, "--rageval-report=report.json")
     [line] = pytester.path.joinpath("report.json.live").read_text(encoding="utf-8").splitlines()
     entry = json.loads(line)
     assert entry["test"].endswith("::test_it")
