@@ -1,11 +1,11 @@
 """`ReportEntryBuilder`: builds the entry of one test in the report: scores with their evidence, and warnings."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import ThresholdResult
@@ -14,7 +14,6 @@ from pytest_rageval.lib.text import printable
 from pytest_rageval.reports.build import entry_name, order_keys, sliced_name
 from pytest_rageval.run.base import BaseSession, TestRecord
 from pytest_rageval.run.inputs import MarkedTest
-from pytest_rageval.scores.gold_matching import GoldMatch
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
@@ -28,9 +27,6 @@ explained_examples: Final = Lazy("reports.evidence", "explained_examples")
 retrieval_entry: Final = Lazy("reports.evidence", "retrieval_entry")
 longest_retrievals: Final = Lazy("reports.evidence", "longest_retrievals")
 retrieval_from_ranking: Final = Lazy("reports.evidence", "retrieval_from_ranking")
-
-MIN_UNIFORM_VERDICTS: Final = 30
-"""From this number of verdicts on, equal verdicts are unlikely to be chance."""
 
 
 class Evidence(NamedTuple):
@@ -54,7 +50,7 @@ class ReportEntryBuilder:
         self._session = session
         self._record = record
         self._test = test
-        self._scores: list[Score] = []
+        self.scores: list[Score] = []
         self._entries: dict[str, Mapping[str, Any]] = {}
         self._evidence: dict[str, Evidence] = {}
 
@@ -67,7 +63,7 @@ class ReportEntryBuilder:
         Scores whose rankings are in random order come last: for each question, the first ranking with the largest
         cut-off is described.
         """
-        self._scores.insert(len(self._scores) if threshold.order == "random" else 0, score)
+        self.scores.insert(len(self.scores) if threshold.order == "random" else 0, score)
 
     def add_entry(self, entry: Mapping[str, Any], evidence: Evidence | None = None) -> None:
         """Add the entry of a score; it replaces an earlier entry of the same score and threshold."""
@@ -85,7 +81,7 @@ class ReportEntryBuilder:
         self._add_strata()
         scores = [self._add_common(entry) for entry in self._entries.values()]
         results: dict[str, Any] = {"scores": scores}
-        rankings = longest_retrievals(self._scores) if describe or explain else {}
+        rankings = longest_retrievals(self.scores) if describe or explain else {}
         if describe and rankings:
             results["retrieval"] = retrieval_entry(rankings.values(), self._record.retriever)
         return {**results, **self._explained(rankings)} if explain else results
@@ -131,7 +127,7 @@ class ReportEntryBuilder:
             scores.append(
                 {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
             )
-        evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
+        evaluated = {outcome.example.id for score in self.scores for outcome in score.outcomes}
         evaluated_examples = [item for item in self._record.examples if item.id in evaluated]
         # An unscored example, for instance without a verdict of the judge, has a ranking too.
         largest_k = max((item.ranking.k for item in rankings.values()), default=0)
@@ -176,105 +172,3 @@ class ReportEntryBuilder:
         # "model at address" if two servers have a model of the same name.
         models = values | {name for value in values for name in value.rpartition(" at ")[0].split(", ")}
         return {model: names for model, names in served.items() if model in models}
-
-    def warnings(
-        self, results: Collection[ThresholdResult], served: Mapping[str, list[str]]
-    ) -> Iterator[str]:
-        """Yield the warnings about the test as a whole; warnings about a score are in its own entry."""
-        comparisons = [result.comparison for result in results if result.comparison]
-        for changes in dict.fromkeys(str(result.changes) for result in results if result.changes):
-            yield f"questions since the baseline: {changes}; they are not compared"
-        if self._scores:
-            changed_questions = {
-                change.outcome.example.full_question
-                for comparison in comparisons
-                for change in comparison.changed_pairs
-            }
-            if self._record.verdicts and (
-                text := _uniform_judge_warning(
-                    self._record.verdicts,
-                    self._scores,
-                    changed_questions,
-                    match_share=self._session.settings.match_share,
-                )
-            ):
-                yield text
-        if comparisons:
-            own_k_before = self._session.baseline.tests[self._test.nodeid].get("own_k")
-            own_k = self._record.own_k
-            if own_k_before not in {None, own_k}:
-                yield (
-                    f"the retriever was configured to return {own_k_before} documents in the baseline, and "
-                    f"{'no fixed number' if own_k is None else own_k} now. Scores do not show it where they ask for "
-                    "as many as their cut-off (@k); --rageval k=own measures it as it ships. If it is meant, write a "
-                    "new baseline"
-                )
-        if served and comparisons:
-            before = self._session.baseline.tests[self._test.nodeid].get("served", {})
-            changed = [
-                f"{model} was served as {', '.join(then)} in the baseline and is as {', '.join(now)} now"
-                for model, now in served.items()
-                if (then := before.get(model)) and not {*then} & {*now}
-            ]
-            if changed:
-                yield f"{'; '.join(changed)}: this may be the cause of a drop, which --rageval canary=20 tests"
-        if any(result.early for result in results) and self._record.lacks_fingerprint:
-            yield (
-                "--rageval early_stop=true evaluates questions with unchanged passages too: a change of your own "
-                f"{' and '.join(self._record.own)} cannot be detected. Give it an attribute fingerprint, "
-                "a text that you change with its code"
-            )
-
-
-def _uniform_judge_warning(
-    verdicts: Sequence[tuple[str, float]],
-    scores: Iterable[Score],
-    moved: Collection[str],
-    *,
-    match_share: float,
-) -> str:
-    """Return a warning if the judge gave the same verdict on everything; otherwise an empty text.
-
-    There is no warning if all rankings have the same recall and no question moved, because then the verdicts may be
-    right. `verdicts` have their questions. `moved` are the questions of which a score differs from its baseline.
-    """
-    scores = list(scores)
-    questions = {outcome.example.full_question for score in scores for outcome in score.outcomes}
-    count, values = 0, set[float]()
-    for question, verdict in verdicts:
-        if question in questions:
-            count += 1
-            values.add(verdict)
-    if count < MIN_UNIFORM_VERDICTS or len(values) > 1 or not values <= {0.0, 1.0}:
-        return ""
-    judged = questions.intersection(question for question, _ in verdicts)
-    if judged.isdisjoint(moved):
-        outcomes = (outcome for score in scores for outcome in score.outcomes)
-        recalls = _recalls(
-            (outcome for outcome in outcomes if outcome.example.full_question in judged), match_share
-        )
-        first = next(recalls, None)
-        if all(recall == first for recall in recalls):
-            return ""
-    word = "yes" if values.pop() else "no"
-    return (
-        f"the judge said {word} {count} times and never anything else, although the rankings differ in what "
-        "they find: it may not tell right from wrong. Compare it with human labels (rageval_calibration), or choose "
-        "another judge with --rageval-judge-model or --rageval comparator=EXPRESSION"
-    )
-
-
-def _recalls(outcomes: Iterable[Outcome], match_share: float) -> Iterator[float]:
-    """Yield the recall of each ranking once; several scores may have the same ranking."""
-    # Hashes, since 100,000 pairs would take 12 MB more.
-    seen: set[int] = set()
-    for outcome in outcomes:
-        example, ranking = outcome.example, outcome.evidence.ranking
-        if ranking is None or (pair := hash((id(example), id(ranking)))) in seen:
-            continue
-        seen.add(pair)
-        if outcome.evidence.recall is not None:
-            yield outcome.evidence.recall
-        elif relevant := example.relevant:
-            labels = GoldMatch(ranking, example.gold, match_share).labels
-            yield len([label for label in labels if label > 0]) / len(relevant)

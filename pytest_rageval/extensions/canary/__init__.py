@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.gate.verdict import ThresholdInput
+    from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
@@ -76,6 +77,22 @@ def pytest_rageval_score_entry(test: "TestRun", threshold: "Threshold") -> Mappi
 
     canary = test.state["canary"].get(threshold.request)
     return {} if canary is None else {"canary": asdict(canary)}
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+    """Warn if a server serves another model under the name that the baseline has."""
+    served = test.report.served(test.judged)
+    if not (served and any(result.comparison for result in test.judged)):
+        return {}
+    before = test.session.baseline.tests[test.marked.nodeid].get("served", {})
+    changed = [
+        f"{model} was served as {', '.join(then)} in the baseline and is as {', '.join(now)} now"
+        for model, now in served.items()
+        if (then := before.get(model)) and not {*then} & {*now}
+    ]
+    text = f"{'; '.join(changed)}: this may be the cause of a drop, which --rageval canary=20 tests"
+    return {"warnings": [text]} if changed else {}
 
 
 @hookimpl

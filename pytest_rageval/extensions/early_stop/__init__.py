@@ -1,7 +1,7 @@
 """Early stop: `--rageval early_stop=true` scores the questions in random order until the verdict on a drop is clear."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
@@ -10,6 +10,7 @@ from pytest_rageval.core.options import Option, switch
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import PartialScores, TestRun
 
 hookimpl = pluggy.HookimplMarker("pytest")
@@ -58,3 +59,15 @@ def pytest_rageval_partial_scores(
     from pytest_rageval.extensions.early_stop.early_stop import EarlyScores  # noqa: PLC0415 - few runs stop early
 
     return EarlyScores.of(test, thresholds)
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+    if not (test.record.lacks_fingerprint and any(result.early for result in test.judged)):
+        return {}
+    warning = (
+        "--rageval early_stop=true evaluates questions with unchanged passages too: a change of your own "
+        f"{' and '.join(test.record.own)} cannot be detected. Give it an attribute fingerprint, "
+        "a text that you change with its code"
+    )
+    return {"warnings": [warning]}

@@ -3,8 +3,8 @@
 - `retriever`: calls a retriever without k.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
@@ -13,6 +13,7 @@ from pytest_rageval.core.parsers import choice_parser
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
+    from pytest_rageval.run.judged import JudgedTest
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
@@ -33,3 +34,19 @@ def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
     from pytest_rageval.extensions.own_k.retriever import OwnKPlugin  # noqa: PLC0415 - few runs ask for the own k
 
     return (OwnKPlugin(),)
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+    """Warn if the retriever was configured to return another number of documents in the baseline."""
+    if not any(result.comparison for result in test.judged):
+        return {}
+    before, now = test.session.baseline.tests[test.marked.nodeid].get("own_k"), test.record.own_k
+    if before in {None, now}:
+        return {}
+    warning = (
+        f"the retriever was configured to return {before} documents in the baseline, and "
+        f"{'no fixed number' if now is None else now} now. Scores do not show it where they ask for as many as their "
+        "cut-off (@k); --rageval k=own measures it as it ships. If it is meant, write a new baseline"
+    )
+    return {"warnings": [warning]}
