@@ -187,6 +187,14 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any] | None:
 
 
 @hookspec
+def pytest_rageval_gate_entry(settings: "Settings") -> Mapping[str, Any] | None:
+    """Return more keys for the entry of the gate in the report; not called with `--rageval baseline_ref=REF`.
+
+    A merge calls it.
+    """
+
+
+@hookspec
 def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any] | None:
     """Do what follows the last test, before the reports are written; return more keys for the JSON report.
 

@@ -14,7 +14,6 @@ from pytest_rageval.gate.drop_tests import MIN_CLUSTERS, DropTestResult
 from pytest_rageval.gate.sentences import chance_text, change_text, format_number, lost_text, odds, power_text
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import (
-    EarlyStopResult,
     Measured,
     RatioTestResult,
     Status,
@@ -53,7 +52,7 @@ def comparison_warnings(measured: Measured, threshold: Threshold, verdict: Verdi
         if verdict.status != "fail" and against is not None:
             # What an inconclusive verdict says of lost examples is not repeated.
             seen = replace(against, lost=()) if status == "inconclusive" else against
-            yield from _unseen_drop_warnings(score, bounds, seen)
+            yield from unseen_drop_warnings(score, bounds, seen)
         if test is not None:
             is_small_set = _small_set_drop(measured, threshold, test) is not None
             yield from _test_warnings(test, status, is_small_set=is_small_set)
@@ -301,31 +300,7 @@ def _repeat_warnings(score: Score, comparison: Comparison | None) -> Iterator[st
     )
 
 
-def early_verdict(
-    score: Score, threshold: Threshold, comparison: Comparison, early: EarlyStopResult
-) -> Verdict:
-    """Return the verdict of an evaluation that stopped early; score and comparison are of the known examples."""
-    reason, max_drop = early.reason(threshold), threshold.max_drop or 0.0
-    if early.verdict == "fail":
-        return Verdict("fail", reason)
-    # The examples that were not evaluated have a score in the baseline, or cannot be compared.
-    not_evaluated = early.changed - early.asked
-    comparison = replace(comparison, unmatched=early.not_comparable)
-    if early.drop is not None and early.drop > max_drop + SCORE_TOLERANCE and not early.certain:
-        brief = f"drop about {format_against(early.drop, max_drop)} > {max_drop:g}"
-        return inconclusive(threshold, f"UNSURE: {brief}, {reason}", brief)
-    lowest, highest = score.reach
-    lost_drop = (
-        len(comparison.lost) * (highest - lowest) / (comparison.n + not_evaluated + len(comparison.lost))
-    )
-    if lost_drop > max_drop + SCORE_TOLERANCE:
-        text = f"{reason}; {lost_text(comparison)} the drop could be larger by {lost_drop:.3f}"
-        return inconclusive(threshold, text, "drop unknown with those that have no score")
-    warnings = _unseen_drop_warnings(score, threshold, comparison, not_evaluated=not_evaluated)
-    return Verdict("pass", reason, tuple(warnings))
-
-
-def _unseen_drop_warnings(
+def unseen_drop_warnings(
     score: Score, threshold: Threshold, comparison: Comparison, *, not_evaluated: int = 0
 ) -> Iterator[str]:
     """Yield a warning if examples that cannot be compared may hide a larger drop, or more losses, than is allowed."""

@@ -37,7 +37,6 @@ anchor_warnings: Final = Lazy("gate.slices", "anchor_warnings")
 baseline_verdict: Final = Lazy("gate.comparison_verdicts", "baseline_verdict")
 blind_text: Final = Lazy("gate.comparison_verdicts", "blind_text")
 comparison_warnings: Final = Lazy("gate.comparison_verdicts", "comparison_warnings")
-early_verdict: Final = Lazy("gate.comparison_verdicts", "early_verdict")
 names_minimum: Final = Lazy("gate.comparison_verdicts", "names_minimum")
 ratio_verdict: Final = Lazy("gate.comparison_verdicts", "ratio_verdict")
 
@@ -56,7 +55,7 @@ def evaluate_thresholds(
         inputs: the thresholds, or errors.
         family_size: number of gated tests that share the level of `max_drop` and `max_total_drop`. With several, the
             test of the whole suite has half of the level of `max_drop`.
-        extra_alpha_shares: number of further shares of the level in this test, for thresholds with early stop.
+        extra_alpha_shares: number of further shares of the level in this test, for thresholds that are evaluated apart.
 
     Returns:
         For each input its result; or an `InputError`, if no example has the tag of `where` or `by`, or a
@@ -210,8 +209,7 @@ def _slice_verdict(part: Slice, score: Score) -> Verdict:
             return replace(verdict, warnings=(*verdict.warnings, text))
         return Verdict("error", str(error))
     if part.early is not None and part.early.stopped and part.comparison is not None:
-        stopped: Verdict = early_verdict(score, threshold, part.comparison, part.early)
-        return stopped
+        return part.early.verdict_on(score, threshold, part.comparison)
     verdict = verdict_on(measured, threshold)
     is_missing = (threshold.uses_baseline and part.comparison is None) or (
         threshold.max_total_drop is not None and part.anchor is None

@@ -1,6 +1,5 @@
 """`Verdict`: whether a score is within the bounds of its threshold, with the reason as text; the bounds on its mean."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -174,10 +173,6 @@ def ids_text(names: Sequence[str]) -> str:
     return join_first(names, MAX_LISTED_IDS)
 
 
-ExampleState = Literal["asked", "unchanged", "not asked"]
-"""How early stop treated an example: evaluated, taken from the baseline, or not evaluated."""
-
-
 @dataclass(frozen=True, slots=True)
 class BaselineLookup:
     """The baseline of a score, or why there is none.
@@ -210,70 +205,33 @@ class BaselineLookup:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlyStopResult:
-    """The result of evaluating the questions of a threshold in random order until its verdict is clear.
+class PartialEvaluation:
+    """How an extension evaluated the questions of a threshold that does not need all of them.
 
-    The names of `asked`, `changed`, `unchanged`, `not_asked`, `drop` and `verdict` are also keys of the report.
-
-    Attributes:
-        states: by id; examples that cannot be compared with the baseline have a state only if they were not evaluated.
-        changed: number of examples that can be compared and are not known to be unchanged.
-        verdict: None if all examples were evaluated, so that the usual test decides.
-        drop: the estimated drop of the whole set; None if no example was evaluated.
-        certain: whether a "pass" would remain even if all other examples got the lowest score.
-        level: the significance level of the test of all examples.
-        changes: the questions of the eval set, evaluated or not, that cannot be compared; None if they are unknown.
+    `level` is the significance level of the test of all questions. `changes` are the questions of the eval set,
+    evaluated or not, that cannot be compared; None if they are unknown.
     """
 
-    states: Mapping[str, ExampleState]
-    changed: int
-    verdict: Literal["pass", "fail"] | None
-    drop: float | None = None
-    certain: bool = False
-    level: float = 1.0
-    changes: "QuestionChanges | None" = None
+    level: float
+    changes: "QuestionChanges | None"
 
     @property
     def stopped(self) -> bool:
-        """Whether the verdict was clear before all questions were evaluated."""
-        return self.verdict is not None
+        """Whether the verdict was clear before all questions were evaluated; else the usual test decides."""
+        raise NotImplementedError
 
     @property
     def asked(self) -> int:
-        return Counter(self.states.values())["asked"]
+        """The number of questions that were evaluated."""
+        raise NotImplementedError
 
-    @property
-    def unchanged(self) -> int:
-        return Counter(self.states.values())["unchanged"]
+    def verdict_on(self, score: Score, threshold: Threshold, comparison: "Comparison") -> Verdict:
+        """Return the verdict if the evaluation has stopped; score and comparison are of the known questions."""
+        raise NotImplementedError
 
-    @property
-    def not_asked(self) -> int:
-        return Counter(self.states.values())["not asked"]
-
-    @property
-    def not_comparable(self) -> int:
-        """Number of examples that were not evaluated and cannot be compared with the baseline."""
-        return self.not_asked - (self.changed - self.asked)
-
-    def reason(self, threshold: Threshold) -> str:
-        max_drop = threshold.max_drop or 0.0
-        if self.verdict == "fail" and self.drop is not None:
-            larger = f"a drop of more than {max_drop:g}" if threshold.policy.burden == "beyond" else "a drop"
-            how = (
-                f"drop about {self.drop:.3f}, allowed {max_drop:g}: with at least 99% probability {larger} is "
-                f"significant with all questions (level {self.level:.2g})"
-            )
-        elif self.certain:
-            how = f"the remaining questions cannot raise the drop above the allowed {max_drop:g}"
-        else:
-            how = (
-                f"with at least 99% probability the drop of all questions is at most the allowed {max_drop:g}, or not "
-                f"significant (level {self.level:.2g})"
-            )
-        return (
-            f"stopped early: {self.asked:,} of {self.changed:,} changed questions evaluated "
-            f"({self.unchanged:,} unchanged): {how}"
-        )
+    def complete_entry(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entry of the score in the report with how it was evaluated."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +245,7 @@ class ThresholdResult:
         drop: the test of `max_drop`; None without a test.
         anchor: the test of `max_total_drop`; in an update, the test of the new baseline against the anchor.
         slices: with `by`, the result of each value of the tag, the worst first; this result is the first of them.
-        early: the early stop; if it stopped before all questions were evaluated, `score` and `comparison` are those of
+        early: how a part was evaluated; if it stopped before all questions were, `score` and `comparison` are those of
             the known examples, and their means say nothing about the whole set.
         ratio: the comparison of `max_ratio` with the reference; None without it.
         changes: the questions of the whole eval set that cannot be compared with the baseline; None without a baseline.
@@ -301,7 +259,7 @@ class ThresholdResult:
     drop: "DropTestResult | None" = None
     anchor: "DropTestResult | None" = None
     slices: tuple["ThresholdResult", ...] = ()
-    early: EarlyStopResult | None = None
+    early: PartialEvaluation | None = None
     ratio: RatioTestResult | None = None
     changes: "QuestionChanges | None" = None
     is_new: bool = False
@@ -318,7 +276,7 @@ class ThresholdInput(NamedTuple):
     score: Score
     threshold: Threshold
     baseline: BaselineLookup
-    early: EarlyStopResult | None = None
+    early: PartialEvaluation | None = None
 
 
 @dataclass(slots=True)
@@ -338,7 +296,7 @@ class Slice:
     anchor_input: "DropTestInput | None" = None
     anchor: "DropTestResult | None" = None
     anchor_error: RagevalError | None = None
-    early: EarlyStopResult | None = None
+    early: PartialEvaluation | None = None
     ratio: RatioTestResult | None = None
     changes: "QuestionChanges | None" = None
     warnings: list[str] = field(default_factory=list)

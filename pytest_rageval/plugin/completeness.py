@@ -243,7 +243,9 @@ class CompletenessPlugin(_SelectionPlugin):
 
         ran = RanTests(self._compared, self._prevented, self.collected, claims)
         try:
-            self.gate = check_gate(settings, ran, os.environ, EvaluationPlugin.get(self._config).baseline)
+            self.gate = check_gate(
+                settings, ran, self._config.hook, EvaluationPlugin.get(self._config).baseline
+            )
         except InputError as error:
             # No test may be left that reads the baseline and reports this error.
             self._problem = str(error)

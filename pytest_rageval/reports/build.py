@@ -10,12 +10,12 @@ from math import isfinite
 from typing import Any, Final
 
 from pytest_rageval.core.data import EvalSet
-from pytest_rageval.core.document import EarlyStopEntry, ScoreEntry
+from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.outcome import Outcome, Places, Score
 from pytest_rageval.core.policy import DEFAULT
 from pytest_rageval.core.spec import SCORE_KEYWORDS, score_name
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import EarlyStopResult, ThresholdResult, Verdict, excluded_failures_warnings
+from pytest_rageval.gate.verdict import ThresholdResult, Verdict, excluded_failures_warnings
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted
@@ -45,9 +45,6 @@ REPORTED_KEYS: Final = (
 
 BASELINE_BOUNDS: Final = ("max_drop", "max_total_drop", "max_lost")
 """The bounds that compare a score with the baseline."""
-
-SUMMARY_KEYS: Final = frozenset({"counts", "beside", "pooled", "common", "ceiling", "cases", "spearman"})
-"""The keys of a score's entry that summarize the evaluated examples."""
 
 Notes = Callable[[Score | None], Mapping[str, Any]]
 """Returns the keys that the definition of a score adds to its entry; the argument is None if there is no score."""
@@ -102,7 +99,7 @@ def threshold_result_entry(
         entry = error_entry(threshold.spec, threshold, verdict.reason, notes)
     else:
         entry = score_entry(result.score, threshold, verdict, notes, spool=spool)
-    entry = entry if result.early is None else _early_stop_entry(entry, result.early)
+    entry = entry if result.early is None else result.early.complete_entry(entry)
     # Questions can explain the verdict that differ from the baseline, or lie beyond a bound.
     is_explained = result.comparison is not None or result.anchor is not None or verdict.status == "fail"
     return {
@@ -113,25 +110,6 @@ def threshold_result_entry(
         **slices_entry(result),
         **(questions_entry(result, spool=spool) if is_explained else {}),
     }
-
-
-def _early_stop_entry(entry: Mapping[str, Any], early: EarlyStopResult) -> dict[str, Any]:
-    """Return the entry of a score whose evaluation used `--rageval early_stop=true`.
-
-    Keys that summarize only the evaluated examples are removed. If the evaluation stopped early, the mean is removed
-    too, and the entry lists the examples of `early.states`, evaluated or not.
-    """
-    kept = {name: value for name, value in entry.items() if name not in SUMMARY_KEYS}
-    if early.stopped:
-        kept |= {"mean": None, "ci95": None}
-    evaluated = {example["id"]: example for example in entry["examples"]}
-    examples = []
-    for name in early.states if early.stopped else evaluated:
-        example = evaluated.get(name, {"id": name, "score": None, "unscored": None})
-        state = early.states.get(name, "asked")
-        examples.append(example if state == "asked" else {**example, "early_stop": state})
-    counts = {name: getattr(early, name) for name in EarlyStopEntry.__annotations__}
-    return order_keys({**kept, "early_stop": counts, "examples": examples})
 
 
 def score_entry(

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
-from zlib import crc32
 
 from pytest_rageval.answers.comparators import MEASURES, with_settings
 from pytest_rageval.core.data import EvalSet
@@ -201,12 +200,6 @@ class Pipelines:
                 self._drawn[pipeline, draws] = pipeline.draw_pipelines(generator or pipeline.generator, draws)
             pipelines += self._drawn[pipeline, draws]
         return pipelines
-
-    def with_new_replies(self, pipeline: Pipeline, run: str) -> Pipeline:
-        """Return a pipeline over the same rankings whose requests are unique to a run, so that no reply is cached."""
-        from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE  # noqa: PLC0415 - see session
-
-        return pipeline.repetition(FIRST_RUN_LOCAL_SAMPLE + crc32(run.encode()))
 
     @property
     def rankings(self) -> tuple[int, int]:

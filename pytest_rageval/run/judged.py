@@ -15,7 +15,7 @@ from pytest_rageval.core.outcome import Score, compute_intervals
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.judge import evaluate_thresholds, violated_bounds
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, EarlyStopResult, ThresholdInput, ThresholdResult
+from pytest_rageval.gate.verdict import BaselineLookup, PartialEvaluation, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.build import error_entry, score_entry, threshold_result_entry
@@ -47,7 +47,7 @@ class OutOfBoundsError(RagevalError):
         self.summary = summary
 
 
-EarlyScore = tuple[Score, EarlyStopResult] | RagevalError
+PartialScore = tuple[Score, PartialEvaluation] | RagevalError
 """A score of the examples that are known, and how far its evaluation went; or the error that prevented it."""
 
 
@@ -92,7 +92,7 @@ class JudgedTest:
     def judge(
         self,
         thresholds: Sequence[Threshold],
-        early: "Mapping[ScoreRequest, EarlyScore] | None" = None,
+        early: "Mapping[ScoreRequest, PartialScore] | None" = None,
         *,
         extra_alpha_shares: int = 0,
     ) -> list[str]:
@@ -218,7 +218,7 @@ class JudgedTest:
         return entry
 
     def _threshold_input(
-        self, score: Score | RagevalError, threshold: Threshold, early: EarlyStopResult | None = None
+        self, score: Score | RagevalError, threshold: Threshold, early: PartialEvaluation | None = None
     ) -> ThresholdInput | RagevalError:
         if isinstance(score, RagevalError):
             return score

@@ -223,26 +223,21 @@ class Session(BaseSession):
         )
 
     def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
-        return self.pipelines.for_draws(components, self._draws(components, request))[0]
+        return self.draw_pipelines(components, request)[0]
 
-    def _draws(self, components: Components, request: ScoreRequest) -> DrawSettings:
-        draws = self.draw_settings(request)
+    def draw_pipelines(self, components: Components, request: ScoreRequest) -> list[Pipeline]:
+        """Return the pipelines of a score, one for each repeat and drawn answer."""
         if request.temperature is not None and "generator" in components.user_defined:
             raise InputError(
                 f"{request.spec}: temperature={request.temperature:g} is for a model of this package, and "
                 "rageval_generator is your own, with a temperature of its own.\nLeave temperature out."
             )
-        return draws
+        return self.pipelines.for_draws(components, self.draw_settings(request))
 
     def score(
-        self,
-        components: Components,
-        evalset: EvalSet,
-        requests: Sequence[ScoreRequest],
-        *,
-        all_requests: Sequence[ScoreRequest] = (),
+        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> dict[ScoreRequest, Score | RagevalError]:
-        outcomes = self.outcomes(components, evalset, requests, all_requests=all_requests)
+        outcomes = self.outcomes(components, evalset, requests)
         return {request: self.score_or_error(request, runs) for request, runs in outcomes.items()}
 
     def outcomes(
@@ -283,25 +278,6 @@ class Session(BaseSession):
             blame_outcomes(answers, sufficiency, share)
             for answers, sufficiency in zip(runs, sufficiency_runs, strict=True)
         ]
-
-    def tokens_of_replies(
-        self, components: Components, examples: Sequence[Example], request: ScoreRequest
-    ) -> dict[str, int]:
-        """Return the tokens of each reply that a score of this run needed, by key: it is computed again from them."""
-        from pytest_rageval.models.gateway import READ_AGAIN  # noqa: PLC0415 - see gateway
-
-        resolved, score = self.resolve(request)
-        tokens: dict[str, int] = {}
-
-        async def evaluate(pipeline: Pipeline) -> None:
-            READ_AGAIN.set(tokens)
-            # The copy has the rankings, and no results.
-            await score.evaluate(replace(pipeline), examples, resolved)
-
-        pipelines = self.pipelines.for_draws(components, self._draws(components, request))
-        with suppress(RagevalError):  # an error was that of the score
-            self.loop.run(gather_all(map(evaluate, pipelines)))
-        return tokens
 
     def definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
         """Return the definition of a score; None if it is unknown, which is an error when the score is evaluated."""
@@ -385,7 +361,7 @@ class Session(BaseSession):
         self, components: Components, evalset: EvalSet, request: ScoreRequest, k: int
     ) -> list[list[Outcome]]:
         """Return the outcomes of the first pipeline; if the score uses models, also of its draws and repeats."""
-        pipelines = self.pipelines.for_draws(components, self._draws(components, request))
+        pipelines = self.draw_pipelines(components, request)
         resolved, score = self.resolve(request)
         if resolved.spec.k is None:
             resolved = replace(resolved, k=k)

@@ -19,7 +19,7 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.build import evalset_entry
 from pytest_rageval.run.base import Dependencies, TestRecord
 from pytest_rageval.run.inputs import Components, MarkedTest
-from pytest_rageval.run.judged import EarlyScore, JudgedTest, any_room, joined, score_of_slice
+from pytest_rageval.run.judged import JudgedTest, PartialScore, any_room, joined, score_of_slice
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.rankings import Query
 from pytest_rageval.stats.intervals import UNIT
@@ -46,7 +46,7 @@ class PartialScores(Protocol):
 
     requests: Collection[ScoreRequest]
 
-    def evaluate(self, *, tests: int, groups: int) -> tuple[Mapping[ScoreRequest, EarlyScore], int]:
+    def evaluate(self, *, tests: int, groups: int) -> tuple[Mapping[ScoreRequest, PartialScore], int]:
         """Evaluate them; return each score, and the number of shares of the test's level that they need.
 
         Args:
@@ -264,7 +264,7 @@ class TestRun(JudgedTest):
         apart = set() if partial_scores is None else set(partial_scores.requests)
         whole = [item for item in thresholds if item.request not in apart]
         self.record.evaluate(self.evalset, whole, self.requests(thresholds))
-        early: Mapping[ScoreRequest, EarlyScore] = {}
+        early: Mapping[ScoreRequest, PartialScore] = {}
         extra_alpha_shares = 0
         if partial_scores is not None:
             tested = [item for item in whole if item.max_drop is not None and not item.policy.strict]

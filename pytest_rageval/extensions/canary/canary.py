@@ -10,6 +10,7 @@ from math import isfinite
 from random import Random
 from statistics import fmean
 from typing import Final
+from zlib import crc32
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import RagevalError
@@ -19,6 +20,7 @@ from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, i
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.lib.text import counted
+from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
@@ -170,7 +172,9 @@ def _with_new_replies(
 ) -> list[Outcome]:
     """Return the outcomes of these examples with new replies of generator and judge, not from the cache."""
     resolved, score = session.resolve(request)
-    pipeline = session.pipelines.with_new_replies(session.pipeline(components, request), session.context.run)
+    # The same rankings, with requests that are unique to the run, so that no reply is cached.
+    repeat = FIRST_RUN_LOCAL_SAMPLE + crc32(session.context.run.encode())
+    pipeline = session.pipeline(components, request).repetition(repeat)
 
     async def evaluate() -> list[Outcome]:
         return await score.evaluate(pipeline, examples, resolved)

@@ -10,6 +10,7 @@ from pytest_rageval.core.errors import RagevalError, Unscored
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence, Outcome, too_many_unscored
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.extensions.early_stop.result import EarlyStopResult, ExampleState
 from pytest_rageval.gate.comparison import (
     BaselineScore,
     changed_questions,
@@ -18,9 +19,8 @@ from pytest_rageval.gate.comparison import (
     question_changes,
 )
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import EarlyStopResult, ExampleState
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.run.judged import EarlyScore
+from pytest_rageval.run.judged import PartialScore
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import GOLD_TEXTS, ScoreDef, check_failures
@@ -71,11 +71,11 @@ class EarlyScores:
                 monitored[request] = MonitoredThreshold(threshold, before, baseline.tolerance)
         return cls(test, monitored) if monitored else None
 
-    def evaluate(self, *, tests: int, groups: int) -> tuple[dict[ScoreRequest, EarlyScore], int]:
+    def evaluate(self, *, tests: int, groups: int) -> tuple[dict[ScoreRequest, PartialScore], int]:
         """Evaluate each score until the verdict on its threshold is clear (see `PartialScores`)."""
         session = self._test.session
 
-        async def evaluate_all() -> tuple[list[EarlyScore], int]:
+        async def evaluate_all() -> tuple[list[PartialScore], int]:
             monitors = await gather_all(map(self._retrieve, self._monitored))
             own_shares = sum(not monitor.is_clear for monitor in monitors)
             shares = tests * (groups + max(1, own_shares))
@@ -104,7 +104,7 @@ class EarlyScores:
         await monitor.retrieve(self._test.evalset.examples, trust_rankings=trusted)
         return monitor
 
-    async def _evaluate(self, request: ScoreRequest, monitor: "DropMonitor", shares: int) -> EarlyScore:
+    async def _evaluate(self, request: ScoreRequest, monitor: "DropMonitor", shares: int) -> PartialScore:
         session, settings = self._test.session, self._test.session.settings
         try:
             outcomes, early = await monitor.evaluate(
@@ -213,13 +213,13 @@ class DropMonitor:
             )
         outcomes = self._unchanged | evaluated
         early = EarlyStopResult(
+            self._threshold.policy.alpha / shares,
+            question_changes(self._examples, self._before, changed_questions(self._examples, self._before)),
             states,
             len(changed),
             stop.verdict if is_early else None,
             stop.estimated_drop if stop.evaluated or not changed else None,
             stop.is_certain,
-            self._threshold.policy.alpha / shares,
-            question_changes(self._examples, self._before, changed_questions(self._examples, self._before)),
         )
         return [outcomes[example.id] for example in self._examples if example.id in outcomes], early
 

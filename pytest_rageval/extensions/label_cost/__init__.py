@@ -1,12 +1,18 @@
 """What do eRAG's labels cost against answers to the same questions? A line below a test that has scores of both."""
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pluggy
 
 if TYPE_CHECKING:
+    from pytest_rageval.core.data import Example
+    from pytest_rageval.core.spec import ScoreRequest
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
+    from pytest_rageval.scores.pipeline import Pipeline
 
 hookimpl = pluggy.HookimplMarker("pytest")
 
@@ -39,9 +45,33 @@ def _costs(test: "TestRun") -> list[str]:
         # Where the user's code failed it is not called again.
         examples = [outcome.example for outcome in runs[0] if outcome.failed is None]
         tokens = tokens_of.setdefault((resolved.spec.name == ANSWERS, resolved.k), {})
-        tokens |= test.session.tokens_of_replies(test.components, examples, request)
+        tokens |= _tokens_of_replies(test, examples, request)
     return [
         f"{'end to end' if is_answer else 'eRAG labels'} @{k} {len(tokens):,} requests, "
         f"{sum(tokens.values()):,} tokens"
         for (is_answer, k), tokens in sorted(tokens_of.items())
     ]
+
+
+def _tokens_of_replies(
+    test: "TestRun", examples: "Sequence[Example]", request: "ScoreRequest"
+) -> dict[str, int]:
+    """Return the tokens of each reply that a score of this run needed, by key: it is computed again from them."""
+    from pytest_rageval.core.errors import RagevalError  # noqa: PLC0415 - as above
+    from pytest_rageval.core.gathering import gather_all  # noqa: PLC0415 - as above
+    from pytest_rageval.models.gateway import READ_AGAIN  # noqa: PLC0415 - as above
+
+    session = test.session
+
+    resolved, score = session.resolve(request)
+    tokens: dict[str, int] = {}
+
+    async def evaluate(pipeline: "Pipeline") -> None:
+        READ_AGAIN.set(tokens)
+        # The copy has the rankings, and no results.
+        await score.evaluate(replace(pipeline), examples, resolved)
+
+    pipelines = session.draw_pipelines(test.components, request)
+    with suppress(RagevalError):  # an error was that of the score
+        session.loop.run(gather_all(map(evaluate, pipelines)))
+    return tokens

@@ -210,7 +210,7 @@ def _gate_entry(run: MergedRun, results: Sequence[MergedTestResult], settings: S
         collected=run.collected,
         claims=run.claims,
     )
-    return check_gate(settings, ran, os.environ)
+    return check_gate(settings, ran, run.registry.hook)
 
 
 def _contributions(results: Sequence[MergedTestResult]) -> dict[str, Any]:

@@ -13,15 +13,19 @@ from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold
+from pytest_rageval.extensions.early_stop.result import EarlyStopResult
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import BaselineScore
+from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from tests.unit.gate.scored import before_of, numbered, score_of, threshold_of
 from tests.unit.run.marked import NODEID, Judge, Mark, marked, threshold
 
 pytestmark = pytest.mark.slow
@@ -427,3 +431,29 @@ class Retriever:
 
     async def retrieve(self, asked: Example, k: int, **_: object) -> Ranking:
         return Ranking.of(asked.question, (), k)
+
+
+@pytest.mark.parametrize(
+    ("drop", "certain", "status"),
+    [(0.02, False, "pass"), (0.05, False, "inconclusive"), (0.05, True, "pass"), (None, True, "pass")],
+)
+def test_an_early_stop_with_a_drop_that_is_not_significant_is_unsure(
+    *, drop: float | None, certain: bool, status: str
+) -> None:
+    """A larger drop than allowed, which all questions would not show to be significant, is no plain pass."""
+    states = {f"q{n}": "asked" if n < 4 else "not asked" for n in range(20)}
+    early = EarlyStopResult(0.05, None, states, 20, "pass", drop, certain)  # type: ignore[arg-type]
+    known = score_of(numbered(3, 1))
+    given = ThresholdInput(
+        known, threshold_of("recall@5", max_drop=0.02), BaselineLookup({}, before_of(numbered(20, 0))), early
+    )
+    [result] = evaluate_thresholds([given])
+    assert isinstance(result, ThresholdResult)
+    assert result.verdict.status == status
+    expected = (
+        "UNSURE: drop about 0.050 > 0.02, stopped early: 4 of 20"
+        if status == "inconclusive"
+        else "stopped early: "
+    )
+    assert result.verdict.reason.startswith(expected)
+    assert (result.verdict.reason in result.verdict.warnings) == (status == "inconclusive")

@@ -13,7 +13,7 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.judge import evaluate_thresholds
-from pytest_rageval.gate.verdict import BaselineLookup, EarlyStopResult, ThresholdInput, ThresholdResult
+from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
 from tests.unit.gate.scored import before_of, numbered, rule_on, score_of, threshold_of
@@ -542,29 +542,3 @@ def test_a_few_changed_questions_do_not_decide_about_clusters() -> None:
     drop = rule_on(few, threshold_of("recall@5", max_drop=0.02), memory).drop
     assert drop is not None
     assert drop.cluster is None
-
-
-@pytest.mark.parametrize(
-    ("drop", "certain", "status"),
-    [(0.02, False, "pass"), (0.05, False, "inconclusive"), (0.05, True, "pass"), (None, True, "pass")],
-)
-def test_an_early_stop_with_a_drop_that_is_not_significant_is_unsure(
-    *, drop: float | None, certain: bool, status: str
-) -> None:
-    """A larger drop than allowed, which all questions would not show to be significant, is no plain pass."""
-    states = {f"q{n}": "asked" if n < 4 else "not asked" for n in range(20)}
-    early = EarlyStopResult(states, 20, "pass", drop, certain, 0.05)  # type: ignore[arg-type]
-    known = score_of(numbered(3, 1))
-    given = ThresholdInput(
-        known, threshold_of("recall@5", max_drop=0.02), BaselineLookup({}, before_of(ALL)), early
-    )
-    [result] = evaluate_thresholds([given])
-    assert isinstance(result, ThresholdResult)
-    assert result.verdict.status == status
-    expected = (
-        "UNSURE: drop about 0.050 > 0.02, stopped early: 4 of 20"
-        if status == "inconclusive"
-        else "stopped early: "
-    )
-    assert result.verdict.reason.startswith(expected)
-    assert (result.verdict.reason in result.verdict.warnings) == (status == "inconclusive")
