@@ -14,8 +14,11 @@ questions; the other scores are drawn again, and a true drop sets some of the ne
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, partial
+from itertools import product
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +55,12 @@ NEWTON_STEPS = 60
 RESAMPLES = 999
 """Number of bootstrap resamples, and of sign patterns."""
 DEFAULT_RUNS = 200
+DRAWS, DRAWN_AT_ONCE, RUNS_AT_ONCE = 20_000, 500, 2000
+"""Number of draws of `p_values`, and how many of them and of the runs are in memory at a time."""
 POINTS = 1 << 17
 """Number of points of the distribution of a sum; smaller than in the gate, for speed."""
+TINY, TIE_TOL = 1e-9, 1e-9
+"""The size of rounding errors, of differences and of statistics whose standard deviation is 1."""
 SHARES = 200
 """Number of shares of changed questions at which the size of the test is computed."""
 FIXED = (3, 4, 5, 10)
@@ -277,7 +284,8 @@ def gate(
 ) -> Verdicts:
     """Return whether the gate calls each score of each run worse.
 
-    If no sum is larger than the root of the sum of squares, no p-value is near 5%, and the test is skipped.
+    A run of one score has the p-value of `p_values`; if that is significant, the gate's second test follows. Where no
+    sum is larger than the root of the sum of squares, no p-value is near 5%, and there is no test.
 
     Args:
         differences: an array of runs × questions, or of runs × questions × scores.
@@ -288,6 +296,14 @@ def gate(
     Returns:
         An array of runs, or of runs × scores.
     """
+    if differences.ndim == 2 and clusters is None:
+        flipped = p_values(differences - beyond)
+        called = (flipped <= alpha) & (differences.mean(axis=1) > beyond + 1e-12)
+        for run in np.flatnonzero(called):
+            scores = [PairedDrops(differences[run].tolist(), beyond=beyond)]
+            with drawn_before(flipped[run]):
+                called[run] = drop_p_values(scores, alpha=alpha).p_values[0] <= alpha
+        return called
     whole = differences if differences.ndim == 3 else differences[:, :, None]
     units = whole - beyond
     if clusters is not None:
@@ -302,6 +318,44 @@ def gate(
         called[run] = np.array(tested.p_values) <= alpha
     called &= whole.mean(axis=1) > beyond + 1e-12
     return called if differences.ndim == 3 else called[:, 0]
+
+
+known_p_value = cache(mcnemar_p_value)
+
+
+def p_values(differences: Array) -> Array:
+    """Return the p-value of `sign_flip_test` for each run, from draws that all runs share; 1 where it is large.
+
+    Scores of 0 and 1 need no draws.
+    """
+    n = differences.shape[1]
+    found, sizes = np.ones(len(differences)), np.abs(differences)
+    squares = (differences**2).sum(axis=1)
+    worse = differences.sum(axis=1) > np.sqrt(squares)
+    smallest = np.where(sizes > TINY, sizes, np.inf).min(axis=1)
+    alike = sizes.max(axis=1) - smallest <= TINY
+    lost, gained = (differences > TINY).sum(axis=1).tolist(), (differences < -TINY).sum(axis=1).tolist()
+    for run in np.flatnonzero(worse & alike):
+        found[run] = known_p_value(lost[run], gained[run], n)
+    for some in np.split(
+        drawn := np.flatnonzero(worse & ~alike), range(RUNS_AT_ONCE, len(drawn), RUNS_AT_ONCE)
+    ):
+        columns = (differences[some] / np.sqrt(squares[some])[:, None]).T
+        observed, reached = columns.sum(axis=0) - TIE_TOL, np.zeros(len(some))
+        rng = np.random.default_rng(0)
+        for _ in range(DRAWS // DRAWN_AT_ONCE):
+            cells = rng.multinomial(n, np.full(2 * n, 0.5 / n), size=DRAWN_AT_ONCE).astype(float)
+            plus, minus = np.split(cells, 2, axis=1)
+            lengths = np.sqrt((plus + minus) @ columns**2)
+            reached += ((plus - minus) @ columns >= observed * np.maximum(lengths, TINY)).sum(axis=0)
+        found[some] = (reached + 0.5) / (DRAWS + 1)
+    return found
+
+
+def drawn_before(p_value: float) -> AbstractContextManager[object]:
+    """Let the functions of the gate use a p-value of `p_values` in place of draws of their own."""
+    result = sign_flips.SignFlipResult((float(p_value),), DRAWS, settled=True)
+    return mock.patch.object(sign_flips, "sign_flip_test", return_value=result)
 
 
 def student(differences: Array, alpha: float = ALPHA) -> Verdicts:
@@ -465,18 +519,20 @@ def family(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
 
 
 def suite_verdicts(drawn: Array, alpha: float = ALPHA) -> tuple[Verdicts, Verdicts, Verdicts]:
-    runs, tests, _ = drawn.shape
-    line, beside, alone = (np.zeros(runs, dtype=bool) for _ in range(3))
-    for test in range(tests):
-        beside |= gate(drawn[:, test], alpha=alpha / level_shares(tests))
-        alone |= gate(drawn[:, test], alpha=alpha / tests)
-    for run, differences in enumerate(drawn):
+    runs, tests, n = drawn.shape
+    by_test = p_values(drawn.reshape(-1, n)).reshape(runs, tests)
+    # In a suite of one score the differences of all questions have the same unit.
+    pooled = p_values(drawn.reshape(runs, -1))
+    line = np.zeros(runs, dtype=bool)
+    for run in np.flatnonzero(pooled <= alpha / 2):
         scores = [
             SuiteScore(str(test), "score", {f"{test} {q}": drop for q, drop in enumerate(column.tolist())})
-            for test, column in enumerate(differences)
+            for test, column in enumerate(drawn[run])
         ]
-        pooled = suite_drop_test(scores, gated=tests, alpha=alpha)
-        line[run] = pooled is not None and pooled.fails
+        with drawn_before(pooled[run]):
+            tested = suite_drop_test(scores, gated=tests, alpha=alpha)
+        line[run] = tested is not None and tested.fails
+    beside, alone = ((by_test <= alpha / shares).any(axis=1) for shares in (level_shares(tests), tests))
     return line, beside, alone
 
 
@@ -594,50 +650,48 @@ def repeats(runs: int, sizes: Sequence[int] = (100,)) -> Iterator[Row]:
 
 
 @table(
-    "25 pull requests a run, of a retriever that does not change, with a judge that flips a share of its verdicts:\n"
+    "25 pull requests a run, of a retriever that does not change, with a judge of whose verdicts a share differs\n"
+    "between two runs, or that turns each verdict with this probability; max_drop 0.02:\n"
     "red beside a baseline that is written at every merge as the mean of five runs, by the gate and other tests;\n"
     "by the gate beside the last run alone, and beside one that is only ever raised; then red at a drop of 10\n"
     "points, beside the first two",
     ["gate", "t", "boot", "last", "raised", "10, five", "10, last"],
 )
 def year(runs: int, sizes: Sequence[int] = (100,)) -> Iterator[Row]:
-    """Yield the share of red pull requests, with `max_drop=0.02`, over years of 250 pull requests."""
+    """Yield the share of red pull requests over years of 250 pull requests and merges."""
 
-    def red(test: Callable[[Array], Verdicts], differences: Array) -> Verdicts:
+    def red(test: Callable[[Array], Verdicts], before: Array, after: Array) -> Verdicts:
+        differences = (before - after).reshape(-1, before.shape[-1])
         called = differences.mean(axis=1) > 0.02 + 1e-9
         called[called] = test(differences[called])
         return called
 
     for n in sizes:
-        for share in (0.06, 0.23):
+        for how, share in product(("differ", "turned"), (0.06, 0.23)):
+            turned = (1 - np.sqrt(1 - 2 * share)) / 2 if how == "differ" else share
             rng = np.random.default_rng([14, n, int(100 * share)])
-            outcomes: list[list[Verdicts]] = [[] for _ in range(7)]
-            for _ in range(max(1, 25 * runs // MERGES)):
-                right = rng.random(n) < 0.8
-                merged, pulled, worse = (
-                    (right ^ (rng.random((MERGES, n)) < share)).astype(float) for _ in range(3)
-                )
-                # Noise hides a part of a drop: the score falls by 10 points if the retriever loses more.
-                lost = right & (rng.random((MERGES, n)) < 0.1 / (1 - 2 * share) / right.mean())
-                worse = np.where(lost, rng.random((MERGES, n)) < share, worse)
-                means_of_five, raised = [merged[0]], [merged[0]]
-                for runs_before, run in enumerate(merged[1:], 1):
-                    weight = min(runs_before, MAX_RUNS - 1)
-                    means_of_five.append((weight * means_of_five[-1] + run) / (weight + 1))
-                    raised.append(run if run.mean() > raised[-1].mean() else raised[-1])
-                five, best = np.array(means_of_five), np.array(raised)
-                found = [
-                    red(gate, five - pulled),
-                    red(student, five - pulled),
-                    red(partial(bootstrap, rng), five - pulled),
-                    red(gate, merged - pulled),
-                    red(gate, best - pulled),
-                    red(gate, five[::10] - worse[::10]),
-                    red(gate, merged[::10] - worse[::10]),
-                ]
-                for outcome, verdicts in zip(outcomes, found, strict=True):
-                    outcome.append(verdicts)
-            yield f"flips {share:.0%}", n, [float(np.concatenate(outcome).mean()) for outcome in outcomes]
+            right = rng.random((max(1, 25 * runs // MERGES), 1, n)) < 0.8
+            shape = (len(right), MERGES, n)
+            merged, pulled = ((right ^ (rng.random(shape) < turned)).astype(float) for _ in range(2))
+            # Noise hides a part of a drop: the score falls by 10 points if the retriever loses more.
+            kept = right & (rng.random(shape) >= 0.1 / (1 - 2 * turned) / right.mean(axis=2, keepdims=True))
+            worse = (kept ^ (rng.random(shape) < turned)).astype(float)
+            five, best = merged.copy(), merged.copy()
+            for merge in range(1, MERGES):
+                weight, run = min(merge, MAX_RUNS - 1), merged[:, merge]
+                five[:, merge] = (weight * five[:, merge - 1] + run) / (weight + 1)
+                is_raised = run.mean(axis=1) > best[:, merge - 1].mean(axis=1)
+                best[:, merge] = np.where(is_raised[:, None], run, best[:, merge - 1])
+            verdicts = [
+                red(gate, five, pulled),
+                red(student, five, pulled),
+                red(partial(bootstrap, rng), five, pulled),
+                red(gate, merged, pulled),
+                red(gate, best, pulled),
+                red(gate, five[:, ::10], worse[:, ::10]),
+                red(gate, merged[:, ::10], worse[:, ::10]),
+            ]
+            yield f"{how} {share:.0%}", n, means(verdicts)
 
 
 @table(

@@ -9,6 +9,8 @@ import pytest
 from scipy import stats
 
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
+from pytest_rageval.stats.paired_tests import PairedDrops, drop_p_values
+from pytest_rageval.stats.sign_flips import sign_flip_test
 from tests.benchmarks import variants
 from tests.benchmarks.false_alarms import (
     SCORES,
@@ -17,6 +19,7 @@ from tests.benchmarks.false_alarms import (
     bootstrap,
     gate,
     mid_p,
+    p_values,
     rare_gains,
     rarer_gains,
     rejection_probabilities,
@@ -40,6 +43,21 @@ def test_few_false_alarms_and_some_power(kind: str) -> None:
     assert student(ten).mean() - 0.1 <= power <= bootstrap(rng, ten).mean() + 0.1
     assert power > 0.5
     assert strict_passes(synthetic(rng, kind, (RUNS, 60), 0.05), 0.05).mean() <= 0.05 + 3 * 0.0155
+
+
+@pytest.mark.parametrize(("kind", "n"), [("0/1", 100), ("graded", 30), ("graded", 100)])
+def test_shared_draws_lead_to_the_verdicts_of_the_gate(kind: str, n: int) -> None:
+    """Where a p-value is not near 5%, runs that share their draws are called worse as each is on its own."""
+    differences = synthetic(np.random.default_rng(5), kind, (60, n), 0.06)
+    called, shared = gate(differences), p_values(differences)
+    assert 10 < called.sum() < 50
+    for run, p_value, is_called in zip(differences, shared, called, strict=True):
+        [alone] = drop_p_values([PairedDrops(run.tolist())], alpha=0.05).p_values
+        if p_value < 1:
+            flips = sign_flip_test(run[:, None], alpha=0.05).p_values[0]
+            assert p_value == pytest.approx(flips, abs=5 * np.sqrt(p_value / 5000) + 1e-4)
+        if abs(alone - 0.05) > 0.01:
+            assert (alone <= 0.05) == is_called
 
 
 @pytest.mark.parametrize("kind", SCORES)
