@@ -33,6 +33,7 @@ from pytest_rageval.plugin.fixtures import (
     rageval_prompts,
     rageval_reference_retriever,
     rageval_retriever,
+    request_components,
 )
 from pytest_rageval.plugin.lazy_start import PARSER, LazyStart, needs_eager_start
 from pytest_rageval.plugin.markers import MARKERS
@@ -91,13 +92,16 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addini(EXTENSIONS, EXTENSIONS_HELP, type="args", default=())
     # pytest has read the ini file by now, but not the command line.
     off = pluginmanager.get_plugin("pytestconfig").getini(EXTENSIONS)  # type: ignore[union-attr]
+    components: list[str] = []
     for name, extension in installed().items():
         if f"-{name}" not in off:
+            components += getattr(extension, "COMPONENTS", ())
             for function in getattr(extension, "FIXTURES", ()):
                 # Decorated here, so that commands, which import extensions too, need not import pytest.
                 setattr(extension, function.__name__, pytest.fixture(scope="session")(function))
             # No name of its own: `-p no:NAME` must not disable a part of the plugin.
             pluginmanager.register(extension, str(id(extension)))
+    request_components(components)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

@@ -3,23 +3,19 @@
 The docstrings of the fixtures are the output of `pytest --fixtures`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from inspect import Parameter, Signature, signature
-from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeVar
+from inspect import Parameter, Signature, signature, unwrap
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pytest_rageval.core.extensions import installed
 from pytest_rageval.plugin.lazy_start import get_evaluation_plugin
 
 if TYPE_CHECKING:
     from pytest_rageval.models.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.run.session import Session
-
-T = TypeVar("T")
 
 NO_RETRIEVER: Final = """\
 There is no fixture rageval_retriever, so there is nothing to evaluate. Write in conftest.py:
@@ -101,17 +97,7 @@ def _rageval_session(pytestconfig: pytest.Config) -> "Session":
     return get_evaluation_plugin(pytestconfig).session
 
 
-def _requesting_components(function: Callable[..., T]) -> Callable[..., T]:
-    """Let a fixture request, with its keyword arguments, the fixtures that extensions declare as components."""
-    declared = chain.from_iterable(getattr(each, "COMPONENTS", ()) for each in installed().values())
-    *parameters, _ = signature(function).parameters.values()
-    parameters += [Parameter(name, Parameter.KEYWORD_ONLY) for name in declared]
-    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return function
-
-
 @pytest.fixture
-@_requesting_components
 def rageval(
     request: pytest.FixtureRequest,
     rageval_retriever: object,
@@ -133,6 +119,16 @@ def rageval(
             # Few tests need this fixture, and its setup may take long.
             reference=partial(request.getfixturevalue, "rageval_reference_retriever"),
         )
+
+
+SIGNATURE: Final = signature(rageval)
+
+
+def request_components(names: Iterable[str]) -> None:
+    """Let the fixture `rageval` request the fixtures that extensions declare; pytest has not read its signature yet."""
+    *parameters, _ = SIGNATURE.parameters.values()
+    parameters += [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
+    unwrap(rageval).__signature__ = Signature(parameters)
 
 
 def _missing_fixture(text: str) -> BaseException:

@@ -47,6 +47,26 @@ def test_the_named_ones_are_not_registered(pytester, place):
     result.stdout.fnmatch_lines([f"{SHOWN}canary, application_calls"])
 
 
+def test_each_can_be_off(pytester):
+    """The core requests fixtures of some extensions."""
+    pytester.makeini(f"[pytest]\nrageval_extensions = {' '.join(f'-{name}' for name in installed())}\n")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def rageval_retriever():
+            return lambda query: [{"id": query}]
+
+        @pytest.mark.rageval_evalset([{"id": "q", "question": "d", "gold": [{"id": "d"}]}])
+        @pytest.mark.rageval_threshold("recall@1", min=1)
+        def test_it():
+            pass
+        """
+    )
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
