@@ -78,10 +78,12 @@ def monitor_command(options: argparse.Namespace) -> int:
         spec: _judge(spec, score, dict(sorted(days.items())), reference, options)
         for spec, score in definitions.items()
     }
+    line = _line(day, scores, verdicts)
     if len(kept) < len(runs):
-        lines = (f"{json.dumps(run.line, ensure_ascii=False)}\n" for run in kept)
-        write_atomically(options.history, [line.encode(errors="backslashreplace") for line in lines])
-    append_run(options.history, _line(day, scores, verdicts))
+        lines = (f"{json.dumps(each, ensure_ascii=False)}\n" for each in (*(run.line for run in kept), line))
+        write_atomically(options.history, [each.encode(errors="backslashreplace") for each in lines])
+    else:
+        append_run(options.history, line)
     echo(
         f"{day}: {len(drawn)} of {format_count(len(traces.questions), 'question')} drawn with the seed "
         f"{options.seed}, from {traces.counts_text}{traces.notes_text()}"

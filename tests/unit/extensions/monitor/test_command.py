@@ -119,6 +119,12 @@ def test_answers_are_those_of_the_traces(monitor: Monitor, llm: LLMServer) -> No
     assert "answers from its own 2 passages" in done.err
 
 
+def test_scores_of_single_passages_have_answers_of_a_model(monitor: Monitor, llm: LLMServer) -> None:
+    done = monitor(traces(1, number=3), 1, "--model", "m", score="udcg@2")
+    assert done.status == 0, done
+    assert not any("On Main Street." in prompt for prompt in llm.prompts)
+
+
 def test_another_history_is_the_reference(monitor: Monitor) -> None:
     monitor(traces(1), 1, "--history", "reference.jsonl")
     done = monitor(traces(2, good=0), 2, "--reference", "reference.jsonl")
