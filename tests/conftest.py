@@ -28,9 +28,10 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Examples have no deadline: a busy machine must not fail a property test.
-settings.register_profile(
-    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("patient", PATIENT, max_examples=50)
+# For `--hypothesis-profile=thorough`, every night.
+settings.register_profile("thorough", PATIENT, max_examples=1000)
 settings.load_profile("patient")
 
 REMOVED_PREFIXES = (

@@ -320,8 +320,7 @@ JUDGED = (
 )
 
 
-@pytest.mark.parametrize("verdict", ["yes", "no"])
-@pytest.mark.parametrize("quiet", [(), ("-q",)])
+@pytest.mark.parametrize(("verdict", "quiet"), [("yes", ()), ("no", ("-q",))])
 def test_a_judge_with_constant_verdicts_is_reported(hundred, llm, verdict, quiet):
     hundred.use(llm)
     hundred.test(JUDGED)

@@ -31,7 +31,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the page of long words and wide tables."""
     path = tmp_path_factory.mktemp("wide") / "report.html"
-    path.write_text(html_report(wide_document(300)), encoding="utf-8")
+    path.write_text(html_report(wide_document(60)), encoding="utf-8")
     return path
 
 

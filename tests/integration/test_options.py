@@ -261,8 +261,8 @@ def test_an_unknown_key_of_the_ini_file_is_refused(project, key, message):
     """It would have no effect, also in a run without marked tests. Such a key may be that of a missing extension."""
     project.pytester.makepyfile("def test_plain(): pass\n")
     for result in (
-        project.run_process("-o", f"{key}=1"),
-        (project.ini(**{key: "1"}), project.run_process())[1],
+        project.run("-o", f"{key}=1"),
+        (project.ini(**{key: "1"}), project.run())[1],
     ):
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"*{key} in pytest's configuration: {message}"])
@@ -272,4 +272,4 @@ def test_an_ini_key_of_a_conftest_is_known(project):
     project.ini(rageval_trees="1")
     project.pytester.makeconftest("def pytest_addoption(parser): parser.addini('rageval_trees', 'trees')")
     project.pytester.makepyfile("def test_plain(): pass\n")
-    project.run_process().assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=1)

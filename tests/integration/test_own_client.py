@@ -158,7 +158,13 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.parametrize("library", [pytest.param(name, marks=pytest.mark.slow) for name in LIBRARIES])
+@pytest.mark.parametrize(
+    "library",
+    [
+        pytest.param(name, marks=[pytest.mark.slow, *([pytest.mark.long] if name == "any_llm" else [])])
+        for name in LIBRARIES
+    ],
+)
 def test_libraries_as_they_are(project, llm, library, monkeypatch):
     """The async functions of any-llm, LiteLLM and OpenAI can be used as the client without an adapter."""
     if importlib.util.find_spec(library) is None:

@@ -203,6 +203,9 @@ def with_arrays():
 """
 """The test of one object: its documents have ids and texts. A recipe also works for a k above the size of the index."""
 
+DEAR: Final = {"haystack", "llamaindex", "llamaindex_documents"}
+"""Apps whose import takes seconds. `.ci/stores` runs all."""
+
 RECIPE, WITH_ARRAYS = "retrieve", "with_arrays()"
 """Expressions for the recipe, and for the recipe with an `embed` that returns arrays of NumPy."""
 
@@ -239,7 +242,10 @@ def test_each_case_has_a_recipe_and_rows_in_the_table():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.app) for case in CASES])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.app, marks=[pytest.mark.long] if case.app in DEAR else []) for case in CASES],
+)
 def test_a_retriever_as_it_is_and_with_its_recipe(case, pytester, request, monkeypatch):
     """The recipe finds the passages. Without it they are found too, or an error says what to return.
 

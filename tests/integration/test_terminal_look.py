@@ -37,8 +37,10 @@ def worse(project: Project) -> Project:
     return project
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n1",), marks=pytest.mark.slow)], ids=["0", "1"])
+@pytest.mark.parametrize(
+    ("columns", "workers"),
+    [(40, ()), (80, ()), (200, ()), pytest.param(40, ("-n1",), marks=pytest.mark.slow)],
+)
 def test_text_wraps_at_the_width_of_the_terminal(
     worse: Project, monkeypatch: pytest.MonkeyPatch, columns: int, workers: tuple[str, ...]
 ) -> None:

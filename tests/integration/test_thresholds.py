@@ -154,7 +154,8 @@ def test_gate(request):
 def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
     """A test that gets `rageval` by `getfixturevalue` is reported and gated, and its eval set counts as used."""
     project.test(BY_NAME.format(0.5) + "def test_other(): pass\n")
-    result = project.run_process("--rageval-report=out.json", workers)
+    run = project.run if workers == "-n0" else project.run_process
+    result = run("--rageval-report=out.json", workers)
     result.assert_outcomes(passed=2)
     result.stdout.no_fnmatch_line("*does nothing*")
     [test] = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]

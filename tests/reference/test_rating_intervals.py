@@ -28,6 +28,7 @@ def _run(rng: np.random.Generator, questions: int) -> tuple[list[Battle], list[s
     return battles, battle_questions
 
 
+@pytest.mark.long
 def test_intervals_by_questions_hold_the_true_rating() -> None:
     """Intervals by questions cover in 95% of runs (standard error 1.3 points); those by battles are too narrow."""
     truth = bradley_terry(_run(np.random.default_rng(0), 10_000)[0])

@@ -32,10 +32,10 @@ def test_association_equals_scipy(name: str) -> None:
 
 
 def test_association_with_ties_equals_scipy() -> None:
-    """The same holds for 2,000 samples of 2 to 60 items, from two values (many ties) to forty (few)."""
+    """The same holds for 500 samples of 2 to 60 items, from two values (many ties) to forty (few)."""
     rng = np.random.default_rng(2)
     compared = 0
-    for _ in range(2000):
+    for _ in range(500):
         n, levels_a, levels_b = rng.integers(2, 61), *rng.integers(2, 41, 2)
         shared = rng.integers(0, levels_a, n)
         a = shared / 7
@@ -44,7 +44,7 @@ def test_association_with_ties_equals_scipy() -> None:
             compared += 1
             assert kendall_tau(a.tolist(), b.tolist()) == pytest.approx(kendalltau(a, b).statistic, abs=1e-12)
             assert spearman_rho(a.tolist(), b.tolist()) == pytest.approx(spearmanr(a, b).statistic, abs=1e-12)
-    assert compared > 1900
+    assert compared > 475
 
 
 @pytest.mark.parametrize("name", PAIRS)

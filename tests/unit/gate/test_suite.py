@@ -83,7 +83,9 @@ def test_parts_of_a_suite_share_the_level() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tests", "kind"), [(2, "verdicts"), (20, "verdicts"), (20, "graded")])
+@pytest.mark.parametrize(
+    ("tests", "kind"), [(2, "verdicts"), (20, "verdicts"), pytest.param(20, "graded", marks=pytest.mark.long)]
+)
 def test_the_error_rate_of_the_line(tests: int, kind: str) -> None:
     """Of 1,000 suites without a drop, at most 2.5% are red, up to the simulation error of 0.5 points."""
     rng = np.random.default_rng([tests, len(kind)])

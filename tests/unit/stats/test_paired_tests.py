@@ -220,6 +220,7 @@ def test_alarms_and_power_of_verdicts(n: int, power: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_alarms_of_a_family() -> None:
     """With four scores of 40 questions, false alarms stay at 5%, and the test is less strict than Bonferroni's."""
     rng = np.random.default_rng(7)
@@ -238,6 +239,7 @@ def test_alarms_of_a_family() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_interval_of_graded_differences_covers() -> None:
     """Each bound is wrong in at most 7.2% of 400 samples of a skewed population; the standard error is 1.1 points."""
     rng = np.random.default_rng(8)

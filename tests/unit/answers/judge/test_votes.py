@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from statistics import median
 
@@ -112,7 +112,8 @@ def test_votes_stop_when_the_majority_is_certain(n: int, aggregate) -> None:
     """Whatever the votes are, the verdict is that of all of them, and the last one asked was needed."""
     values = (1.0, 0.0, LOST) if aggregate is majority else (1.0, 2.0, 0.0, LOST)
 
-    def decide(votes: Sequence[float | Exception], **options: bool) -> tuple[float | str, int]:
+    @cache
+    def decide(votes: tuple[float | Exception, ...], **options: bool) -> tuple[float | str, int]:
         asked = []
 
         async def vote(voter: Voter) -> float:
@@ -133,7 +134,7 @@ def test_votes_stop_when_the_majority_is_certain(n: int, aggregate) -> None:
         assert verdict == decide(votes)[0], votes
         counts[asked] += 1
         if asked < n:
-            others = {decide([*votes[:asked], *rest])[0] for rest in product(values, repeat=n - asked)}
+            others = {decide((*votes[:asked], *rest))[0] for rest in product(values, repeat=n - asked)}
             assert others == {verdict}, votes
     assert min(counts) == n // 2 + 1
 

@@ -26,13 +26,12 @@ QUESTIONS = {
 Gate = Callable[..., pytest.RunResult]
 
 
-@pytest.fixture(autouse=True)
-def _few_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(WITHOUT))
-
-
 @pytest.fixture
-def server() -> Iterator[SearchServer]:
+def server(
+    pytester: pytest.Pytester,  # noqa: ARG001 - it removes the variable
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[SearchServer]:
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(WITHOUT))
     with SearchServer() as server:
         yield server
 
