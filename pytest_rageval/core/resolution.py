@@ -89,8 +89,10 @@ def resolve_options(
             if source != "pyproject":
                 _remove_overridden(tables, option.name, values[option.name])
     for option in all_options():
+        if not option.variable or option.name in values:
+            continue
         text = environ.get(option.variable, "").strip()
-        if option.name not in values and text and (option.metavar or is_ci(text)):
+        if text and (option.metavar or is_ci(text)):
             values[option.name] = _parse(option, option.variable, text) if option.metavar else True
             sources[option.name] = f"environment ({option.variable})"
     if values.get("flex"):

@@ -4,6 +4,7 @@
 - `shards`: a run that is split over several machines. `batches`: requests that a server answers within a day.
 - `baseline_retrievers`: retrievers to compare with: recorded runs, and searches for which a model writes.
 - `baseline_merge`: a merge driver of git for the baseline. `pin`: makes the baseline the anchor.
+- `baseline_change`: what the branch changed in the baseline.
 - `own_k`: calls retrievers without k, as they ship.
 - `contracts`: what must not be retrieved, and where a gold passage must be.
 - `robustness`: scores over questions with typos, without accents, in other words.
@@ -16,13 +17,16 @@
 - `remote_retrievers`: retrievers in other languages, at a URL or in a program; `rageval gate`.
 - `arena_battles`: battles between systems.
 - `calibration`: agreement of the judge with human labels. `label_cost`: what eRAG's labels cost.
+- `uniform_judge`: warns of a judge that gives one verdict on everything.
 - `application_calls`: the proxy for the application's own model calls.
 - `providers`: the user's own client, and the local model. `stores`: stores of replies that machines share.
 - `embeddings`: a sentence encoder, the store of its vectors, and what is computed from them.
 - `executor`: runs a retriever in other processes.
 - `bisect`: which commit lost a score. `monitor`: scores of each day in production, and an alarm.
 - `history`: scores over many runs. `report_diff`: compares two reports. `otlp`: OpenTelemetry events.
+- `annotations`: failures at their lines in the diff on GitHub.
 - `view`: a report on a local page, where people label its answers.
 - `evalset_tools`: checks eval sets, and makes them. `traces`: exports of tracing tools.
+- `unused_evalsets`: warns of eval sets that no test scores.
 - `first_test`: `rageval init` and `rageval demo`.
 """

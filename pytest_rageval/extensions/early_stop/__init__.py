@@ -1,4 +1,7 @@
-"""Early stop: `--rageval early_stop=true` scores the questions in random order until the verdict on a drop is clear."""
+"""Early stop: `--rageval early_stop=true` scores the questions in random order until the verdict on a drop is clear.
+
+- `early_stop`: evaluates the questions. `result`: how far it went, and the verdict.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
