@@ -88,13 +88,7 @@ def resolve_options(
             sources[option.name] = source
             if source != "pyproject":
                 _remove_overridden(tables, option.name, values[option.name])
-    for option in all_options():
-        if not option.variable or option.name in values:
-            continue
-        text = environ.get(option.variable, "").strip()
-        if text and (option.metavar or is_ci(text)):
-            values[option.name] = _parse(option, option.variable, text) if option.metavar else True
-            sources[option.name] = f"environment ({option.variable})"
+    _take_variables(values, sources, environ)
     if values.get("flex"):
         sources = dict.fromkeys(FLEX_DEFAULTS, "default with flex") | sources
         values = FLEX_DEFAULTS | values
@@ -110,6 +104,17 @@ def resolve_options(
     for message in chain(_contradictions(settings), *(check(settings) for check in own if check)):
         raise InputError(message)
     return settings
+
+
+def _take_variables(values: dict[str, Any], sources: dict[str, str], environ: Mapping[str, str]) -> None:
+    """Add the values of environment variables of options that nothing else sets."""
+    for option in all_options():
+        if not option.variable or option.name in values:
+            continue
+        text = environ.get(option.variable, "").strip()
+        if text and (option.metavar or is_ci(text)):
+            values[option.name] = _parse(option, option.variable, text) if option.metavar else True
+            sources[option.name] = f"environment ({option.variable})"
 
 
 def _texts_of(table: Mapping[str, Any]) -> dict[str, Any]:
