@@ -4,8 +4,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
+from pytest_rageval.core.document import SuiteEntry
 from pytest_rageval.gate.drop_tests import question_clusters
 from pytest_rageval.gate.sentences import odds_text
 from pytest_rageval.gate.verdict import ThresholdResult
@@ -83,7 +84,7 @@ def _score_contribution(part: ThresholdResult) -> ScoreContribution:
     }
 
 
-def suite_entry(contributions: Mapping[str, SuiteContribution], *, seed: int) -> dict[str, Any] | None:
+def suite_entry(contributions: Mapping[str, SuiteContribution], *, seed: int) -> SuiteEntry | None:
     """Return the key `suite` of the report; None if fewer than two tests were compared."""
     if not contributions:
         return None
@@ -109,7 +110,7 @@ def suite_entry(contributions: Mapping[str, SuiteContribution], *, seed: int) ->
     }
 
 
-def suite_lines(suite: Mapping[str, Any] | None) -> Iterator[str]:
+def suite_lines(suite: SuiteEntry | None) -> Iterator[str]:
     """Yield a line about a suite that got worse, which names the tests by their part of the drop."""
     if suite is None or suite["verdict"] != "fail":
         return

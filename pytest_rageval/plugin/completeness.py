@@ -29,6 +29,7 @@ from pytest_rageval.plugin.terminal import (
 )
 
 if TYPE_CHECKING:
+    from pytest_rageval.core.document import SuiteEntry
     from pytest_rageval.gate.suite import SuiteContribution
 
 SELECTING_OPTIONS: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
@@ -118,7 +119,7 @@ class CompletenessPlugin(_SelectionPlugin):
         self._contributions: dict[str, SuiteContribution] = {}
         self._progress = workers
         self.gate: Mapping[str, Any] = {}
-        self.suite: Mapping[str, Any] | None = None
+        self.suite: SuiteEntry | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
