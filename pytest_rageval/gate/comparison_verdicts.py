@@ -105,7 +105,8 @@ def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) 
     worse = surely_worse(counts, drop.alpha)
     if worse:
         named = [f"{name} went from {count}" for name, count in worse.items()]
-        text = f"{', '.join(named)}: more than chance does to any of {counted(drop.comparison.n, 'question')}"
+        questions = counted(drop.comparison.n, "question")
+        text = f"{', '.join(named)} repeats right: more than chance does to any of {questions}"
         yield Verdict("fail", text, brief=f"{counted(len(worse), 'question')} surely worse")
 
 
@@ -169,7 +170,7 @@ def _blind_drop_text(measured: Measured, threshold: Threshold, drop: DropTestRes
     least = f"; at least {needed} {what}s are needed" if units < needed else ""
     often, limit = odds(all_wrong)
     return (
-        f"with {counted(units, what)} chance alone does that in 1 of {often} comparisons, and red is 1 in {limit}"
+        f"with {counted(units, what)} chance alone does that in 1 of {often} comparisons, and red needs 1 in {limit}"
         f"{least}"
     )
 
@@ -232,8 +233,8 @@ def _known_drop_verdict(measured: Measured, threshold: Threshold, drop: DropTest
     least = _small_set_drop(measured, threshold, drop)
     if least is not None and drop.comparison.drop >= least - SCORE_TOLERANCE:
         why = (
-            f"Red although unsure: with fewer than {SMALL_SET} questions and no model in the score a drop of {least:g} "
-            "is, since a deterministic retriever loses no question by chance"
+            f"Red because the set is small (fewer than {SMALL_SET} questions) and no model is in the score: a drop of "
+            f"{least:g} or more then fails, as a deterministic retriever loses no question by chance"
         )
         return Verdict("fail", f"{text}. {why}", brief=brief)
     # A violated minimum has a reason of its own.
@@ -283,8 +284,8 @@ def _spread_warnings(score: Score, threshold: Threshold, comparison: Comparison 
         if abs(mean - bound) < standard_error:
             others = round(1 / NormalDist().cdf(-abs(mean - bound) / standard_error))
             yield (
-                f"{name} is a coin toss: with {counted(score.n, 'question')} and these models means of {runs} runs "
-                f"differ from {mean:.3f} by {standard_error:.3f}, so that about 1 in {others} is on the other side"
+                f"{name} is a coin toss: the mean of {runs} runs is {mean:.3f}, give or take {standard_error:.3f}, so "
+                f"that about 1 in {others} such means is on the other side; more repeats decide it"
             )
 
 
@@ -345,7 +346,7 @@ def _test_warnings(drop: DropTestResult, status: Status, *, is_small_set: bool) 
         yield (
             f"{counted(units, what)}{' of examples' if what == 'cluster' else ''} cannot show a drop, even if "
             f"{'it gets' if units == 1 else 'all of them get'} the lowest score{since} "
-            f"(chance alone: 1 in {often}, red from 1 in {limit} on)"
+            f"(chance alone: 1 in {often}; red needs 1 in {limit} or rarer)"
             f"{f'; at least {needed} are needed' if units < needed else ''}"
         )
     elif drop.n_clusters is not None and drop.n_clusters < MIN_CLUSTERS:

@@ -258,7 +258,7 @@ def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> 
         text, brief = f"{mean_text} is {how} {bound:g}", f"{mean_text} {sign} {bound:g}"
         ends = score.ci95 if threshold.policy.bounds == "interval" else None
         if ends is not None and not is_violated(ends[keyword == "min"], keyword, bound):
-            text += f", and its 95% interval, {ends[0]:.3f} to {ends[1]:.3f}, is not wholly"
+            text += f", but not surely: its 95% interval is {ends[0]:.3f} to {ends[1]:.3f}"
             unclear.append(inconclusive(threshold, text, brief))
         else:
             violated[keyword] = text + coin_toss_text(measured, bound), brief

@@ -67,7 +67,7 @@ def chance_text(drop: DropTestResult) -> str:
     if drop.significant and drop.p_value < RARE:
         return f"{given}: {odds_text(drop.p_value)}"
     often, limit = odds(drop)
-    fails = "" if drop.significant else f", red from 1 in {limit} on"
+    fails = "" if drop.significant else f"; red needs 1 in {limit} or rarer"
     return f"{given}: about 1 in {often} comparisons{fails}"
 
 
@@ -75,7 +75,7 @@ def odds_text(p_value: float) -> str:
     """Return how often chance alone does that: "about 1 in 60 comparisons", or "fewer than 1 in 1,000 comparisons"."""
     rare = p_value < RARE
     how, number = ("fewer than", 1 / RARE) if rare else ("about", 1 / p_value)
-    return f"{how} 1 in {round_digits(number, 2):,} comparisons"
+    return f"{how} 1 in {_often(number, 2):,} comparisons"
 
 
 def odds(drop: DropTestResult) -> tuple[str, str]:
@@ -84,11 +84,15 @@ def odds(drop: DropTestResult) -> tuple[str, str]:
     Both have as many digits as are needed to tell them apart.
     """
     pairs = (
-        tuple(f"{round_digits(1 / p, digits):,}" for p in (drop.p_value, drop.alpha))
-        for digits in range(2, 12)
+        tuple(f"{_often(1 / p, digits):,}" for p in (drop.p_value, drop.alpha)) for digits in range(2, 12)
     )
     often, limit = next((pair for pair in pairs if pair[0] != pair[1]), (f"{1 / drop.p_value}",) * 2)
     return often, limit
+
+
+def _often(number: float, digits: int) -> float:
+    """Round to two digits, and to a whole number, or to more digits."""
+    return round_digits(number, digits if digits > 2 or number >= 10 else 1)  # noqa: PLR2004 - the digits of 10
 
 
 def round_digits(number: float, digits: int) -> float:
@@ -138,7 +142,8 @@ def power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> s
     changed = sum(1 for _ in comparison.changed_pairs)
     # From a few changed questions their number would be a false precision.
     if needed is not None and needed > comparison.n and (strict or changed >= MIN_CHANGED):
-        parts.append(f"About {round_digits(needed, 1):,} would {'exclude it' if strict else 'show this one'}")
+        what = "exclude it" if strict else "show this one"
+        parts.append(f"About {round_digits(needed, 1):,} questions would {what}")
     return "".join(f". {part}" for part in parts)
 
 

@@ -11,7 +11,6 @@ from pytest_rageval.gate.drop_tests import question_clusters
 from pytest_rageval.gate.sentences import odds_text
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.digests import text_digest
-from pytest_rageval.lib.text import counted
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 from pytest_rageval.stats.paired_tests import PairedDrops, drop_p_values, unseen_gain
 
@@ -118,10 +117,13 @@ def suite_lines(suite: SuiteEntry | None) -> Iterator[str]:
     total = sum(parts.values())
     named = ", ".join(f"{nodeid} {part / total:.0%}" for nodeid, part in [*parts.items()][:MAX_TESTS])
     more = len(parts) - MAX_TESTS
+    where = (
+        "Most of the drop is in" if sum(sorted(parts.values())[-MAX_TESTS:]) > total / 2 else "It is spread over"
+    )
     yield (
-        f"the suite got worse: {suite['worse']} of {counted(suite['n'], 'question')} of its "
+        f"the suite got worse: {suite['worse']:,} of {suite['n']:,} questions of its "
         f"{len(suite['tests'])} gated tests are worse, {suite['better']} better "
-        f"(chance alone: {odds_text(suite['p_value'])}). Most of the drop is in: {named}"
+        f"(chance alone: {odds_text(suite['p_value'])}). {where}: {named}"
         f"{f', and {more} more' if more > 0 else ''}"
     )
 

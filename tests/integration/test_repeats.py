@@ -78,8 +78,8 @@ def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
     _more(project, COUNTED)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))
     warning = (
-        "warning: test_it.py::test_gate: answer.em@1: min 0.9 is a coin toss: with 4 questions and these models means "
-        "of 3 runs differ from 0.917 by 0.083, so that about 1 in 2 is on the other side"
+        "warning: test_it.py::test_gate: answer.em@1: min 0.9 is a coin toss: the mean of 3 runs is 0.917, give or "
+        "take 0.083, so that about 1 in 2 such means is on the other side; more repeats decide it"
     )
     for live, arguments in ((12, REPEAT), (0, (*REPEAT, "-q"))):
         llm.requests.clear()
@@ -118,7 +118,7 @@ def test_the_spread_is_in_the_failure(project, llm):
             "answer.em@1: 0.917 is below the minimum 0.95: *",
             "answer.em@1 = 0.917 (95% interval *, run-to-run spread 0.144 over 3",
             "  runs, n = 4)",
-            "warning: test_it.py::test_gate: answer.em@1: min 0.95 is a coin toss: * about 1 in 3 is on the other side",
+            "warning: test_it.py::test_gate: answer.em@1: min 0.95 is a coin toss: * about 1 in 3 such means is on *",
         ]
     )
 

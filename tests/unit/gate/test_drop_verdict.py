@@ -73,8 +73,9 @@ ALL = numbered(20, 0)
             "inconclusive",
             (
                 "UNSURE: fell from 1.000 to 0.700 (allowed 0.02): 6 of 20 questions worse, 0 better; look at q14, q15, "
-                "q16, q17, q18, …. Chance alone: about 1 in 190 comparisons, red from 1 in 200 on. "
-                "With 20 questions only drops above about 0.42 are found reliably. About 40 would show this one"
+                "q16, q17, q18, …. Chance alone: about 1 in 190 comparisons; red needs 1 in 200 or rarer. "
+                "With 20 questions only drops above about 0.42 are found reliably. About 40 questions would show this "
+                "one"
             ),
         ),
     ],
@@ -112,7 +113,9 @@ def test_what_chance_does_has_enough_digits_to_differ_from_the_level() -> None:
     """A p-value just above its level is not printed as equal to it."""
     p_value = _test(ALL, numbered(14, 6), max_drop=0.02).p_value
     reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=p_value * 0.999).reason
-    often, limit = re.search(r"about 1 in ([\d.]+) comparisons, red from 1 in ([\d.]+) on", reason).groups()  # type: ignore[union-attr]
+    often, limit = re.search(
+        r"about 1 in ([\d.]+) comparisons; red needs 1 in ([\d.]+) or rarer", reason
+    ).groups()  # type: ignore[union-attr]
     assert float(often) < float(limit)
 
 
@@ -154,7 +157,7 @@ def test_too_few_examples_are_called_too_few() -> None:
             "fail",
             (
                 "fell from 1.000 to 0.980 (allowed 0.05): 2 of 100 questions worse, 0 better. A drop of 0.05 is not "
-                "excluded. About 200 would exclude it"
+                "excluded. About 200 questions would exclude it"
             ),
         ),
         (
@@ -261,7 +264,7 @@ def test_a_violated_bound_is_reported_before_a_drop() -> None:
     )
     assert (verdict.status, verdict.reason) == (
         "fail",
-        "0.950 is below the minimum 0.99; of other sets of 20 such questions about 1 in 5 would not be",
+        "0.950 is below the minimum 0.99; about 1 in 5 other sets of 20 such questions would pass: add questions",
     )
     (warning,) = verdict.warnings
     assert warning.startswith("UNSURE: fell from 1.000 to 0.950")
@@ -301,8 +304,8 @@ def test_a_bound_within_the_noise_of_runs_is_pointed_out(
     shown = [warning for warning in verdict.warnings if "coin toss" in warning]
     # P(Z > 0.04 / 0.05) = 0.21
     assert shown == [
-        f"{name} is a coin toss: with 20 questions and these models means of 2 runs differ from 0.800 by 0.050, so "
-        "that about 1 in 5 is on the other side"
+        f"{name} is a coin toss: the mean of 2 runs is 0.800, give or take 0.050, so that about 1 in 5 such means is "
+        "on the other side; more repeats decide it"
         for name in warnings
     ]
 
@@ -313,9 +316,7 @@ def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> Non
     score = Score("answer.em@5", score_of(now).outcomes, repeats=[again])
     drop = drop_test(comparison_of(ALL, now), max_drop=0.21, alpha=0.05)
     _, warning, _ = drop_verdict(score, threshold_of("answer.em@5", max_drop=0.21), drop).warnings
-    assert warning.startswith(
-        "max_drop (0.790) is a coin toss: with 30 questions and these models means of 2 runs differ from"
-    )
+    assert warning.startswith("max_drop (0.790) is a coin toss: the mean of 2 runs is 0.8")
 
 
 @pytest.mark.parametrize(
@@ -427,16 +428,20 @@ ALL_WORSE = "examples cannot show a drop, even if all of them get the lowest sco
             1,
             0.05,
             (
-                "1 example cannot show a drop, even if it gets the lowest score (chance alone: 1 in 2, red from "
-                "1 in 20 on); at least 5 are needed"
+                "1 example cannot show a drop, even if it gets the lowest score (chance alone: 1 in 2; red needs "
+                "1 in 20 or rarer); at least 5 are needed"
             ),
         ),
-        (4, 0.05, f"4 {ALL_WORSE} (chance alone: 1 in 16, red from 1 in 20 on); at least 5 are needed"),
+        (
+            4,
+            0.05,
+            f"4 {ALL_WORSE} (chance alone: 1 in 16; red needs 1 in 20 or rarer); at least 5 are needed",
+        ),
         (5, 0.05, None),
         (
             7,
             0.005,
-            f"7 {ALL_WORSE} (chance alone: 1 in 130, red from 1 in 200 on); at least 8 are needed",
+            f"7 {ALL_WORSE} (chance alone: 1 in 130; red needs 1 in 200 or rarer); at least 8 are needed",
         ),
         (8, 0.005, None),
     ],
@@ -555,10 +560,13 @@ def test_a_question_that_all_repeats_lose_is_red_alone() -> None:
     lost: Values = numbered(60, 0) | {"q17": 0.0}
     verdict = _repeats(lost, {})
     assert verdict.status == "fail"
-    assert verdict.reason == "q17 went from 5 of 5 to 0 of 5: more than chance does to any of 60 questions"
+    assert (
+        verdict.reason
+        == "q17 went from 5 of 5 to 0 of 5 repeats right: more than chance does to any of 60 questions"
+    )
     assert verdict.brief == "1 question surely worse"
     # 1 of 5, p = 6 / 252
-    assert _repeats(lost, {3: {"q17": 1.0}}).reason.startswith("q17 went from 5 of 5 to 1 of 5:")
+    assert _repeats(lost, {3: {"q17": 1.0}}).reason.startswith("q17 went from 5 of 5 to 1 of 5 repeats")
     assert _repeats(lost, {3: {"q17": 1.0}, 4: {"q17": 1.0}}).status == "pass"
     assert _repeats(lost, {}, runs=3, before_runs=3).status == "fail"
     assert _repeats(lost, {}, runs=2, before_runs=9).status == "pass"

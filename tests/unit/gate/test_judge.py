@@ -293,7 +293,7 @@ def test_the_questions_since_the_anchor_count_too() -> None:
     assert "--rageval-pin-baseline" in ruling.verdict.reason
 
 
-CHANCE = "max_drop=0.02: with {} chance alone does that in 1 of {} comparisons, and red is 1 in 20"
+CHANCE = "max_drop=0.02: with {} chance alone does that in 1 of {} comparisons, and red needs 1 in 20"
 BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Add questions, and write the"
 
 
@@ -313,12 +313,12 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
         (
             numbered(3, 0),
             {"max_drop": 0.02, "cluster": "topic"},
-            CHANCE.format("3 clusters", 7.7) + "; at least 5 clusters are needed",
+            CHANCE.format("3 clusters", 8) + "; at least 5 clusters are needed",
         ),
         (
             numbered(2, 38),
             {"max_drop": 0.02},
-            CHANCE.format("40 examples", 9.9),
+            CHANCE.format("40 examples", 10),
         ),
         (numbered(4, 6), {"max_drop": 0.4}, "max_drop=0.4: the drop from the baseline would be 0.400"),
         (
@@ -469,7 +469,7 @@ def test_a_small_set_without_a_model_in_the_score_is_red_though_unsure(
     alpha = threshold.policy.alpha
     verdict = rule_on(score_of(numbered(n - lost, lost)), threshold, memory, alpha=alpha).verdict
     assert verdict.status == status
-    assert ("Red although unsure" in verdict.reason) == (status == "fail")
+    assert ("Red because the set is small" in verdict.reason) == (status == "fail")
 
 
 def test_the_small_set_drop_is_a_share_of_the_scale() -> None:
@@ -489,7 +489,7 @@ def test_a_minimum_may_be_compared_with_the_interval(minimum: float, status: str
     assert verdict.status == status
     if status == "inconclusive":
         assert verdict.reason == (
-            "0.900 is below the minimum 0.91, and its 95% interval, 0.826 to 0.945, is not wholly"
+            "0.900 is below the minimum 0.91, but not surely: its 95% interval is 0.826 to 0.945"
         )
     maximum = threshold_of("recall@5", max=1 - minimum, bounds="interval")
     assert rule_on(score_of(numbered(10, 90)), maximum, NOTHING).verdict.status == status
