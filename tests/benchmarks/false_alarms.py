@@ -68,7 +68,7 @@ FIXED = (3, 4, 5, 10)
 SHORT: dict[str, dict[str, Sequence[int]]] = {
     "size": {"sizes": (12, 30, 100)},
     "single": {"sizes": (30, 100)},
-    "suite": {"sizes": (20,)},
+    "suite": {"sizes": (20, 50)},
     "year": {},
     "stopped_early": {},
     "canary": {},
