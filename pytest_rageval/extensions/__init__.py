@@ -22,7 +22,8 @@
 - `providers`: the user's own client, and the local model. `stores`: stores of replies that machines share.
 - `embeddings`: a sentence encoder, the store of its vectors, and what is computed from them.
 - `executor`: runs a retriever in other processes.
-- `bisect`: which commit lost a score. `monitor`: scores of each day in production, and an alarm.
+- `bisect`: which commit lost a score. `why`: which setting.
+- `monitor`: scores of each day in production, and an alarm.
 - `history`: scores over many runs. `report_diff`: compares two reports. `otlp`: OpenTelemetry events.
 - `annotations`: failures at their lines in the diff on GitHub.
 - `view`: a report on a local page, where people label its answers.

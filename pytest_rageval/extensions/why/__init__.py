@@ -42,8 +42,9 @@ COMMANDS: Final = (
 def rageval_factor(pytestconfig: "pytest.Config") -> Mapping[str, Any]:
     """The values in force of the factors in rageval_factors, by name: those after the change, but for reverted ones."""
     from pytest_rageval.extensions.why.plugin import values_in_force  # noqa: PLC0415 - every run imports this module
+    from pytest_rageval.plugin.lazy_start import get_evaluation_plugin  # noqa: PLC0415 - as above
 
-    return values_in_force(pytestconfig)
+    return values_in_force(pytestconfig, get_evaluation_plugin(pytestconfig).settings[FACTORS_BEFORE])
 
 
 FIXTURES: Final = (rageval_factor,)

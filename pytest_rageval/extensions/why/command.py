@@ -94,7 +94,7 @@ def why_command(options: argparse.Namespace) -> int:
 def _reports(arguments: Sequence[str], scratch: Path) -> tuple[Texts, dict[Run, Report]]:
     """Run pytest with some factors before, as often as needed; return the factors, and the report of each run."""
     reports = {frozenset[str](): _run(arguments, [ALL], scratch)}
-    texts: Texts = json.loads((scratch / FACTORS_FILE).read_bytes())
+    texts: Texts = json.loads((scratch / FACTORS_FILE).read_bytes())["factors"]
     runs = runs_of(texts)
     echo(f"{counted(len(texts), 'factor')}, {counted(len(runs), 'run')} of pytest")
     for run in runs:
@@ -123,6 +123,9 @@ def _run(arguments: Sequence[str], before: Sequence[str], scratch: Path) -> Repo
         stderr=subprocess.STDOUT,
         check=False,
     )
+    found = scratch / FACTORS_FILE
+    if found.exists() and (problem := json.loads(found.read_bytes())["problem"]):
+        raise InputError(problem)
     if report.exists() and done.returncode in {0, 1}:
         return read_report(report)
     lines = done.stdout.decode(errors="backslashreplace").splitlines()[-LAST_LINES:]
@@ -169,15 +172,15 @@ def _explained(key: Key, reports: Mapping[Run, Report], factors: Sequence[str]) 
     """Explain the change of a score; InputError if a run lacks it, or its value for too many questions."""
     by_run = {run: _values(key, report, _title(run, factors)) for run, report in reports.items()}
     every = dict.fromkeys(name for values in by_run.values() for name in values)
-    missing = [name for name in every if any(name not in values for values in by_run.values())]
+    common = set.intersection(*map(set, by_run.values()))
+    missing = [name for name in every if name not in common]
     if len(missing) > MAX_MISSING * len(every):
         run = next(run for run, values in by_run.items() if missing[0] not in values)
         raise InputError(
             f"{len(missing)} of {counted(len(every), 'question')} lack a value in a run, and at most {MAX_MISSING:.0%} "
             f"may: {to_one_line(join_first(missing, MAX_LISTED))}; the first one in the run {_title(run, factors)!r}."
         )
-    common = [name for name in every if name not in {*missing}]
-    scores = {run: [values[name] for name in common] for run, values in by_run.items()}
+    scores = {run: [values[name] for name in every if name in common] for run, values in by_run.items()}
     definition = SCORES.get(key.name.partition("@")[0])
     low, high = (definition and definition.scale) or (0.0, 1.0)
     span = high - low if isfinite(high - low) else 0.0

@@ -9,9 +9,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.extensions.why import FACTORS_BEFORE
 from pytest_rageval.lib.text import one_line
-from pytest_rageval.plugin.lazy_start import get_evaluation_plugin
 from pytest_rageval.plugin.terminal import failure
 
 TABLE: Final = "rageval_factors"
@@ -43,8 +41,7 @@ class Values(dict[str, Any]):
         raise InputError(_unknown(str(name), self))
 
 
-def values_in_force(config: pytest.Config) -> Values:
-    reverted = get_evaluation_plugin(config).settings[FACTORS_BEFORE]
+def values_in_force(config: pytest.Config, reverted: tuple[str, ...]) -> Values:
     try:
         factors = factors_of(config)
     except InputError as error:
@@ -112,14 +109,18 @@ def pytest_configure(config: pytest.Config) -> None:
     option.xmlpath, option.maxfail = None, 0
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write the factors beside the report; with pytest-xdist the workers do, which have loaded all conftest.py."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Write the factors beside the report, or what is wrong with them; then no test runs.
+
+    With pytest-xdist the workers do, which alone may have loaded the table.
+    """
+    found: dict[str, Any] = {"factors": {}, "problem": NO_FACTORS}
     try:
-        factors = factors_of(session.config)
+        if factors := factors_of(config):
+            found = {"factors": {name: each.texts for name, each in factors.items()}, "problem": ""}
     except InputError as error:
-        raise pytest.UsageError(str(error)) from None
-    if not factors:
-        raise pytest.UsageError(NO_FACTORS)
-    report = Path(session.config.option.rageval_report[0])
-    texts = {name: factor.texts for name, factor in factors.items()}
-    report.with_name(FACTORS_FILE).write_text(json.dumps(texts), encoding="utf-8")
+        found["problem"] = str(error)
+    if found["problem"]:
+        items.clear()
+    path = Path(config.option.rageval_report[0]).with_name(FACTORS_FILE)
+    path.write_text(json.dumps(found), encoding="utf-8")

@@ -15,6 +15,8 @@ from pytest_rageval.extensions.why.command import Key, _explained, _lines
 from pytest_rageval.extensions.why.plugin import factors_of
 from pytest_rageval.extensions.why.shares import Run, runs_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*asyncio_default_fixture_loop_scope")
+
 CONFTEST = """
 import pytest
 
@@ -97,12 +99,24 @@ def test_one_of_three_factors_matters_and_nothing_is_written(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_run_that_pytest_cannot_end_is_shown(tmp_path: Path) -> None:
-    write(tmp_path, conftest="")
-    status, output, errors = why(tmp_path)
+    write(tmp_path)
+    status, output, errors = why(tmp_path, "--", "test_other.py")
     assert (status, output) == (2, "")
     assert "A run of pytest ended with status 4, before all tests had run:" in errors
-    assert "ERROR: There are no factors. Write their values" in errors
-    assert errors.endswith("Repeat it with: pytest --rageval factors_before=all\n")
+    assert "    ERROR: file or directory not found: test_other.py\n" in errors
+    assert errors.endswith("Repeat it with: pytest test_other.py --rageval factors_before=all\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [(), ("-n1",)])
+def test_without_factors_no_test_runs(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    write(tmp_path, conftest="", test="def test_it():\n    open('it_ran', 'w')\n")
+    status, output, errors = why(tmp_path, *arguments)
+    assert (status, output) == (2, "")
+    assert errors.startswith(
+        "There are no factors. Write their values before and after the change into the conftest.py"
+    )
+    assert not (tmp_path / "it_ran").exists()
 
 
 @pytest.mark.slow
