@@ -503,7 +503,6 @@ def test_a_score_that_is_not_on_its_scale_is_refused(spoiled, value):
 @pytest.mark.parametrize("form", ["[]", "{}"])
 @pytest.mark.parametrize("where", ["fingerprint", "beside", "questions", "document"])
 def test_what_nests_deeply_ends_in_no_traceback(spoiled, depth, form, where):
-    """Deep nesting in any place of the file is refused or ignored without a traceback, also by an update."""
     deep = "[" * depth + "]" * depth if form == "[]" else '{"a":' * depth + "1" + "}" * depth
     project = spoiled("1.0")
     path = project.path / "rageval_baseline.json"

@@ -108,7 +108,6 @@ def test_the_bound_is_on_what_is_unpacked(encoding, pack):
 
 
 def test_an_answer_that_cannot_be_unpacked_is_no_reply():
-    """A body that cannot be decompressed is a retryable error."""
     garbled = Answer(body=b"no gzip", headers={"content-encoding": "gzip"})
     with ScriptedServer(garbled) as server, pytest.raises(RetryableError) as caught:
         _ask(server.url)

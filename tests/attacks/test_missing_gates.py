@@ -188,7 +188,6 @@ def test_a_test_that_may_be_missing_is_shown(gated, place, source):
 
 
 def test_an_expected_failure_that_passes_was_compared(gated):
-    """A test that is expected to fail and does not is compared with the baseline."""
     gated.test(f"@pytest.mark.xfail\n{GATE}")
     gated.run().assert_outcomes(passed=1, xpassed=1)
     assert gated.run().ret == 0

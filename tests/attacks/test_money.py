@@ -178,7 +178,6 @@ def test_every_reply_is_cached_if_the_budget_cannot_be_counted(project, llm):
 
 
 def test_on_a_full_disk_only_the_calls_in_flight_are_lost(project, llm):
-    """After the first reply that cannot be cached, no request is sent."""
     project.use(llm)
     llm.latency_s = 0.05
     project.evalset(200)
@@ -383,10 +382,6 @@ NO_ANSWERS = {
 
 @pytest.mark.parametrize("body", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_a_repaired_server_is_asked_again(project, llm, body):
-    """A reply without an answer, of any kind, is requested once per run, until there is an answer.
-
-    A replay uses it, and a plan counts its request.
-    """
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     llm.model = lambda prompt: (

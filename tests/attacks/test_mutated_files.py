@@ -243,7 +243,6 @@ def _run(arguments: tuple[str, ...]) -> int:
 
 @pytest.mark.parametrize("kind", list(COMMANDS))
 def test_valid_files_are_read(good: dict[str, Any], project: Path, kind: str) -> None:
-    """The files before their mutation are read by each command without an error."""
     documents = (
         good[kind] if kind in {"history", "cassette"} else [good[kind][0] if kind == "shard" else good[kind]]
     )

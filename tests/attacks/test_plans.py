@@ -101,7 +101,6 @@ def test_a_planned_score_has_all_that_a_score_has(project, llm):
     ],
 )
 def test_a_plan_continues_after_a_table_of_annotators(project, llm, touch):
-    """A planned agreement table has a row for each annotator and measure, with unknown correlations."""
     llm.model = lambda _: "c1x"
     body = (
         "    table = rageval.agreement(ks=(1,), annotators=('erag', 'contains'), measures=('p', 'hit'), label='em')\n"

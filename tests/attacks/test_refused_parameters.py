@@ -519,7 +519,6 @@ def ask(answer: Any) -> tuple[Reply, list[dict[str, Any]]]:
 @pytest.mark.parametrize("status", [400, 422])
 @pytest.mark.parametrize(("refusal", "name"), REFUSALS.values(), ids=REFUSALS)
 def test_what_is_refused_is_left_out(refusal: Any, name: str, status: int) -> None:
-    """After one refusal the parameter is left out, and all other parameters are sent again."""
     reply, sent = ask(lambda body: Answer(status, refusal) if name in body else "fine")
     assert (reply.text, reply.without) == ("fine", name)
     parameters = [{key: body[key] for key in body if key in SENT} for body in sent]

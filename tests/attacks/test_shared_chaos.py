@@ -194,7 +194,6 @@ def _somewhere(machines, llm, chance, since):
 
 
 def test_kills_and_restarts(machines, llm, redis):
-    """Replies that were cached before a kill are not requested after it, and resumed runs have correct scores."""
     chance, counts = random.Random(20), Counter()
     restarts = set(range(0, KILLS, max(KILLS // max(RESTARTS, 1), 1)))
     for number in range(KILLS):

@@ -168,7 +168,6 @@ def test_a_score_without_bounds_reports_what_it_leaves_out(hundred):
 
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
 def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
-    """A judge's reply that cannot be parsed does not fail the gate, but it is inconclusive, and the run warns."""
     hundred.use(llm)
     previous_model = llm.model
     llm.model = lambda prompt: (

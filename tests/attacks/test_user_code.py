@@ -232,7 +232,6 @@ def test_a_test_that_asks_one_question_gets_the_error(project):
 
 
 def test_two_scores_call_a_failing_generator_once_for_a_question(project):
-    """A generator that failed at a question is not called again for this question in the same run."""
     _write(project, GENERATOR.format(kind="", body=RAISES))
     project.test(
         '@pytest.mark.rageval_threshold("answer.em@1", min=0.0)\n'

@@ -13,8 +13,6 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-
 CONFTEST = """
 import os, random
 import pytest

@@ -36,7 +36,6 @@ def trend(real: Path, tmp_path: Path) -> Path:
 
 
 def test_the_history_is_drawn(visit: Callable[..., Page], trend: Path) -> None:
-    """The page has a chart for each score, with a table of its runs."""
     page = visit(trend)
     expect(page.get_by_role("heading", level=1)).to_have_text("rageval: history of 40 runs")
     assert page.locator("figure .point:not(.legend *)").count() == 3 * 40

@@ -213,7 +213,6 @@ def test_a_link_that_is_followed_later_opens_what_a_filter_hides(
 
 @pytest.mark.parametrize("anchor", ["q-000000000000", "%", "%E0%A4", "questions", "<script>"])
 def test_another_anchor_harms_nothing(visit: Callable[..., Page], real: Path, anchor: str) -> None:
-    """An anchor of a removed question, or a truncated one, opens no question and breaks nothing."""
     page = visit(real, anchor)
     expect(page.locator(SHOWN)).to_have_text(f"{QUESTIONS} of {QUESTIONS} questions")
     assert page.locator(".q[open]").count() == 0

@@ -64,7 +64,6 @@ def test_an_answer_is_labelled_with_the_keyboard(page: Page, folder: Path) -> No
 
 
 def test_earlier_runs_are_beside_the_report(page: Page) -> None:
-    """The runs of the history are a table with the last run first, and a link leads to their charts."""
     page.get_by_text("Runs before: 2 in the history").click()
     table = page.get_by_role("region", name="Runs of the history")
     expect(table.locator("tbody tr")).to_have_count(2)
@@ -78,7 +77,6 @@ def test_earlier_runs_are_beside_the_report(page: Page) -> None:
 
 
 def test_a_run_that_goes_on_is_shown(page: Page, folder: Path) -> None:
-    """The page shows the tests that have ended, and loads itself again once the report is written."""
     report = folder / "report.json"
     with live_file(report).open("a", encoding="utf-8") as file:
         file.write('{"test": "test_it.py::test_gate", "failed": "recall@3 fell"}\n')

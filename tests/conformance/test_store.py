@@ -81,7 +81,6 @@ def test_ten_thousand_keys_are_found_at_once(stores: Open) -> None:
 
 
 def test_one_of_two_has_a_claim(stores: Open) -> None:
-    """A claim belongs to one store until it is released, and its owner may claim it again."""
     first, second = stores(), stores()
     assert first.claim(["a", "b"]) == {"a": True, "b": True}
     assert second.claim(["b", "c"]) == {"b": False, "c": True}
@@ -106,7 +105,6 @@ def test_a_claim_ends_with_the_reply(stores: Open) -> None:
 
 
 def test_closing_ends_the_claims(stores: Open) -> None:
-    """Closing a store releases its claims, but not those of other stores."""
     first, second, third = stores(), stores(), stores()
     first.claim(["a"])
     second.claim(["b"])
@@ -133,7 +131,6 @@ def test_replies_of_one_run(stores: Open) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "changed", "no text"])
 def test_a_damaged_entry_counts_as_missing(stores: Open, kind: Kind, place: str, how: str) -> None:
-    """A damaged entry is reported, can be deleted, and is replaced by the next reply."""
     store = stores()
     store.keep([_entry("aa", "damaged"), _entry("bb", "good"), _entry("cc", "deleted")])
     for key in ("aa", "cc"):
@@ -455,7 +452,6 @@ time.sleep(600)
 
 @pytest.mark.slow
 def test_a_process_that_was_stopped_knows_what_it_lost(start: Start, stores: Open) -> None:
-    """A process that was suspended loses its claim to another one, and gets the reply that was stored first."""
     code = """
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry

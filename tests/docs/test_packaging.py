@@ -152,7 +152,6 @@ def test_the_commands_of_the_gitlab_job_to_copy_run(tmp_path):
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files_that_are_there(path):
-    """Links within the repository lead to existing files, and other links are valid https URLs."""
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     for target in targets:

@@ -40,10 +40,6 @@ def test_the_matrix_has_every_shard_of_its_number() -> None:
 
 
 def test_a_cache_is_read_by_all_and_saved_on_main() -> None:
-    """All runs restore the cache before pytest, and runs on main save it afterwards.
-
-    Each run saves under a key of its own that `restore-keys` matches.
-    """
     read, saved = step("shard", "actions/cache/restore"), step("shard", "actions/cache/save")
     names = [step_.get("uses", step_.get("run", "")) for step_ in steps("shard")]
     places = [

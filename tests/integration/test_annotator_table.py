@@ -22,10 +22,6 @@ def test_annotators(rageval):
 
 
 def test_the_table_is_shown_and_reported(project):
-    """The table has a row per annotator and measure and two correlations per k.
-
-    Without a judge, relevance is missing.
-    """
     project.lose(1, 3)
     project.pytester.makeconftest((project.path / "conftest.py").read_text() + CONFTEST)
     project.test(TEST)

@@ -139,10 +139,6 @@ def test_an_abstention_loses_without_being_judged(arena, llm):
 
 
 def test_worked_examples_are_an_option(arena, llm):
-    """`--rageval arena_examples=true` adds worked examples before the two answers.
-
-    A prompt of the user is sent unchanged.
-    """
     llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
     arena.run().assert_outcomes(passed=1)
@@ -319,7 +315,6 @@ def test_systems_of_different_processes_have_no_battles(three):
 
 
 def test_battles_without_a_verdict_are_counted(three, llm):
-    """If the judge's replies cannot be parsed, the run counts the unscored battles with the reason and passes."""
     llm.model = lambda prompt: "Both." if prompt.count("In short") == 2 else Arena()(prompt)
     result = three.run("--rageval=arena_pairs=18", "--rageval-report=report.json")
     result.assert_outcomes(passed=3)
@@ -337,7 +332,6 @@ def test_a_budget_that_ends_in_battles_is_an_error_beside_the_scores(three):
 
 
 def test_a_run_in_shards_has_no_battles(three):
-    """`--rageval arena_pairs=N` with `--rageval-shard` is refused before any request is sent."""
     result = three.run("--rageval=arena_pairs=18", "--rageval-shard=1/2", "--rageval-report=s.json")
     result.stderr.fnmatch_lines(["*--rageval arena_pairs=N needs the answers of all systems*leave one out.*"])
 

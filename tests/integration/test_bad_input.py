@@ -65,7 +65,6 @@ def test_a_score_that_is_none_is_named(project, spec, message):
     ],
 )
 def test_a_broken_eval_set_is_named_with_its_line(project, content, message):
-    """If an eval set is invalid, the error names the file, the line, and the value found."""
     project.test(GATE.format(spec="recall@2"))
     (project.path / "evals.jsonl").write_text(content, encoding="utf-8")
     errors_with(project.run(), message)
@@ -88,7 +87,6 @@ def test_a_missing_eval_set_says_where_it_was_looked_for(project):
     ],
 )
 def test_a_mistyped_path_of_an_eval_set_names_a_similar_file(project, written, there, hint):
-    """A file of the same name in another folder, or of a similar name, is suggested."""
     (project.path / "evals").mkdir()
     (project.path / there).write_text("{}", encoding="utf-8")
     project.pytester.makepyfile(
@@ -198,7 +196,6 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, message):
     ],
 )
 def test_a_retriever_that_returns_nonsense_or_raises_is_named(project, body, message):
-    """The error names the query, the returned value, and the line of the user's code that raised."""
     retriever(project, body)
     project.test(GATE.format(spec="recall@2"))
     result = project.run()
@@ -252,10 +249,6 @@ def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project
 
 
 def test_a_query_that_fails_is_an_error_where_it_is_asked_for_itself(project):
-    """If the retriever raises in `rageval.retrieve`, the call raises `CallableError`.
-
-    No share of failures is allowed.
-    """
     retriever(project, "return [][0]")
     project.test(
         "from pytest_rageval.core.errors import CallableError\n"
@@ -382,24 +375,6 @@ def test_a_judge_without_its_method_is_named(project, llm):
     errors_with(
         project.run(),
         "rageval_judge is object, which is not a function, and lacks the method compare(question, references, *",
-    )
-
-
-def test_a_grade_out_of_range_is_reported_with_its_examples(project, llm):
-    project.use(llm)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        f"{source}\nclass Judge:\n"
-        "    def compare(self, question, references, prediction):\n        return True\n"
-        "    def grade(self, question, references, prediction):\n        return 4\n"
-        '@pytest.fixture(scope="session")\ndef rageval_judge():\n    return Judge()\n'
-    )
-    project.test(GATE.format(spec="answer.correct@1").replace(")", ', comparator="graded")', 1))
-    errors_with(
-        project.run(),
-        "rageval_judge.grade returned 4 for 'What is the code of item-*?'.",
-        "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. *",
-        "It affects 4 examples: q*",
     )
 
 

@@ -76,7 +76,6 @@ def test_a_full_run_that_passes_removes_tests_that_no_longer_exist(project):
     ],
 )
 def test_a_run_that_left_something_out_is_no_full_run(project, skips):
-    """If a module or a test is skipped or fails, the run is not a full run and keeps the other entries."""
     project.test(ONE)
     project.test(TWO, name="test_more")
     project.run(UPDATE)
@@ -125,7 +124,6 @@ def test_a_test_with_a_score_in_error_keeps_its_entry(project, llm):
 
 
 def test_a_test_that_ended_before_its_last_score_keeps_its_entry(project):
-    """If an assertion ends a test before its second score, both scores keep their entries."""
     body = (
         "def test_own(rageval):\n    assert rageval.score('recall@1', max_drop=0.5) > 0.9\n"
         "    rageval.score('mrr@2', max_drop=0.5)\n"
@@ -220,7 +218,6 @@ def test_an_update_that_writes_nothing_says_why(project, arguments):
 
 @pytest.mark.parametrize("bounds", ["max_drop=0.02", "min=0.5, max_drop=0.02", "max_lost=0"])
 def test_a_baseline_of_zeros_is_not_written(project, bounds):
-    """If no ranking has a gold passage, a first run is red, and an update writes no zeros."""
     project.evalset(12)
     gate = f'@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_one(): pass\n'
     project.test(gate + TWO)

@@ -316,7 +316,6 @@ def test_a_file_that_cannot_be_used_is_the_error_of_the_step(
 
 @pytest.mark.parametrize("option", ["--rageval-refresh", "--rageval-replay", "--rageval=canary=2"])
 def test_what_contradicts_batches_is_refused(suite: Project, option: str) -> None:
-    """An option that cannot be combined with `--rageval-batch` is a usage error."""
     run = suite.run("--rageval-batch", option)
     assert run.ret == pytest.ExitCode.USAGE_ERROR
     run.stderr.fnmatch_lines(["ERROR: --rageval-batch takes several runs, and --rageval*: leave one out."])
@@ -333,7 +332,6 @@ def test_a_plan_has_the_cost_in_batches(suite: Project, server: BatchServer) -> 
 
 @pytest.mark.slow
 def test_what_a_server_without_batches_says(suite: Project, server: BatchServer) -> None:
-    """If the server has no batches, the command ends with a usage error before its tests run."""
     server.without = {"POST /files"}
     run = suite.run_process("--rageval-batch")
     assert run.ret == pytest.ExitCode.USAGE_ERROR

@@ -87,7 +87,6 @@ def test_an_unknown_price_is_an_error_before_anything_is_asked(project, llm):
 
 
 def test_a_broken_file_of_prices_is_an_error_that_names_it(project, llm):
-    """An invalid file of prices is an error that names the file, before any test runs."""
     project.use(llm)
     project.test(GATE)
     (project.path / "prices.toml").write_text('["m1"]\ninput = "cheap"\n', encoding="utf-8")

@@ -194,27 +194,11 @@ def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMSer
 
 
 def test_labels_judged_with_other_settings_correct_nothing(judged: Project) -> None:
-    """If the marker's comparator differs from the score's comparator, the score is not corrected."""
     judged.test(SCORED.replace("min_kappa=0.2", "comparator='em'"))
     result = judged.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*(labels.jsonl, n = 20, compared by em): kappa 1.000 *"])
     result.stdout.no_fnmatch_line("*corrected*")
-
-
-def test_pairs_without_a_judge_that_prefers(judged: Project) -> None:
-    (judged.path / "labels.jsonl").write_text('{"question": "q", "first": "a", "second": "b", "human": 1}\n')
-    judged.pytester.makeconftest(
-        (judged.path / "conftest.py").read_text(encoding="utf-8") + "\n"
-        "class Judge:\n"
-        "    def compare(self, *asked): return True\n"
-        "@pytest.fixture(scope='session')\n"
-        "def rageval_judge(): return Judge()\n"
-    )
-    judged.test(TEST.format(bounds="min_kappa=0.5"))
-    result = judged.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*rageval_judge lacks the method prefer(question, first, second)*"])
 
 
 RELEVANT = "helps to answer"

@@ -157,10 +157,6 @@ def rageval_judge():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kind):
-    """If the judge raises for one question, the question is unscored with type, message and line.
-
-    The others are scored.
-    """
     project.use(llm)
     llm.model = lambda _prompt: "c1x"
     project.evalset(40)
@@ -195,10 +191,6 @@ def test_a_judge_that_fails_at_the_first_few_ends_the_test_before_the_others_are
 
 
 def test_a_judge_may_be_a_function(project, llm):
-    """A judge may be a function, and its name is in the baseline.
-
-    A function with other parameters is an error before any request is sent.
-    """
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     judge = "\ndef same({}): return prediction in references\n"
     fixture = "@pytest.fixture(scope='session')\ndef rageval_judge(): return same\n"

@@ -58,7 +58,6 @@ def fresh(project, *arguments):
 
 
 def test_without_a_change_no_request_is_sent(gated, llm):
-    """If no ranking changed, no request is sent, and the scores are those of the baseline."""
     result = fresh(gated)
     result.assert_outcomes(passed=1)
     assert llm.requests == []
@@ -163,7 +162,6 @@ def test_replies_that_were_not_used_stay_recorded(gated):
 
 
 def test_a_budget_ends_it_as_an_error(gated, llm):
-    """If the budget ends before the verdict is clear, the test is an error."""
     change(gated, others=range(1, 151))
     result = fresh(gated, "--rageval=max_calls=6")
     result.assert_outcomes(errors=1)
@@ -183,7 +181,6 @@ def test_a_canary_asks_about_unchanged_questions(gated, llm):
 
 
 def test_a_canary_that_fails_shows_no_mean_that_is_not_known(gated):
-    """If the canary fails before all questions are evaluated, the report has no mean."""
     change(gated, others=range(151, 155), wrong=range(1, 151))
     result = fresh(gated, "--rageval=canary=20")
     result.assert_outcomes(errors=1)

@@ -198,7 +198,6 @@ def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(projec
 
 
 def test_a_report_that_fails_halfway_leaves_the_old_file(project):
-    """If a report raises while it is written, its old file stays, and the other reports are written."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + HALF)
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
@@ -212,7 +211,6 @@ def test_a_report_that_fails_halfway_leaves_the_old_file(project):
 
 
 def test_git_is_asked_only_for_a_report(project, monkeypatch):
-    """Git is called only if a report is written, and a git that fails is not an error."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     folder = project.path / "bin"
     folder.mkdir()

@@ -57,7 +57,6 @@ def test_the_example_is_green_from_the_shipped_replies(pytester):
 
 @pytest.mark.slow
 def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example, pytester):
-    """The one-line change that the README shows makes the example fail, without a model."""
     source = example / "support_bot" / "search.py"
     text = source.read_text(encoding="utf-8")
     assert text.count(GOOD) == 1
@@ -168,7 +167,6 @@ def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
 
 @pytest.mark.slow
 def test_a_harmless_change_passes(example, pytester):
-    """Another tokenizer that finds the same words changes no score."""
     source = example / "support_bot" / "search.py"
     text = source.read_text(encoding="utf-8")
     tokenizer = r're.findall(r"\w+", text.lower())'

@@ -295,7 +295,6 @@ HISTORY = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content"
     ],
 )
 def test_filters_reach_the_retriever_of_a_framework(project, framework, expression, filters, shelves):
-    """The retriever returns k documents that the question's filters allow, and also applies its own filters."""
     context = {"filters": filters, "history": HISTORY, "metadata": {"lang": "en"}}
     project.evalset(1, gold=[{"id": "doc-12"}], question="What of item-12?", **context)
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")

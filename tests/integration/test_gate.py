@@ -572,7 +572,6 @@ def test_questions_of_one_document_are_one_loss(project):
 
 
 def test_a_score_of_0_on_every_question_is_red(project):
-    """If no ranked id is a gold id, the first run is an error that shows two of the ids, from one question on."""
     for n in (1, 12):
         project.evalset(n, gold=[{"id": "handbook.md"}])
         project.test(RECALL)

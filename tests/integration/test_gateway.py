@@ -397,7 +397,6 @@ def test_a_call_before_the_session_is_an_error(application, upstream):
 @pytest.mark.slow
 @pytest.mark.usefixtures("upstream")
 def test_no_key_is_in_any_file_or_output(application):
-    """No file and no output has the key, also if the application fails and pytest shows its local variables."""
     project = application(OPENAI.replace('model="m1"', 'model=["m1"]'), rageval_gateway="true")
     options = ("--showlocals", "--rageval-report=out.json", "-vv", "--log-level=DEBUG")
     result = project.run_process(*options, "--rageval-cassette=replies.jsonl", "--rageval-record")

@@ -96,7 +96,6 @@ def test_a_damaged_file_keeps_its_lines_and_gets_the_new_one(project):
 
 
 def test_a_file_that_cannot_be_written_fails_the_run(project):
-    """If the history cannot be written, the run fails, and the reports are still written."""
     project.test(GATE)
     (project.path / "out" / "history.jsonl").mkdir(parents=True)
     result = project.run("--rageval-report=r.json")

@@ -189,7 +189,6 @@ def test_nothing_is_overwritten(project, capsys):
 
 
 def test_repeated_it_changes_nothing(project, capsys):
-    """A second `rageval init` changes no file and suggests no lines to add."""
     assert main(["init"]) == 0
     before = files(project)
     capsys.readouterr()
@@ -366,7 +365,6 @@ def test_a_file_name_stays_a_name_in_the_test(project):
     ],
 )
 def test_what_cannot_be_used_writes_nothing(arguments, message, project, capsys):
-    """Invalid arguments are an error with a message, and no file is written."""
     (project / "mine.jsonl").write_text('{"id": "q1", "question": "How?"}\n', encoding="utf-8")
     assert main(["init", *arguments]) == 2
     assert message in capsys.readouterr().err
@@ -406,7 +404,6 @@ def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project)
     ],
 )
 def test_a_name_that_is_not_a_retriever_writes_nothing(retriever, source, message, project, capsys):
-    """If --retriever names no retriever, the message says what the name refers to, and no file is written."""
     (project / "app.py").write_text(source, encoding="utf-8")
     assert main(["init", "--retriever", retriever]) == 2
     assert f"--retriever {retriever}: " in (err := capsys.readouterr().err)

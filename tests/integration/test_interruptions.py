@@ -155,7 +155,6 @@ def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, m
 
 
 def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
-    """If the cache cannot be opened, no request is sent, also with --rageval-refresh, which reads no reply."""
     project.use(llm)
     (project.path / "taken").write_text("a file", encoding="utf-8")
     project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')

@@ -268,7 +268,6 @@ def rating(body: dict[str, Any]) -> str:
 
 
 def test_several_judges_and_their_majority(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """Each of several judges and their majority are compared with people, by the replies of one round."""
     pairs()
     llm.refuse = rating
     done = judge("--model=strict,mild,odd")

@@ -156,7 +156,6 @@ def test_where_not_all_can_be_graded_each_has_its_own_request(project, llm):
     ],
 )
 def test_a_server_that_knows_no_schema_is_asked_without(project, llm, refusal):
-    """If the server refuses response_format, the request is sent again without it, and a remark says so."""
     llm.model = rater
     llm.refuse = lambda body: Fault(400, body={"error": refusal}) if "response_format" in body else None
     project.use(llm)

@@ -74,7 +74,6 @@ def test_without_the_data(refused, spec, fields, needs, write):
 
 
 def test_gold_whose_text_is_nowhere(refused):
-    """Gold passages by id need a text, from the retriever's own documents if not from the eval set or a corpus."""
     shown = refused("llm_reteval@3", gold=[{"id": "elsewhere"}])
     assert "llm_reteval@3 needs gold passages with text, and 30 of 30 examples have none, such as q" in shown
     assert "and no document of its id was retrieved" in shown
@@ -97,7 +96,6 @@ def test_a_retriever_that_fails_is_named_and_not_the_gold(project):
 
 
 def test_gold_by_id_has_the_text_of_the_retrieved_document(project):
-    """The generator answers from the text that the retriever returned for the id."""
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + GENERATOR)
     (project.path / "e.jsonl").write_text(

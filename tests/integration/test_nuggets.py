@@ -205,7 +205,6 @@ def test_without_any_nugget_no_file_is_written(propose: Propose, llm: LLMServer,
 
 
 def test_without_a_model_that_judges_nothing_is_proposed(propose: Propose, tmp_path: Path) -> None:
-    """Without a judge model the command is an error that names its option --judge-model."""
     done = propose(RECORDS, "--model", "embedded", "--judge-model", "")
     assert done.status == 2
     assert "Name one with --judge-model, or" in done.err

@@ -281,10 +281,6 @@ def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, 
 
 
 def test_a_collector_that_cannot_be_reached_is_only_a_message(project, monkeypatch):
-    """If the collector cannot be reached, the run prints a message, passes, and writes its other files.
-
-    The message does not contain the secret header.
-    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

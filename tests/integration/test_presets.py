@@ -42,9 +42,3 @@ def test_prompts_of_the_user_come_first(project, llm):
     )
     result.assert_outcomes(passed=1)
     assert all(prompt.startswith("Mine: ") for prompt in llm.prompts)
-
-
-def test_an_unknown_preset_ends_the_run(project):
-    result = project.run("--rageval=preset=han2023")
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(["ERROR: --rageval preset is 'han2023': expected one of alinejad2024, *"])

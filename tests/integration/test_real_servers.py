@@ -9,7 +9,6 @@ from tests.llm_server import Cut, Fault, clerk
 pytestmark = pytest.mark.slow
 
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n'
-JUDGED = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n'
 
 
 def _refusing(name, message="Unsupported value: '{}' does not support what you sent with this model."):
@@ -101,19 +100,7 @@ def test_a_truncated_reply_is_cached_and_counted(project, llm):
     assert len(llm.requests) == 4
 
 
-def test_an_empty_account_is_one_error(project, llm):
-    project.use(llm)
-    body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
-    llm.model = lambda _: Fault(429, body=body)
-    project.test(JUDGED)
-    result = project.run("--rageval=concurrency=1")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["The account at http://127.0.0.1:* has no quota left: *"])
-    assert len(llm.requests) == 1
-
-
 def test_a_key_that_the_server_repeats_is_written_nowhere(project, llm):
-    """If the server repeats the API key in a reply or an error, no file and no output contains the key."""
     project.use(llm)
     project.evalset(20)
 

@@ -103,7 +103,6 @@ def test_a_failed_test_makes_a_run_partial(project, llm):
 
 
 def test_a_cassette_that_cannot_be_written_fails_the_run(project, llm):
-    """If the cassette cannot be written, the run fails with a message, also with -q."""
     project.use(llm)
     project.test(TWO)
     (project.path / "taken").write_text("a file", encoding="utf-8")
@@ -142,7 +141,6 @@ def test_a_cassette_has_hashes_of_prompts_and_no_prompts_unless_asked(project, l
 
 
 def test_a_cassette_is_compressed_by_its_name(project, llm):
-    """A cassette named *.gz is compressed, and the same replies give the same bytes."""
     project.use(llm)
     project.test(TWO)
     packed = ("--rageval-cassette=tape.jsonl.gz", "--rageval-record")

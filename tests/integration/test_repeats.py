@@ -244,7 +244,6 @@ def test_the_means_of_all_runs_are_compared_and_written(project, llm):
 
 
 def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(project, llm):
-    """A question without a score in one run has the mean of the other runs, and the table counts it."""
     llm.model = Waverer("c1x", " ", "c1x")
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))

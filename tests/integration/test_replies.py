@@ -164,7 +164,6 @@ def test_a_server_that_is_too_slow_is_unscored(project, llm):
 
 
 def test_an_unusable_cache_folder_is_an_error(project, llm):
-    """An unusable cache folder is an error before any request."""
     project.use(llm)
     project.test(GATE)
     (project.path / "taken").write_text("a file", encoding="utf-8")

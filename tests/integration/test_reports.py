@@ -103,13 +103,11 @@ def test_a_report_that_cannot_be_written_ends_the_run_as_an_error(project):
 
 
 def test_a_run_without_scores_prints_no_table(project):
-    """A run without rageval tests prints no table."""
     project.pytester.makepyfile("def test_plain(): pass")
     project.run().stdout.no_fnmatch_line("*= rageval =*")
 
 
 def test_quiet_runs_print_no_table(project):
-    """With -q no table is printed."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     project.run("-q").stdout.no_fnmatch_line("*mrr@2*")
 
@@ -403,7 +401,6 @@ def test_a_retriever_that_cannot_be_made_is_no_green_report(project):
 
 
 def test_a_module_that_cannot_be_imported_is_no_green_report(project):
-    """If a module cannot be imported, the report's first line says that one test failed and the run stopped early."""
     project.test("import nowhere_to_be_found\n", "test_lost")
     project.test(GATE)
     project.run("--rageval-report=out.md")

@@ -247,10 +247,6 @@ def test_each_case_has_a_recipe_and_rows_in_the_table():
     [pytest.param(case, id=case.app, marks=[pytest.mark.long] if case.app in DEAR else []) for case in CASES],
 )
 def test_a_retriever_as_it_is_and_with_its_recipe(case, pytester, request, monkeypatch):
-    """The recipe finds the passages. Without it they are found too, or an error says what to return.
-
-    The table on the page has the results of the objects, of the search in one line, and of the recipe.
-    """
     for name in case.packages:
         if find_spec(name) is None:
             pytest.skip(f"the package {name} is not installed")

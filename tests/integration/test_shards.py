@@ -150,7 +150,6 @@ def rich(project: Project, llm: LLMServer) -> None:
 def test_shards_are_one_run(
     project: Project, llm: LLMServer, number: int, arguments: tuple[str, ...]
 ) -> None:
-    """The merged report of all shards equals the report of a single run, except for times and costs."""
     rich(project, llm)
     run_whole(project)
     names = shards(project, number, *arguments)
@@ -417,10 +416,6 @@ def test_a_baseline_that_lists_more_than_ran_is_noted(
 
 @pytest.mark.slow
 def test_a_sample_is_compared_over_its_questions(project: Project) -> None:
-    """With --rageval-sample only sampled questions run and are compared, and the report names the sample.
-
-    A sample cannot update the baseline.
-    """
     project.evalset(60)
     conftest = project.path / "conftest.py"
     source = conftest.read_text(encoding="utf-8").replace("range(1, 21)", "range(1, 61)")

@@ -179,7 +179,6 @@ def test_a_limit_is_not_passed_while_the_count_is_away(project, llm, redis):
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_server_that_was_never_there_is_an_error(project, llm, redis):
-    """If the server cannot be reached at the start, the run is an error with a remedy, and sends no requests."""
     project.use(llm)
     project.test(SCORE)
     redis.stop()

@@ -124,7 +124,6 @@ def test_the_table_fits_a_terminal_of_any_width(project: Path, columns: int) -> 
 
 @pytest.mark.parametrize("columns", [40, 120])
 def test_verdict_and_value_have_the_colour_of_the_verdict(project: Path, columns: int) -> None:
-    """Red is a failed threshold, green a passed one, at any width."""
     text = _run(project, columns, WORSE="1")
     table = text[text.index("  verdict") :]
     red, green = (

@@ -29,10 +29,6 @@ def _worse(project: Project, test: str) -> None:
 def test_on_ci_the_failure_is_printed_once_and_its_summary_is_a_line(
     project: Project, monkeypatch: pytest.MonkeyPatch, style: str, workers: tuple[str, ...]
 ) -> None:
-    """On CI, where pytest's summary prints whole messages, the failure is printed once and its summary is one line.
-
-    With `--tb=line` the failure is a line too. The table is the last section before the summary.
-    """
     _worse(project, BOTH)
     monkeypatch.setenv("CI", "true")
     result = project.run(f"--tb={style}", "--durations=1", *workers)

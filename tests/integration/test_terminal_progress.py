@@ -118,10 +118,6 @@ THIRD = GATE.replace("test_gate", "test_third").replace("@1", "@2")
 def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
     slow: Project, llm: LLMServer, tests: str, workers: tuple[str, ...], replies: int
 ) -> None:
-    """After Ctrl-C the run prints the finished tests' table and the cost, which includes the interrupted tests.
-
-    All processes receive the signal.
-    """
     llm.latency_s = 1.0
     slow.test(tests)
     # A shell's background process ignores SIGINT, and its children inherit that.

@@ -143,7 +143,6 @@ def test_the_embedded_model_takes_no_parameters(project):
 
 
 def test_a_missing_key_is_named_at_once(project, monkeypatch):
-    """A missing API key is an error before any request to the default server."""
     project.test(GATE)
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
@@ -202,7 +201,6 @@ def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge)
 
 
 def test_a_plan_says_what_each_server_is_asked(project, llm, judge):
-    """The plan has a line with the requests of each server, and no request is sent."""
     project.use(llm)
     project.test(GATE)
     result = project.run("--rageval-plan", "--rageval-judge-model=j", f"--rageval=judge_base_url={judge.url}")
@@ -227,7 +225,6 @@ def test_a_limit_of_calls_of_the_judge_stops_the_judge(project, llm, judge):
 
 @pytest.mark.slow
 def test_workers_have_the_same_two_servers(project, llm, judge, monkeypatch):
-    """Workers read the same table, run its key command, and use both servers."""
     project.use(llm)
     project.evalset(20)
     monkeypatch.setenv("THEIRS", "sk-theirs")

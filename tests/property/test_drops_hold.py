@@ -93,14 +93,12 @@ def test_another_score_never_helps(columns: list[list[float]]) -> None:
 
 @given(columns=SETS)
 def test_a_repeated_score_costs_nothing(columns: list[list[float]]) -> None:
-    """Testing each score twice does not change the p-values."""
     once = [p_value for p_value, *_ in _tests(columns)]
     assert [p_value for p_value, *_ in _tests(columns * 2)] == pytest.approx(once * 2, abs=DRAWN)
 
 
 @given(columns=SETS)
 def test_each_question_a_cluster_is_no_cluster(columns: list[list[float]]) -> None:
-    """If each question is a cluster of its own, the p-values equal those without clusters."""
     clustered = [p_value for p_value, *_ in _tests(columns, clusters=range(len(columns[0])))]
     assert clustered == pytest.approx([p_value for p_value, *_ in _tests(columns)], abs=DRAWN)
 

@@ -10,7 +10,6 @@ from pytest_rageval.scores.gold_matching import GoldMatch, overlap
 
 # All words are different and of one length, so that spans and texts cover the same shares.
 WORDS = [f"{n:03}" for n in range(200)]
-TEXT = "".join(WORDS)
 
 
 def _span(first: int, last: int) -> Span:

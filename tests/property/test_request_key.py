@@ -124,7 +124,6 @@ def test_another_model_or_server_is_another_key(request: Request, other: str) ->
 @QUICK
 @given(request=REQUESTS, other=st.integers(0, 99))
 def test_another_sample_is_another_key(request: Request, other: int) -> None:
-    """Each sample number has its own key."""
     drawn = replace(request, sample=other)
     assert (drawn.key == request.key) == (other == request.sample)
     assert request.keys_for_samples((other, request.sample)) == [drawn.key, request.key]

@@ -172,6 +172,5 @@ def test_a_cassette_gives_back_every_text_or_its_well_formed_form(text: str) -> 
     k=st.none() | st.integers(1, 10**6),
 )
 def test_a_score_name_is_read_as_it_is_written(name: str, part: str | None, k: int | None) -> None:
-    """Parsing the text of a Spec gives the Spec."""
     spec = Spec(name, part, k)
     assert Spec.parse(str(spec)) == spec

@@ -90,7 +90,6 @@ def test_lfrqas_tags_and_references(data) -> None:
 
 
 def test_squads_spans_are_its_paragraphs_and_hold_its_answers(data) -> None:
-    """The span of a gold passage is the paragraph's text, which has the answer at the stated offset."""
     path = data("xquad_squad") / "xquad.en.json"
     texts = dict(articles(path))
     assert len(texts) == 48

@@ -40,7 +40,6 @@ def test_variants_are_versions_of_one_retriever() -> None:
 
 @pytest.mark.parametrize("name", ["single", "family", "allowed", "intervals"])
 def test_real_differences_have_rows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each table has aligned rows for real differences."""
     false_alarms.show(name, 4, sizes=(30,))
     rows = re.findall(r"^real.{16} +\d+(?: +\d+\.\d%)+$", capsys.readouterr().out, re.MULTILINE)
     assert len(rows) == 2

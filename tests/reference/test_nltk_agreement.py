@@ -50,7 +50,6 @@ def test_two_raters(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_kappa_is_what_its_definition_says(seed: int) -> None:
-    """Kappa equals its definition, computed from the table of counts."""
     a, b = _labels("preferences", 2, seed)
     table, n = Counter(zip(a, b, strict=True)), len(a)
     observed = sum(table[label, label] for label in (-1, 0, 1)) / n

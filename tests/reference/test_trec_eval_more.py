@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 
 Grades = dict[str, dict[str, int]]
 Runs = dict[str, list[str]]
-DEPTH = 30
 
 
 def _queries() -> tuple[Grades, Runs]:

@@ -129,7 +129,6 @@ MARK = "⟪reply 0123456789abcdef⟫"
 def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(
     text: str, prediction: str, reference: str
 ) -> None:
-    """In a plan, a measure of a placeholder for a missing reply does not prevent the call of the judge."""
     expression = _parsed(text, None)
     with pytest.raises(Planned):
         asyncio.run(expression.compare("q", [reference], prediction))
@@ -220,7 +219,6 @@ def test_it_is_known_whether_values_lie_between(text: str, graded: bool) -> None
     ],
 )
 def test_a_text_that_is_not_an_expression_is_reported(text: object, why: str) -> None:
-    """The error for an invalid expression names the reason, the valid forms and examples."""
     with pytest.raises(InputError) as caught:
         _parsed(text)
     assert f"comparator={text!r}: " in str(caught.value)

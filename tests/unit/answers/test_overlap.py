@@ -64,13 +64,11 @@ def test_meteor_by_hand() -> None:
 
 @pytest.mark.parametrize(("words", "expected"), [(1, 0.5), (2, 0.9375), (10, 0.9995)])
 def test_meteor_of_equal_texts_keeps_a_penalty(words: int, expected: float) -> None:
-    """Equal texts are one chunk, whose penalty keeps METEOR below 1 and is largest for short texts."""
     text = " ".join("abcdefghij"[:words])
     assert meteor(text, [text]) == pytest.approx(expected, abs=1e-15)
 
 
 def test_meteor_matches_no_synonyms() -> None:
-    """METEOR does not match synonyms, and loads no data for them."""
     assert meteor("big", ["large"]) == 0.0
 
 

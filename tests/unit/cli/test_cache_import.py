@@ -14,7 +14,6 @@ Run = Callable[..., Done]
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
 def test_a_cassette_becomes_a_cache(rageval: Run, tmp_path: Path, name: str) -> None:
-    """If there is no cache, `import` creates its folder, with a .gitignore, and stores every reply of the cassette."""
     write_cassette(tmp_path / name, [entry(n) for n in range(3)])
     assert rageval("import", name) == Done(0, "cache: 3 new replies, 0 there already\n", "")
     entries = CacheFolder(tmp_path / "cache").entries()

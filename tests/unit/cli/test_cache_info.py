@@ -139,7 +139,6 @@ def test_reading_needs_no_leave_to_write(
 def test_replies_that_a_killed_run_left_in_the_log_are_read(
     rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`info` reads changes that are still in SQLite's write-ahead log, not only the main file."""
     with contextlib.closing(sqlite3.connect(cache.file)) as other:
         other.execute("DELETE FROM replies")
         other.commit()

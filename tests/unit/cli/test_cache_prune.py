@@ -113,7 +113,6 @@ def test_days_are_a_number(rageval: Run, cache: CacheFolder, days: str) -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_a_missing_model_is_reported(rageval: Run) -> None:
-    """If no reply is of the model in `--model`, which may be pruned already, `prune` says so and exits with 0."""
     done = rageval("prune", "--model", "gone")
     assert (done.status, done.out) == (0, "cache: 0 of 4 replies deleted\n")
     assert done.err == "cache has no reply of model gone; it has replies of: alt, m.\n"

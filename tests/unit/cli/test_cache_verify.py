@@ -83,7 +83,6 @@ def test_a_damaged_entry_is_named_and_deleted(
 def test_a_valid_reply_survives_a_damaged_outline_or_date(
     rageval: Run, cache: CacheFolder, change: str, why: str
 ) -> None:
-    """If only the outline or the date is damaged, `--repair` replaces these and keeps the reply, which cost money."""
     cache.sql(f"UPDATE replies SET {change} WHERE key = ?", key(1))  # noqa: S608 - our own
     done = rageval("verify", "--repair")
     assert done.status == 1
@@ -171,7 +170,6 @@ def test_a_file_whose_pages_are_damaged_is_not_repaired_by_entry(rageval: Run, c
 def test_a_file_whose_tables_are_lost_is_damaged(
     rageval: Run, cache: CacheFolder, tmp_path: Path, before: bytes, after: bytes
 ) -> None:
-    """If the table of replies is lost, `verify` reports damage and `export` writes no file."""
     content = cache.file.read_bytes()
     assert before in content
     cache.file.write_bytes(content.replace(before, after))

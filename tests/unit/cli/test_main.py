@@ -105,7 +105,6 @@ def test_the_package_is_a_program() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish"])
 def test_shells_get_a_script_that_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The completion script has every command, and completes file names where a file is expected."""
     shtab = pytest.importorskip("shtab")
     with pytest.raises(SystemExit) as ended:
         main(["--print-completion", shell])

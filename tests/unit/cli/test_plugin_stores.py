@@ -67,7 +67,6 @@ def test_without_a_conftest_the_stores_of_extensions_are_known() -> None:
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_line(folder: Path, body: str, message: str) -> None:
-    """If conftest.py fails, the error names the file and line, not the URL scheme."""
     _write(folder, body)
     with pytest.raises(InputError, match=message):
         stores_for(TEAM)

@@ -53,7 +53,6 @@ def test_scores_with_one_beginning_are_listed(name: str, capsys: pytest.CaptureF
 
 
 def test_an_unknown_score_names_a_similar_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """The error for an unknown score suggests a similar score and the command that lists all scores."""
     assert main(["scores", "recal@5"]) == 2
     err = capsys.readouterr().err
     assert "There is no score 'recal'. Did you mean recall?" in err

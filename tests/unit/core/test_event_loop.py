@@ -21,7 +21,6 @@ async def _result(value: Any) -> Any:
 
 
 def test_a_coroutines_result_is_returned(loop: BackgroundEventLoop) -> None:
-    """`run` returns the result of the coroutine, and can be called repeatedly."""
     assert [loop.run(_result(value)) for value in ("a", "b")] == ["a", "b"]
 
 
@@ -33,7 +32,6 @@ def test_it_runs_below_a_running_loop(loop: BackgroundEventLoop) -> None:
 
 
 def test_the_thread_starts_with_the_first_run(loop: BackgroundEventLoop) -> None:
-    """The thread is started by the first `run`, not before."""
     before = loop.started
     loop.run(_result(None))
     assert (before, loop.started) == (False, True)
@@ -99,7 +97,6 @@ def test_a_functions_exception_reaches_the_coroutine(loops: Loops, threads: int)
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_function_that_raises_stop_iteration_does_not_hang(loops: Loops, threads: int) -> None:
-    """StopIteration from the user's function raises an error instead of hanging the run."""
     loop = loops(threads=threads)
 
     async def call() -> None:
@@ -209,7 +206,6 @@ def test_closing_what_never_ran_does_nothing() -> None:
 
 
 def test_a_thread_waits_for_a_result_and_ticks(loops: Loops) -> None:
-    """`wait` returns the coroutine's result or raises its exception, and calls the tick while waiting."""
     ticked = threading.Event()
     loop = loops(tick=ticked.set)
 
@@ -333,8 +329,6 @@ def test_calls_that_have_not_begun_do_not_begin_after_the_end(loops: Loops) -> N
 
 
 def test_no_socket_is_opened(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop starts, is woken by other threads and ends where a test may not open sockets."""
-
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("blocked")
 
@@ -433,7 +427,6 @@ def test_a_caller_in_another_loop_gets_the_error_of_a_cancelled_coroutine(loop: 
 
 
 def test_a_broken_loop_is_an_error_of_each_call(loops: Loops) -> None:
-    """If the loop itself fails, this call and each later one says so, and none waits."""
     loop = loops()
 
     def fail() -> None:

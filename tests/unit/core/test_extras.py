@@ -8,7 +8,6 @@ from pytest_rageval.core.errors import InputError, require
 
 
 def test_a_missing_package_is_named_with_its_remedy() -> None:
-    """The error names the feature that needs the package, and the command that installs it."""
     with pytest.raises(InputError) as caught:
         require("rageval_no_such_package", extra="dense", purpose="Embedding retrieval")
     assert str(caught.value) == (

@@ -181,7 +181,6 @@ def test_what_waits_for_promises_takes_no_task(loop) -> None:
 
 
 def test_a_coroutine_keeps_its_context_where_it_becomes_a_task(loop) -> None:
-    """A context variable set before the first wait can be reset after the coroutine has become a task."""
     variable: ContextVar[int] = ContextVar("variable", default=0)
 
     async def work(number: int) -> tuple[int, int]:

@@ -109,7 +109,6 @@ def test_a_table_names_the_variable_of_the_key(resolved) -> None:
 
 @pytest.mark.parametrize("source", ['api_key_env = "THEIRS"', 'api_key_command = "echo t"'])
 def test_a_key_of_a_table_is_not_for_a_server_named_elsewhere(resolved, source: str) -> None:
-    """If an option names another server, the key of the table is not used."""
     table = f'{JUDGE}base_url = "http://b/v1"\n{source}\n'
     settings = resolved(table, {"judge_base_url": "http://c/v1"}, THEIRS="t", RAGEVAL_JUDGE_API_KEY="kj")
     assert (_keys(settings)[1], settings.judge.server.key_command) == ("kj", ())
@@ -261,14 +260,12 @@ def test_no_secret_is_in_what_the_settings_show(resolved) -> None:
     ],
 )
 def test_a_table_that_cannot_be_used_is_an_error(resolved, table: str, message: str) -> None:
-    """An invalid table raises InputError that names the file, the key and the allowed values."""
     with pytest.raises(InputError, match=f"(?s)^pyproject.toml.*{message}") as caught:
         resolved(table)
     assert "planted" not in str(caught.value)
 
 
 def test_a_key_in_the_table_is_refused(resolved) -> None:
-    """A key written into the table raises InputError, which asks for a variable and does not repeat the key."""
     with pytest.raises(InputError, match="make a new key, and name the environment variable") as caught:
         resolved(f'{JUDGE}api_key = "planted"')
     assert "planted" not in str(caught.value)
@@ -300,7 +297,6 @@ def test_a_file_that_does_not_mention_the_package_is_not_read(resolved) -> None:
     ],
 )
 def test_parameters_that_are_not_for_a_request_are_refused(resolved, text: str, message: str) -> None:
-    """Parameters that cannot be part of a request raise InputError for both models."""
     for name in ("parameters", "judge_parameters"):
         with pytest.raises(InputError, match=message) as caught:
             resolved(flags={name: text})

@@ -459,7 +459,6 @@ def test_it_is_known_whether_the_baseline_was_named() -> None:
 
 @pytest.mark.parametrize("text", ["0", "1.5", "-0.1", "some"])
 def test_a_sample_is_a_share(text: str) -> None:
-    """A sample is a share above 0 and at most 1, and cannot be combined with a baseline update."""
     with pytest.raises(InputError, match=r"--rageval-sample is .*: expected a share above 0, at most 1"):
         _resolve({"sample": text})
     with pytest.raises(InputError, match="--rageval-sample leaves some out"):

@@ -250,7 +250,6 @@ def test_a_slice_has_its_own_spread() -> None:
 
 
 def test_a_score_survives_copying() -> None:
-    """Copying and pickling keep all attributes of a score."""
     score = _repeated([1.0, 0.0], [1.0, 1.0], slice={"topic": "a"}, max_unscored=0.5, seed=3)
     for copied in (copy.deepcopy(score), pickle.loads(pickle.dumps(score))):  # noqa: S301 - our own
         assert (copied, copied.outcomes, copied.repeats) == (score, score.outcomes, score.repeats)
@@ -302,7 +301,6 @@ def test_a_score_may_be_a_quantile_and_stays_one_in_slices_and_copies() -> None:
 
 
 def test_intervals_of_several_scores_share_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals computed together equal those computed alone, with one set of resamples per size and seed."""
     values = [(0.1, 0.4, 0.9, 0.2), (0.3, 0.3, 0.8, None), (0.9, 0.1, 0.2, 0.2), (0.0, 1.0, 1.0, 1.0)]
     alone = [_score(*value).ci95 for value in values]
     sizes = []

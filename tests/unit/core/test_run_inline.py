@@ -49,10 +49,6 @@ def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch)
 def test_a_coroutine_returned_by_a_function_runs_in_the_loop(
     loop: BackgroundEventLoop, at_once: int | None
 ) -> None:
-    """Coroutines that a function returns run concurrently in the loop, up to the limit.
-
-    The function is called once per argument, in the calling thread.
-    """
     calls: list[tuple[int, int]] = []
     running, most = 0, 0
 

@@ -77,8 +77,6 @@ def test_a_lazy_series_is_read_where_it_may_run(loop: BackgroundEventLoop) -> No
 def test_a_callable_fails_at_one_question(
     loop: BackgroundEventLoop, kind: type[BaseException], *, is_async: bool
 ) -> None:
-    """A failure concerns one question, which is not called again in this run, but in the next run."""
-
     def fails(question: str) -> str:
         if question == "b":
             return question
@@ -133,7 +131,6 @@ def _wrong_sync(question: str) -> str:
 def test_what_fails_at_the_first_few_is_called_no_more(
     loop: BackgroundEventLoop, function: Callable[..., Any], *, at_once: bool
 ) -> None:
-    """If the first few questions fail alike, the callable is not called again, and the rest get the first error."""
     user = _user(loop, function)
     outcomes = _called(loop, user, *QUESTIONS, at_once=at_once)
     assert user.calls == MAX_FAILURES

@@ -72,7 +72,6 @@ def test_each_part_of_the_context_changes_the_digest_that_counts_it() -> None:
 
 
 def test_context_survives_writing(tmp_path: Path) -> None:
-    """An eval set with context that is written and loaded again has the same examples."""
     evalset = load_records([RECORD, {**OTHER_FORMS, "id": "q2"}])
     assert evalset is not None
     write_jsonl(evalset, tmp_path / "set.jsonl")

@@ -31,7 +31,6 @@ def _changed(files: Files, change: Any) -> Files:
 
 
 def test_every_format_has_a_file_here() -> None:
-    """FILES has a file of every format, so the tests below cover all formats."""
     assert {files.format for files in FILES} == FORMATS.keys()
 
 
@@ -44,7 +43,6 @@ def test_it_is_known_by_its_shape(files: Files, tmp_path: Path) -> None:
 
 @each
 def test_it_is_written_without_a_loss(files: Files, tmp_path: Path) -> None:
-    """An eval set that is written in the native form and loaded again has the same examples and digest."""
     evalset = _load(files, tmp_path / "theirs")
     write_jsonl(evalset, tmp_path / "ours.jsonl")
     again = load(tmp_path / "ours.jsonl", LoadOptions("native"))

@@ -155,7 +155,6 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
 def test_a_table_that_does_not_fit_is_named_with_its_line(
     content: str, options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    """The error for a table that cannot be read names the file, the line and the invalid content."""
     with pytest.raises(InputError) as caught:
         _table(tmp_path, content, **options)
     assert str(caught.value).startswith(message)

@@ -35,7 +35,6 @@ def test_a_compressed_file_is_known_by_its_content(tmp_path: Path) -> None:
     "damage", [lambda packed: packed[:-200], lambda packed: packed[:5000] + packed[5100:]]
 )
 def test_a_damaged_gzip_file_says_how_far_it_could_be_read(damage, tmp_path: Path) -> None:
-    """A damaged gzip file is an error that names the last readable line, not an early end of the file."""
     path = tmp_path / "lines.gz"
     path.write_bytes(damage(gzip.compress(LINES)))
     assert _error(path).startswith("lines.gz cannot be read beyond line ")
@@ -117,7 +116,6 @@ def test_elements_are_what_json_reads(
 def test_a_line_that_is_not_such_a_document_is_an_error(
     content: str, key: str | None, message: str, tmp_path: Path
 ) -> None:
-    """The error for invalid JSON names the line and what is wrong."""
     assert _json_error(tmp_path / "d.json", content, key).startswith(f"d.json {message}")
 
 

@@ -91,8 +91,6 @@ def test_a_native_record_is_native_whatever_else_it_has(tmp_path: Path) -> None:
 
 
 def test_a_format_may_be_added(tmp_path: Path) -> None:
-    """An added format is detected before the general formats, and can have options."""
-
     def read(path: Path, *, prefix: str = "") -> Any:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             yield f"{path.name} line {number}", {"id": f"{prefix}{number}", "question": line}
@@ -203,7 +201,6 @@ def test_what_is_missing_or_timed_in_a_cell() -> None:
 
 
 def test_a_record_that_does_not_fit_is_named_by_its_number() -> None:
-    """The error for an invalid record names its number, counted from 1."""
     with pytest.raises(InputError, match=r'^record 2: "question" is missing\.'):
         load_records([ROWS[0], {"id": 7}])
 
@@ -216,7 +213,6 @@ def test_other_options_are_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["pandas", "polars", "datasets"])
 def test_the_real_ones_are_read_the_same(package: str) -> None:
-    """Real data frames and data sets give the same examples, if the package is installed."""
     module = pytest.importorskip(package)
     source = module.Dataset.from_list(ROWS) if package == "datasets" else module.DataFrame(ROWS)
     evalset = load_records(source)

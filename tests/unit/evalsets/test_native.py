@@ -104,7 +104,6 @@ def test_every_script_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
-    """The error names the file and the line, with blank lines counted, and has a remedy."""
     message = _error(tmp_path, f"{ONE}\n\n{line}\n")
     first, remedy = message.split("\n", 1)
     assert first.startswith("support.jsonl line 3")
@@ -133,7 +132,6 @@ def test_another_encoding_is_named(tmp_path: Path, content: bytes, byte: str) ->
 
 
 def test_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
-    """The error for a line that is not UTF-8 names the line."""
     assert "line 2" in _error(tmp_path, f"{ONE}\n".encode() + b'{"id": "b", "question": "caf\xe9"}')
 
 

@@ -335,7 +335,6 @@ def test_examples_in_python_are_read_as_records_are(given: Any, expected: Exampl
     ],
 )
 def test_an_example_in_python_that_cannot_be_used_is_named(example: Any, expected: str) -> None:
-    """The error for an invalid example has the name of its eval set and its number."""
     with pytest.raises(InputError) as caught:
         _checked(WHOLE if example == "q1" else {"id": "q0", "question": "Q?"}, example)
     first, remedy = str(caught.value).split("\n", 1)

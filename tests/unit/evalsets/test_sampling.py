@@ -85,7 +85,6 @@ def test_the_order_of_the_file_decides_nothing_but_the_order() -> None:
 
 
 def test_another_seed_draws_others() -> None:
-    """Another seed draws other examples, and the same seed the same ones."""
     records = _records({"billing": 100})
     assert _ids(_draw(records, 10)) == _ids(_draw(records, 10, seed=0)) != _ids(_draw(records, 10, seed=1))
 
@@ -193,7 +192,6 @@ def test_size_and_seed_may_be_integers_of_numpy() -> None:
     ],
 )
 def test_words_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
-    """An invalid option is an error that says what to write."""
     with pytest.raises(InputError, match=message):
         load_records([{"id": 1, "question": "Q?"}], LoadOptions.parse(options))
 

@@ -110,7 +110,6 @@ def test_qampari(tmp_path: Path) -> None:
 
 
 def test_nq_open(tmp_path: Path) -> None:
-    """The gold context is gold by its text, all contexts are in `extra`, and the id is the number of the record."""
     (example,) = _examples("nq_open", "nq.jsonl", tmp_path)
     assert (example.id, example.gold) == ("1", (Gold(text="Made in Tulsa."),))
     assert example.extra["passages"] == CONTEXTS
@@ -124,7 +123,6 @@ def test_lfrqa(tmp_path: Path) -> None:
 
 
 def test_openqa(tmp_path: Path) -> None:
-    """Answers are read once each, and the prediction is in `extra`."""
     (example,) = _examples("openqa", "system.jsonl", tmp_path)
     assert example == Example("1", "Where?", answers=("Tulsa",), extra={"prediction": "Reno"})
 
@@ -366,7 +364,6 @@ def test_a_table_with_a_header_is_no_file_of_topics(tmp_path: Path) -> None:
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("key", ["results", "data"])
 def test_records_under_a_key_of_one_object_are_read(tmp_path: Path, indent: int | None, key: str) -> None:
-    """Records in a list under a key of one object are read, with other keys before and after the list."""
     native = {"id": "q1", "question": "Where?", "answers": ["Tulsa"]}
     foreign = {"id": "k1", "input": "Where?", "output": [{"answer": "Tulsa"}]}
     for name, record in (("native.json", native), ("kilt.json", foreign)):

@@ -167,7 +167,6 @@ def test_as_few_changes_as_may_be_lost_cost_nothing(good: Settings) -> None:
 
 
 def test_a_clear_drop_is_red_after_few_questions(good: Settings) -> None:
-    """A large drop fails after few questions, and the failure lists the worse ones among them."""
     run = _run(good, Rag(changed=range(N), wrong=range(100)))
     early = run.entry["early_stop"]
     assert early["verdict"] == run.entry["verdict"] == "fail"

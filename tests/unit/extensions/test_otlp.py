@@ -100,7 +100,6 @@ def test_every_event_arrives_with_its_values_and_types(collector: Collector) -> 
 
 
 def test_many_events_are_sent_in_several_requests(collector: Collector) -> None:
-    """Many events are sent in several requests, each event once and in order."""
     send_events(questions(1200), collector.url)
     assert len(collector.bodies) == 3
     assert [attributes.get("rageval.question.id") for _, attributes in collector.events] == [
@@ -184,7 +183,6 @@ def test_a_collector_that_cannot_be_reached_is_reported() -> None:
 def test_a_collector_that_does_not_answer_delays_nothing(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request times out if the collector does not reply."""
     monkeypatch.setattr(otlp, "REQUEST_TIMEOUT_S", 0.1)
     collector.hang.clear()
     with pytest.raises(ConnectionError, match=r"no answer in 0.1 s; 0 of 1 events were taken"):

@@ -315,7 +315,6 @@ def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> No
 def test_an_update_that_goes_below_the_anchor_says_so(
     lost: int, allowed: float | None, expected_warning: str | None, *, pinning: bool
 ) -> None:
-    """An update that drops beyond the bound or significantly below the anchor passes, is written, and warns."""
     lookup = {"updating": True, "pinning": pinning}
     words = {"max_drop": 0.02, "max_total_drop": allowed}
     ruling = _ruling(numbered(100 - lost, lost), anchor=_anchor(ALL), lookup=lookup, **words)

@@ -432,7 +432,6 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
-    """If the path is a symbolic link, its target is written and the link remains."""
     link, target = tmp_path / "link.json", tmp_path / "shared" / "baseline.json"
     target.parent.mkdir()
     try:

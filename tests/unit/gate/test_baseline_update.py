@@ -160,7 +160,6 @@ def test_an_answer_that_may_be_a_cached_one_is_no_further_run(
     ],
 )
 def test_what_is_not_comparable_begins_anew(second: dict[str, Any]) -> None:
-    """Another ranking, fingerprint or number of repeats is not averaged with what was before."""
     assert _stored(_updates(_judged({"a": 1.0}), _judged({"a": 0.0}, **second))[-1]) == (0.0, 1)
 
 

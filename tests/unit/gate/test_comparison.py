@@ -228,7 +228,6 @@ def test_what_another_part_failed_at_is_lost_and_not_compared() -> None:
 
 
 def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
-    """The lowest value is the scale's end, or a lower observed score of a plugin that exceeds its scale."""
     now = score_of({"a": 3.0, "b": None}, cause="retriever", scale=(1.0, 5.0))
     assert compare(now, {}, before_of({"a": 3.0, "b": 4.0})).drops == [0.0, 3.0]
     assert compare(now, {}, before_of({"a": -1.0, "b": 4.0})).drops == [-4.0, 5.0]

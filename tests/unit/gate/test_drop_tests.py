@@ -47,7 +47,6 @@ def test_tests_of_a_run_divide_the_level() -> None:
 
 
 def test_a_strict_threshold_has_its_own_level() -> None:
-    """A strict threshold is tested at the full level and does not change the level of other thresholds."""
     strict, usual = run_drop_tests([_part(ALL, strict=True), _part(LOST)], family_size=10)
     assert (strict.alpha, usual.alpha) == (0.05, pytest.approx(0.005))
     assert usual.p_value == P_LOST
@@ -142,7 +141,6 @@ def test_many_questions_of_one_topic_are_clustered() -> None:
 
 
 def test_a_threshold_that_excludes_a_drop_decides_on_no_clusters() -> None:
-    """Its questions depend on each other by files, and those of the slice of another threshold have none."""
     examples = [_example(f"q{n}", f"file-{n // 4}") for n in range(120)]
     examples += [_example(f"n{n}", topic="a") for n in range(20)]
     now = {

@@ -29,7 +29,6 @@ def test_the_commit_of_a_name(repository: Repository, ref: str) -> None:
 
 
 def test_a_file_at_a_commit(repository: Repository) -> None:
-    """The file may be in a folder below, and its name is no pattern. A folder is no file."""
     folder = repository.path / "below"
     folder.mkdir()
     (folder / "[a]*.json").write_text("old", encoding="utf-8")

@@ -58,7 +58,6 @@ def test_it_is_not_pickled() -> None:
 
 
 def test_two_are_equal_where_their_texts_are() -> None:
-    """Secrets with the same text are equal, and never equal to a str."""
     assert Secret(KEY) == Secret(KEY)
     assert len({Secret(KEY), Secret(KEY), Secret("other")}) == 2
     assert Secret(KEY) != KEY

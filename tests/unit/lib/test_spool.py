@@ -54,7 +54,6 @@ def test_a_record_that_nests_too_deeply_stays_in_memory() -> None:
 
 
 def test_most_of_a_large_spool_is_in_a_file_without_a_name(tmp_path: Path, monkeypatch) -> None:
-    """A large spool is in an unnamed temporary file, and no file is left in the folder."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     spool = Spool()

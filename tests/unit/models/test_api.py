@@ -97,8 +97,6 @@ def test_from_many_threads(server: ScriptedServer, model: LLM) -> None:
 
 
 def test_first_requests_of_many_threads_share_a_loop() -> None:
-    """When 8 threads submit the first coroutines at once, one event loop starts and runs all of them."""
-
     async def where() -> int:
         return threading.get_ident()
 
@@ -195,7 +193,6 @@ def test_anything_but_a_list_of_messages_is_refused(
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}, b"bytes"])
 def test_what_json_cannot_express_is_refused(server: ScriptedServer, model: LLM, value: Any) -> None:
-    """A parameter or a message that JSON cannot express raises InputError, and no request is sent."""
     with pytest.raises(InputError, match="what JSON cannot express"):
         model.complete("Why?", seed=value)
     with pytest.raises(InputError, match="what JSON cannot express"):

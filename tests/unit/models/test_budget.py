@@ -290,10 +290,6 @@ def test_what_is_neither_reported_nor_bounded_has_no_cost_that_is_known() -> Non
 def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the database is locked when a call ends, the call stays reserved and is settled before the next call.
-
-    The caller gets the reply without an error.
-    """
     budget = _budget(max_calls=2, max_cost=10.0)
     transaction = Database.transaction
 
@@ -318,10 +314,6 @@ def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
 
 
 def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, clock: Clock) -> None:
-    """A process waits for the open call of another process while that process may be alive.
-
-    After that process has died, the wait ends after `SETTLING_S`.
-    """
     first_database, second_database = databases(), databases()
     others_active = [True]
 
@@ -382,7 +374,6 @@ def test_waiters_get_an_error_when_the_last_call_has_ended(database: Database, r
 
 
 def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
-    """A cancelled call that was waiting for the budget reserves nothing, and the next call is made."""
     budget = _budget(max_calls=1)
 
     async def calls() -> None:

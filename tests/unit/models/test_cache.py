@@ -137,7 +137,6 @@ def test_after_a_release_another_process_sends_the_request(caches: Caches) -> No
 def test_after_closing_another_process_sends_the_request(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing a cache releases its claims at once, before they expire."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
@@ -485,7 +484,6 @@ def test_replies_at_hand_are_those_that_a_look_up_finds(
 
 
 def test_another_process_that_writes_does_not_block_a_look_up(caches: Caches, tmp_path: Path) -> None:
-    """`get_nowait` returns replies while another process writes, and nothing while the store's own thread is busy."""
     cache = caches()
     _keep(cache, Entry("k", Reply("x")))
     other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)

@@ -123,7 +123,6 @@ def test_what_is_not_compressed_is_no_compressed_cassette(plain: Path) -> None:
 
 
 def test_a_new_writing_is_the_whole_content(file: Path) -> None:
-    """Writing a cassette replaces its former content and leaves no other file in the folder."""
     write_cassette(file, ENTRIES)
     write_cassette(file, [Entry("d4", Reply("four"))])
     assert _read(file) == {"d4": (Reply("four"), {})}
@@ -236,7 +235,6 @@ def test_a_line_that_is_nested_without_end_is_named(plain: Path) -> None:
 
 
 def test_a_missing_cassette_is_an_error(file: Path) -> None:
-    """A missing cassette raises StoreError, and the message says how to record one."""
     with pytest.raises(StoreError, match=r"does not exist\.\nRecord it: pytest --rageval-record\."):
         read_cassette(file)
 
@@ -277,7 +275,6 @@ def test_a_reply_that_utf_8_cannot_encode_does_not_end_the_run(file: Path) -> No
 
 
 def test_a_prompt_that_utf_8_cannot_encode_is_recorded(file: Path) -> None:
-    """Half a surrogate pair in a prompt is recorded with record_prompts, and the cassette can be read."""
     request = Request("u", "m", ({"role": "user", "content": "cut \ud83d"},), {"stop": ["\ud83d"]})
     write_cassette(file, [Entry("k", Reply("fine"), request_summary(request, prompts=True)), *ENTRIES])
     assert read_cassette(file)["k"].reply == Reply("fine")

@@ -208,8 +208,6 @@ def test_no_error_keeps_what_holds_the_key(name: str) -> None:
 
 
 def test_no_unknown_error_keeps_what_holds_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unexpected error of the HTTP library has no frames of the library in its traceback either."""
-
     async def broken(*_: object, **__: object) -> None:
         raise LookupError("a mistake of the library's") from ValueError(KEY)
 

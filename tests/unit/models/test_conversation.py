@@ -32,10 +32,6 @@ PLAIN, ASKED = "And in winter?", QuestionWithHistory("And in winter?", HISTORY)
     ],
 )
 def test_a_prompt_has_the_conversation_in_a_section_before_the_question(prompt: Callable[[str], str]) -> None:
-    """A prompt has the conversation once, fenced, before the question.
-
-    Without a conversation the prompt does not change.
-    """
     lines = prompt(ASKED).splitlines()
     index = lines.index("Conversation before the question:")
     assert lines.count("Conversation before the question:") == 1

@@ -453,7 +453,6 @@ def test_a_request_taken_over_by_another_is_not_sent(
 
 
 def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: Path) -> None:
-    """With an unusable cache, requests raise StoreError before any request is sent."""
     (tmp_path / "file").touch()
     new_gateway = gateway(cache_dir=tmp_path / "file" / "cache")
     with ScriptedServer() as server:
@@ -507,7 +506,6 @@ def test_an_exhausted_budget_is_an_error_and_paid_replies_are_cached(gateway: Th
 
 
 def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Through, tmp_path: Path) -> None:
-    """A model that refuses both names of max_tokens cannot exceed the budget."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 0\noutput = 1000\n", encoding="utf-8")
 
@@ -590,8 +588,6 @@ def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
 
 
 def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
-    """A recording has live and cached replies with their request summaries, and no failed request."""
-
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
 
@@ -728,7 +724,6 @@ def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path
 
 
 def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path) -> None:
-    """If a cassette has replies of two servers to one request, the reply of the request's own address is used."""
     tape = _tape(tmp_path, here="said here", elsewhere="said elsewhere")
     for name in ("here", "elsewhere"):
         new_gateway = gateway(cassette=tape, mode="replay")

@@ -147,7 +147,6 @@ def test_a_command_that_is_written_for_a_shell_is_named(
 
 @pytest.mark.parametrize("name", ["no-such-command-here", "", "a\0b"])
 def test_a_command_that_does_not_exist_is_an_error(name: str) -> None:
-    """A command that cannot be run raises ServerError with the setting `api_key_command`."""
     with pytest.raises(ServerError, match=r"api_key_command, .* cannot be run"):
         run_key_command((name,))
 

@@ -64,10 +64,6 @@ def _failing(why: Any = "throttled", *, delay_s: float = 0.1, wait_s: float | No
 def test_a_server_that_refuses_for_ever_is_waited_for_once(
     clock: Clock, n: int, wait_s: float | None
 ) -> None:
-    """If a server refuses every request, all requests fail with one error when the patience is over.
-
-    The patience does not apply to each request separately.
-    """
     server_sender = _sender(_failing(wait_s=wait_s))
     began = clock.now
     outcomes = clock.run(_outcomes(server_sender, n))

@@ -64,7 +64,6 @@ def test_the_key_of_an_exchange_stays() -> None:
 
 @pytest.mark.parametrize("body", [{}, {"model": ""}, {"model": 3}, {"model": "m", "x": float("nan")}])
 def test_what_cannot_be_a_request_is_refused(body: dict[str, Any]) -> None:
-    """A body without a model, or one that JSON cannot express, raises ValueError before a request is sent."""
     with pytest.raises(ValueError, match=r".+"):
         make_proxied_request("u", CHAT, body)
 

@@ -26,7 +26,6 @@ def test_the_line_is_readable_and_sorted() -> None:
 @pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
 @pytest.mark.parametrize("value", [None, [], 1.5])
 def test_a_field_of_another_kind_is_named(name: str, value: Any) -> None:
-    """A field of a wrong type raises ValueError with the field, its value and the expected type."""
     record = json.loads(REPLY.dumps()) | {name: value}
     with pytest.raises(ValueError, match=f"'{name}' is .*, expected (str|int)"):
         Reply.from_record(record)

@@ -127,7 +127,6 @@ def test_of_two_near_ones_the_one_with_less_that_is_different() -> None:
 
 
 def test_nothing_is_near_without_a_common_part() -> None:
-    """A request with the same model and parameters but no common question or passage is not near."""
     stranger = request_summary(replace(ASKED, parts={"question": "Who?", "passage 1": "Nobody."}))
     assert find_nearest(request_summary(ASKED), [stranger]) is None
     assert find_nearest(request_summary(ASKED), []) is None

@@ -52,7 +52,6 @@ def gateway(tmp_path: Path):
 
 
 def test_each_server_has_its_own_policy(gateway) -> None:
-    """A server that allows two requests in flight does not limit the requests to another server."""
     with (
         ScriptedServer(Answer(body=completion(), delay_s=0.02)) as wide,
         ScriptedServer(Answer(body=completion(), delay_s=0.02)) as narrow,

@@ -50,7 +50,6 @@ def test_every_template_has_its_method() -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_prompt_is_replaced_alone(name: str) -> None:
-    """A user's template replaces only its own prompt, with the same texts in it."""
     prompts = build_prompts({name: TEMPLATES[name] + " Danke."}, "here")
     for other, ask in METHODS.items():
         assert ask(prompts) == ask(DEFAULT_PROMPTS) + (" Danke." if other == name else "")
@@ -116,7 +115,6 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
     ],
 )
 def test_an_unusable_value_is_reported_with_the_allowed_ones(given: object, message: str) -> None:
-    """The error for invalid prompts names the valid prompts or placeholders."""
     with pytest.raises(InputError) as caught:
         build_prompts(given, "here")
     assert str(caught.value).startswith(message)
@@ -132,7 +130,6 @@ def test_worked_examples_may_be_left_out() -> None:
 
 
 def test_a_file_of_prompts(tmp_path: Path) -> None:
-    """A TOML file of prompts is read and checked, and errors name the file."""
     path = tmp_path / "prompts.toml"
     path.write_text('answer = """\nFrage: {question}\n{passages}"""\n', encoding="utf-8")
     assert read_templates(path) == {"answer": "Frage: {question}\n{passages}"}
@@ -143,7 +140,6 @@ def test_a_file_of_prompts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"answer = ", b'answer = "\xff"'])
 def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes) -> None:
-    """If the file is not TOML, the error says so and shows how prompts are written."""
     path = tmp_path / "prompts.toml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"prompts\.toml are not TOML: .*\nWrite each as NAME"):

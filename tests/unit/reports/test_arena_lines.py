@@ -64,7 +64,6 @@ def test_in_both_orders_the_changes_are_counted(places: list[Places], line: str)
 
 
 def test_an_examples_verdicts_are_by_place() -> None:
-    """An example has the verdicts by position only if the judge was called."""
     judged, _, abstained = score_entry(_score(Places(1.0, 0.0), declined=1), None, None)["examples"]
     assert judged["places"] == {"first": 1.0, "second": 0.0}
     assert "places" not in abstained

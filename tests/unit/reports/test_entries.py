@@ -79,7 +79,6 @@ def test_other_scores_have_no_cases(score: Score) -> None:
 
 
 def test_a_score_that_was_only_asked_for_has_no_verdict(score: Score) -> None:
-    """Without a threshold, the keys threshold, verdict and reason are null."""
     entry = score_entry(score, None, None)
     assert (entry["threshold"], entry["verdict"], entry["reason"]) == (None, None, None)
 

@@ -94,7 +94,6 @@ def test_of_two_gold_passages_with_one_label_the_better_rank_counts() -> None:
 
 
 def test_the_searches_of_an_agent_are_named() -> None:
-    """Each step of an agent has its query and the retrieved documents."""
     steps = (Ranking("first", (ALPHA,)), Ranking("second", ()))
     [question] = _questions(_score(_ranking(BETA, steps=steps)))
     assert question["steps"] == [

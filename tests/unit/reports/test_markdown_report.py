@@ -144,7 +144,6 @@ def test_unscored_questions_are_shown_with_n() -> None:
 
 
 def test_the_worst_questions_show_what_they_lost() -> None:
-    """The worst three questions show the ranks of gold before and now, the answers, and the cause."""
     answered = _question(
         answer="ten days",
         expected={"as": "reference", "texts": ["five days", "a week"]},

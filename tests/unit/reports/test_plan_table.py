@@ -54,7 +54,6 @@ def test_a_test_that_ended_as_an_error_is_no_test_without_requests() -> None:
 
 
 def test_a_plan_without_live_requests_has_no_notes() -> None:
-    """If all replies are cached, or no request is planned, the table has no notes."""
     for planned in ([], [("t", Usage(requests=3, cached=3))]):
         lines = plan_lines(planned)
         assert lines[-2] == "in total"

@@ -205,7 +205,6 @@ def _ruled(values: dict[str, list[float]], **words: Any) -> ThresholdResult:
 
 
 def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> None:
-    """The failed values of the tag are named after the worst one's complete reason, which has several lines."""
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0] * 7 + [1.0]}, max_drop=0.02)
     assert failure_lines([ruling], Room(6)) == [
         "answer.em@1 where topic='a' fell from 1.000 to 0.000 (allowed 0.02): 8 of 8",

@@ -66,7 +66,6 @@ def _asked(
 def test_questions_are_asked_in_batches_in_the_calling_thread(
     loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
 ) -> None:
-    """Questions are retrieved in the calling thread in batches of at most MAX_BATCH, each once, in order."""
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 3)
     search = _Many()
     questions = [f"q{n}" for n in range(7)]
@@ -79,8 +78,6 @@ def test_questions_are_asked_in_batches_in_the_calling_thread(
 
 @INLINE
 def test_an_async_function_for_many(loop: BackgroundEventLoop, *, inline: bool) -> None:
-    """retrieve_many may be async, and receives k by its name."""
-
     class Many:
         async def __call__(self, query: str, *, top_k: int) -> list[str]:
             raise AssertionError(query, top_k)

@@ -146,7 +146,6 @@ def test_milvus(loop: BackgroundEventLoop, tmp_path: Any) -> None:
 
 
 def test_faiss(loop: BackgroundEventLoop) -> None:
-    """A result of FAISS has positions, which need the corpus."""
     faiss = pytest.importorskip("faiss")
     index = faiss.IndexFlatL2(len(WORDS))
     index.add(np.array([_embed(text) for text in TEXTS.values()], dtype="float32"))

@@ -134,7 +134,6 @@ def test_a_class_of_the_users_own_is_called_by_its_signature(
 
 
 def test_another_method_that_searches_is_named(loop: BackgroundEventLoop) -> None:
-    """The error for an object without a known method names a method that searches."""
     index = _class("my_app", "Index", search=lambda self, query: [query])()  # noqa: ARG005
     with pytest.raises(CallableError, match=r"It has search: return the method, Index\(…\)\.search\."):
         adapt_retriever(index, loop)

@@ -240,7 +240,6 @@ def _broken(retriever: object) -> Any:
     "adapter", [(_broken, _sync), (lambda _: True, _broken)], ids=["recognises", "adapt"]
 )
 def test_an_adapter_that_raises_is_named(loop: BackgroundEventLoop, adapter: Adapter) -> None:
-    """If an adapter raises, the error names the adapter with its module, and its line."""
     with pytest.raises(CallableError) as caught:
         adapt_retriever("shelf", loop, [adapter])
     first, *places = str(caught.value).splitlines()
@@ -250,7 +249,6 @@ def test_an_adapter_that_raises_is_named(loop: BackgroundEventLoop, adapter: Ada
 
 
 def test_an_adapter_that_gives_nothing_to_call_is_named(loop: BackgroundEventLoop) -> None:
-    """If an adapter returns no callable, that is an error at once, not at each question."""
     with pytest.raises(CallableError, match=r"builtins\.list gave list for str\.\nIt gives a function"):
         adapt_retriever("shelf", loop, [(callable, _sync), (lambda _: True, list)])
 

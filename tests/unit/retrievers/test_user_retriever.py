@@ -57,10 +57,6 @@ def _all(loop: BackgroundEventLoop, retriever: Retriever, queries: list[str], *a
     ],
 )
 def test_a_failure_is_that_of_its_query(loop: BackgroundEventLoop, returned: object, reason: str) -> None:
-    """If one query fails, the others have rankings, and a repeated query returns the same error.
-
-    The reason is one line without the query.
-    """
     search = _Search(lambda query: query == "q1", returned)
     results = _all(loop, adapt_retriever(search, loop), ["q0", "q1", "q2"], "q1")
     assert [type(result) for result in results] == [Ranking, QueryError, Ranking, QueryError]

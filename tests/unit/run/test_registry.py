@@ -17,7 +17,6 @@ from pytest_rageval.scores.pipeline import ResolvedScore
 
 @pytest.mark.parametrize("name", ["recall", "llm_reteval", "answer.rougeL", "arena.win_tie", "relevance.hit"])
 def test_a_known_score_is_found(name: str) -> None:
-    """A score is resolved by its name without the cut-off."""
     resolved, score = resolve(ScoreRequest(f"{name}@5"))
     assert (resolved, score.name) == (ResolvedScore(Spec.parse(f"{name}@5"), 5), name)
 
@@ -38,7 +37,6 @@ def test_every_measure_of_passages_is_a_score() -> None:
 
 @pytest.mark.parametrize("text", ["bleu@5", "recal@5", "answer@5", "answer.xyz@5", "recall.f1@5", "nonsense"])
 def test_an_unknown_score_says_where_the_known_ones_are(text: str) -> None:
-    """The error for an unknown score names the command that lists the about seventy scores, and only a few scores."""
     with pytest.raises(InputError) as caught:
         resolve(ScoreRequest(text))
     first, known = str(caught.value).split("\n")
@@ -180,7 +178,6 @@ class _Comparator:
     "name", ["house-rules", "and", "OR", "not", "2nd", "f1>=0.5", "a b", "größer", "", None]
 )
 def test_a_name_that_an_expression_cannot_contain_is_refused(name: object) -> None:
-    """Adding a comparator or measure raises InputError if an expression cannot contain the name."""
     for add, thing in (("add_comparator", _Comparator()), ("add_answer_measure", lambda _p, _r: 1.0)):
         with pytest.raises(InputError, match="cannot be used in an expression"):
             getattr(Registry(), add)(name, thing)

@@ -138,7 +138,6 @@ def test_the_label_is_that_of_passages_and_of_answers():
     ],
 )
 def test_unknown_names(given, message):
-    """Unknown or missing names raise InputError when the request is created, before any request is sent."""
     words = {"annotators": ANNOTATORS, "measures": MEASURES, "ks": (1,), "label": None} | given
     with pytest.raises(InputError) as error:
         AgreementRequest(**words)

@@ -304,6 +304,5 @@ def test_wins_by_length_and_by_domain(world) -> None:
 
 
 def test_one_domain_is_no_table(world) -> None:
-    """Without a second domain the results by domain are those of the score."""
     outcomes = world.evaluate("arena.win@3", *_examples(world, a1=("answer", "reference", 1)))
     assert "domains" not in arena_notes(Score("arena.win@3", outcomes))

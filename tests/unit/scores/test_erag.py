@@ -23,7 +23,6 @@ def test_a_graded_label_is_taken_as_it_is(world, example):
 
 @pytest.mark.parametrize("part", ["recall", "map", "mrr"])
 def test_a_measure_for_yes_and_no_refuses_grades_before_anything_is_asked(world, example, part):
-    """A measure of binary labels raises InputError for a graded label, before any request is sent."""
     with pytest.raises(InputError, match="defined for labels of 0 and 1 only"):
         world.evaluate(f"erag.{part}@5", five_passages(world, example), label="f1")
     assert not world.call_count("generate")
@@ -57,14 +56,12 @@ def test_a_changed_ranking_asks_only_about_passages_never_seen(world, example):
 
 @pytest.mark.parametrize(("part", "value"), [("p", (0.7 + 0.2) / 2), ("hit", 0.7), ("ndcg", 1.0)])
 def test_a_judge_that_grades_labels_as_it_grades(world, example, part, value):
-    """The judge's graded verdicts are the labels, for measures that are defined for graded labels."""
     world.rankings["q"], world.verdicts = ["a", "b"], {"a": 0.7, "b": 0.2}
     assert world.evaluate(f"erag.{part}@2", example("q", answers=("x",)))[0].value == pytest.approx(value)
 
 
 @pytest.mark.parametrize("part", ["recall", "map", "mrr"])
 def test_where_grades_have_no_meaning_the_message_names_what_has(world, example, part):
-    """The error for graded verdicts names a label expression and measures that work."""
     world.rankings["q"], world.verdicts = ["a", "b"], {"a": 0.7, "b": 0.2}
     case = example("q", answers=("x",))
     with pytest.raises(InputError) as caught:

@@ -173,10 +173,6 @@ ASKING = ("answer.em@5", "llm_reteval@5", "relevance.p@5", "rel.answer@5")
     ],
 )
 def test_what_moves_a_score_changes_its_fingerprint(changes: Mapping[str, Any], changed: set[str]) -> None:
-    """A setting changes the fingerprints of exactly the scores that it can affect.
-
-    An API key or a timeout changes no fingerprint, and no setting of the models changes that of a ranking measure.
-    """
     other = BASE.replace(**changes)
     differ = {spec for spec in ("recall@5", *ASKING) if found(spec) != found(spec, other)}
     assert differ == changed

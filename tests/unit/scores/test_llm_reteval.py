@@ -179,7 +179,6 @@ def test_two_abstentions_are_no_agreement(world, example) -> None:
 
 
 def test_an_abstention_where_gold_gave_an_answer_is_0_without_asking_the_judge(world, example) -> None:
-    """If only the prediction abstains, the score is 0 and the judge is not called."""
     world.verdicts = {NOTHING: 1.0}
     (outcome,) = world.evaluate("llm_reteval@1", example("q", "Reno"))
     assert outcome.value == 0.0

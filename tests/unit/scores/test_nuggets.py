@@ -93,7 +93,6 @@ def test_an_abstention_supports_nothing_and_no_judge_is_asked(found, example) ->
 
 @pytest.mark.parametrize("spec", OF_PASSAGES)
 def test_where_nothing_was_retrieved_no_nugget_is_supported(world, example, spec: str) -> None:
-    """If nothing was retrieved, the score is 0 and the judge is not called."""
     (outcome,) = world.evaluate(spec, example("q", nuggets=NUGGETS))
     assert (outcome.value, world.call_count("support")) == (0.0, 0)
 

@@ -196,7 +196,6 @@ def test_documents_without_ids_are_not_taken_for_unjudged(world, spec: str) -> N
 
 
 def test_another_rule_of_relevance_is_an_error(world) -> None:
-    """The rules of Rel'-recall are refused, and so is a grade for a measure whose gain is the grade."""
     with pytest.raises(
         InputError, match=r"'recall@3' does not take relevant='judge'\. These scores do: rel_recall"
     ):

@@ -154,7 +154,6 @@ def test_a_replay_has_the_recorded_time_or_none(world) -> None:
 
 
 def test_a_time_with_cached_model_replies_has_no_score(world, clock: Clock) -> None:
-    """A question is unscored if the retriever got a model reply from the cache while the retrieval was timed."""
     cached = 0
 
     def search(query: str, k: int) -> list[str]:
@@ -186,7 +185,6 @@ def test_a_failing_retriever_leaves_its_question_without_a_time(world, clock: Cl
 
 
 def test_a_reference_is_timed_beside_it(world, clock: Clock) -> None:
-    """Retriever A and reference B are called in the order A B B A per question, after one warm-up call of each."""
     order: list[str] = []
 
     def named(name: str, factor: float) -> Callable[[str, int], list[str]]:

@@ -11,7 +11,6 @@ from pytest_rageval.scores.definition import score_each
 
 
 def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
-    """Outcomes are in the order of the examples, and an unscored example has its reason."""
     examples = [Example(str(n), "q") for n in range(3)]
 
     async def score(example: Example) -> tuple[float, Evidence]:

@@ -31,7 +31,6 @@ def test_the_reasons_are_stored_with_the_verdict(world, example):
 
 
 def test_an_empty_ranking_is_insufficient_without_a_request(world, example):
-    """An empty ranking scores 0, and the judge is not called."""
     assert world.evaluate("sufficient@5", example("q"))[0].value == 0.0
     assert not world.call_count("sufficient")
 
@@ -44,7 +43,6 @@ def test_without_a_verdict_the_question_is_unscored(world, example):
 
 
 def test_the_prompt_has_the_question_and_the_numbered_passages():
-    """The prompt has the question, the numbered passages, and requests reasons before the verdict."""
     prompt = DEFAULT_PROMPTS.fill("sufficiency", "How far?", ["5 km", "6 mi"])
     assert "Question: How far?\n" in prompt
     assert "\n[1] 5 km\n[2] 6 mi\n" in prompt
@@ -79,7 +77,6 @@ def test_a_verdict_after_reasons_is_read(reply, verdict):
     ],
 )
 def test_its_reasons_are_the_rest_of_the_reply(reply, reasons):
-    """The explanation is the reply without the verdict, on one line, and empty if the reply has only a verdict."""
     assert parse_explained_yes_no(reply).explanation == reasons
 
 

@@ -12,11 +12,6 @@ BINARY = {"q": {"a": 1, "b": 0, "c": 1, "d": 0}}
 SHARES = {"q": {"a": 0.5, "b": 0.8, "c": 0.2}}
 
 
-def _score(name: str, labels: list[float], k: int | None, **how) -> float:
-    row = {f"p{rank}": label for rank, label in enumerate(labels, start=1)}
-    return usefulness(name, {"q": row}, k, **how)[0]
-
-
 @pytest.mark.parametrize(
     ("name", "k", "expected"),
     [

@@ -99,12 +99,10 @@ def test_labels_of_different_items_are_refused(measure) -> None:
 
 
 def test_tallies_add_up_to_rates() -> None:
-    """The sum of three tallies has one split verdict in four and one minority vote in eleven."""
     tally = sum([Tally(1, 1, 3, 1), Tally(1, 0, 2, 0, 1), Tally(2, 0, 6)], Tally())
     assert tally == Tally(verdicts=4, split=1, votes=11, minority=1, unread=1)
     assert (tally.flip_rate, tally.minority_rate) == (1 / 4, 1 / 11)
 
 
 def test_without_verdicts_nothing_flips() -> None:
-    """Both rates of an empty tally are 0."""
     assert (Tally().flip_rate, Tally().minority_rate) == (0.0, 0.0)

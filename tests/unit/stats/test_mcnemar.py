@@ -34,7 +34,6 @@ def test_three_lost_are_significant_and_two_are_not() -> None:
 
 
 def test_more_losses_are_never_less_suspicious() -> None:
-    """One more loss lowers the p-value, and one more gain raises it."""
     for lost in range(1, 30):
         for gained in range(30):
             p_value = mcnemar_p_value(lost, gained, 100)

@@ -122,7 +122,6 @@ def test_sums_that_are_unlikely_need_not_be_followed(kind: str, monkeypatch: pyt
 
 
 def test_a_drop_is_shown_as_its_opposite_is_excluded() -> None:
-    """The test that shows a drop is the test that excludes one, with the signs of differences and bound negated."""
     rng = random.Random(6)
     drops = [rng.choice([0.0, 0.5, -0.25, 1.0]) for _ in range(40)]
     negated = [-drop for drop in drops]

@@ -148,7 +148,6 @@ def test_interval_and_p_value_say_the_same(n: int, beyond: float) -> None:
 
 
 def test_without_pairs_there_is_no_comparison() -> None:
-    """A score without any paired value has a p-value of 1 and the widest interval."""
     for values in ([NAN, NAN], []):
         assert _one(values) == PairedTestResult(None, 1.0, -1.0, 1.0, needs_symmetry=False)
     tests = joint_drop_test([PairedDrops([NAN] * 9), PairedDrops([1.0] * 9)], alpha=0.05)

@@ -29,7 +29,6 @@ def test_flips_both_ways_are_no_bias() -> None:
 
 
 def test_a_steady_judge_has_no_preference_to_measure() -> None:
-    """Without a flip, the share of the first place is None."""
     bias = position_bias([(1, 1), (0, 0)])
     assert bias is not None
     assert (bias.flips.value, bias.first, bias.p_value) == (0, None, 1)

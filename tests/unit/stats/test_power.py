@@ -215,7 +215,6 @@ def test_the_intraclass_correlation_is_negative_where_clusters_are_alike() -> No
     [([], []), ([1.0], "a"), ([1.0, 0.0], "aa"), ([1.0, 0.0], "ab"), ([1.0, 1.0, 1.0], "aab")],
 )
 def test_where_the_intraclass_correlation_is_undefined(values: list[float], clusters: str) -> None:
-    """One cluster, no cluster of two values, or equal values give None."""
     assert intraclass_correlation(values, clusters) is None
 
 

@@ -28,7 +28,6 @@ def test_one_column_of_verdicts_is_mcnemar() -> None:
 
 
 def test_a_column_without_change_says_nothing() -> None:
-    """A column without changes has a p-value of 1 and does not change the other p-values."""
     columns = _columns(1, 8, 2)
     both = sign_flip_test(np.column_stack([columns, np.zeros(8)]), alpha=0.05).p_values
     assert both == pytest.approx((*sign_flip_test(columns, alpha=0.05).p_values, 1.0), abs=0.02)

@@ -443,35 +443,29 @@ def test_characters_without_width_change_nothing(position):
 
 @pytest.mark.parametrize(("reply", "value"), YES_NO.items())
 def test_the_table_of_yes_and_no(reply, value):
-    """Each reply of the table has its reading."""
     assert _read(parse_yes_no, reply) == value
 
 
 @pytest.mark.parametrize(("reply", "grade"), RATINGS.items())
 def test_the_table_of_ratings(reply, grade):
-    """Each reply of the table has its grade."""
     assert _read(lambda text: parse_rating(text).value, reply) == grade
 
 
 @pytest.mark.parametrize(("reply", "grade"), GRADES.items())
 def test_the_table_of_grades(reply, grade):
-    """Each reply of the table has its grade."""
     assert _read(lambda text: 4 * parse_grade(text) + 1, reply) == grade
 
 
 @pytest.mark.parametrize(("reply", "preferred"), PREFERENCES.items())
 def test_the_table_of_preferences(reply, preferred):
-    """Each reply of the table has its preference."""
     assert _read(parse_preference, reply) == preferred
 
 
 @pytest.mark.parametrize(("reply", "labels"), SUPPORT.items())
 def test_the_table_of_labels(reply, labels):
-    """Each reply of the table has its labels."""
     assert _read(parse_support, reply) == labels
 
 
 @pytest.mark.parametrize(("reply", "is_read"), NUGGETS.items())
 def test_the_table_of_nuggets(reply, is_read):
-    """Each reply of the table has its nuggets."""
     assert _read(parse_nuggets, reply) == ((Nugget("a"),) if is_read else None)

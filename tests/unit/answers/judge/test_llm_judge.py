@@ -46,7 +46,6 @@ MARK = "⟪reply 0123456789abcdef⟫"
     ],
 )
 def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
-    """A reply that starts with yes or no, also after a label or within markup, has that verdict."""
     assert parse_yes_no(reply) == verdict
 
 
@@ -213,7 +212,6 @@ def test_the_reason_shows_the_beginning_of_the_reply() -> None:
     ],
 )
 def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, value: float) -> None:
-    """A grade is parsed with any text around it, and its value is (grade - 1) / 4."""
     assert parse_grade(reply) == value
 
 
@@ -426,10 +424,6 @@ def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> Non
 
 
 def test_parameters_of_the_user_replace_ours() -> None:
-    """Parameters of the user replace the defaults, and are part of the cache key and of the identity.
-
-    Without user parameters, the identity does not change.
-    """
     gateway, server = _Gateway(), RemoteServer("http://here/v1")
     given = {
         "temperature": 1,
@@ -469,10 +463,6 @@ def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
 
 
 def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
-    """A preference is requested at temperature 0 with both answers in order.
-
-    The stored parts of the request name them "first answer" and "second answer".
-    """
     gateway = _Gateway("The second is correct. <rating>2</rating>")
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
     assert asyncio.run(judge.ask(PREFER, "How far?", "6 km", "5 km")) == (2, "The second is correct.")

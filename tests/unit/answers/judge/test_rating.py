@@ -219,8 +219,6 @@ def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, re
 
 
 def test_an_exception_of_rate_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
-    """If `rate` raises, the error names the question, not the criterion, which is the first argument."""
-
     def rate(*_: object) -> float:
         raise LookupError("no model")
 

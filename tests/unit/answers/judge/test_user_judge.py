@@ -145,7 +145,6 @@ def test_an_exception_of_a_function_is_reported_with_the_fixture(loop: Backgroun
 
 @pytest.mark.parametrize("judge", [None, object(), SimpleNamespace(compare="yes")])
 def test_a_missing_method_is_named(loop: BackgroundEventLoop, judge: object) -> None:
-    """If a judge has no `compare`, the error names the method and its arguments."""
     with pytest.raises(CallableError, match=r"lacks the method compare\(question, references, prediction\)"):
         adapt_judge(judge, loop)
 

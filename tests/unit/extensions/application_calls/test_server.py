@@ -364,7 +364,6 @@ def test_deep_nesting_is_the_clients_error(serve, path, depth):
 
 
 def test_what_is_never_sent_is_not_counted(serve, upstream):
-    """A request that fails before it is sent, here for lack of a key, does not count against max_calls."""
     served = serve(max_calls=1, tables={"generator": {"key_command": ("false",), "api_key": None}})
     for _ in range(2):
         with pytest.raises(openai.APIStatusError, match="api_key_command"):

@@ -157,7 +157,6 @@ def test_a_request_in_flight_is_not_submitted_again(runs: Runs, server: BatchSer
 
 
 def test_a_batch_whose_creation_was_not_confirmed_is_found(runs: Runs, server: BatchServer) -> None:
-    """If the response to the creation of a batch is lost, the batch is found by name instead of created again."""
     server.lost = 1
     [batch] = runs.submit(_request("one")).made
     assert (batch.id, list(server.batches)) == ("batch-1", ["batch-1"])
@@ -341,7 +340,6 @@ def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_batch(
 
 
 def test_a_refusal_that_no_parameter_explains_is_a_failure(runs: Runs, server: BatchServer) -> None:
-    """If a refusal names no parameter, the request has failed with the server's reason, and is not submitted again."""
     server.refuse = lambda _: (400, {"message": "the prompt is too long"})
     runs.submit(_request("one"))
     runs.collect()
@@ -373,7 +371,6 @@ def test_a_line_that_is_not_a_reply_is_a_failure(
 
 
 def test_a_line_without_an_answer_is_a_failure(runs: Runs, server: BatchServer, monkeypatch: Any) -> None:
-    """If the output of a completed batch has no line for a request, that request has failed."""
     one, two = _request("one"), _request("two")
     runs.submit(one, two)
     content = server._content

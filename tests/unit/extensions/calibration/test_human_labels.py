@@ -125,7 +125,6 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path: Path, records: list[Any], message: str) -> None:
-    """The error for a label that cannot be used names the file, the line and the value."""
     with pytest.raises(InputError, match=message):
         load_labels(written(tmp_path, *records))
 

@@ -115,7 +115,6 @@ def test_verify_finds_and_deletes_damaged_ones(
 def test_a_file_that_cannot_be_used_is_reported(
     rageval: Run, cache: CacheFolder, embeddings: Callable[[str], None], tmp_path: Path, how: str
 ) -> None:
-    """If the embedding file cannot be used, `info`, `verify` and `prune` report this and still handle the replies."""
     if how == "no database":
         (tmp_path / FILE).write_bytes(b"x" * 5000)
     else:

@@ -75,7 +75,6 @@ def test_embeddings_computed_before_a_failure_are_cached(tmp_path, monkeypatch) 
 
 
 def test_a_damaged_file_leads_to_one_more_encoding(tmp_path) -> None:
-    """If the file is damaged while in use, the text is encoded once more and cached again."""
     model = Counting()
     encoder = CachedEncoder(model, tmp_path)
     encoder.sentences(["a"])
@@ -94,8 +93,6 @@ def test_tokens_are_those_of_the_encoder(tmp_path) -> None:
 
 
 def test_the_fingerprint_of_a_folder_is_that_of_its_files(tmp_path) -> None:
-    """The fingerprint depends on names and contents of the model's files, not on the folder's location."""
-
     def fingerprint(name: str, **files: str) -> str:
         folder = tmp_path / name / "model"
         for file, text in files.items():

@@ -51,7 +51,6 @@ def test_at_most_k_nearest_come_back(k: int, n: int) -> None:
 
 
 def test_many_queries_are_as_one_by_one() -> None:
-    """search_many encodes queries in batches, and returns the results of single searches in order."""
     encoder = Planar()
     search = DenseRetriever([f"{angle}" for angle in range(0, 360, 7)], encoder=encoder)
     queries = [f"{angle}" for angle in range(130)]

@@ -293,7 +293,6 @@ def test_a_search_may_be_async_and_take_k_in_its_way(
 @pytest.mark.parametrize("technique", TECHNIQUES)
 @pytest.mark.parametrize("search", [CORPUS, None, "bm25"])
 def test_what_cannot_be_searched_with_is_refused(technique: Callable[..., object], search: object) -> None:
-    """A search that cannot be called is an error when the technique is created, with a message of its own."""
     with pytest.raises(
         InputError, match=f"to search with is {type(search).__name__}, which cannot be called"
     ):

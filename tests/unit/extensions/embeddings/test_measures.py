@@ -158,7 +158,6 @@ def test_what_is_beyond_the_limit_is_not_seen() -> None:
 @needs_model
 @pytest.mark.slow
 def test_a_model_that_is_not_there(tmp_path) -> None:
-    """If the folder has no model, the error names the folder and what to name instead."""
     with pytest.raises(InputError, match=r"(?s)cannot be loaded.*Name a folder"):
         cosine("a", ["b"], encoder=SentenceEncoder(str(tmp_path)))
 

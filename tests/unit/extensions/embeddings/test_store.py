@@ -44,7 +44,6 @@ def test_a_file_that_is_not_a_database_is_replaced_by_an_empty_one(tmp_path) -> 
 
 
 def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
-    """Wherever the file is damaged, only correct vectors are returned, and all vectors can be stored again."""
     vectors = {f"k{n}": np.full(300, n, np.float32) for n in range(200)}
     EmbeddingStore(tmp_path).put_many(vectors)
     whole = (tmp_path / FILE).read_bytes()

@@ -227,10 +227,6 @@ def test_gold_is_looked_for_in_the_one_file_that_its_source_names(
 
 
 def test_answers_are_looked_for_in_the_texts_of_the_corpus(check: Check) -> None:
-    """If a gold passage has no text, the answer is searched in its text in the corpus.
-
-    If that text is not known, there is no finding.
-    """
     golds = [[{"id": "d1"}], [{"source": "a.md", "start": 100, "end": 116}], [{"id": "d1"}, {"id": "d9"}]]
     records = [other(f"x{n}", gold=gold, answers=["sold"]) for n, gold in enumerate(golds)]
     assert kinds(check(records, "--json", corpus=CORPUS))["answer_not_in_gold"] == [["x0"], ["x1"]]

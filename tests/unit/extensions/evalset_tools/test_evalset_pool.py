@@ -117,7 +117,6 @@ def test_what_is_refused(pool: Pool, arguments: tuple[str, ...], message: str) -
 
 
 def test_an_eval_set_that_changed_is_refused(pool: Pool) -> None:
-    """Rankings of other questions are no pool of these."""
     Path("e.jsonl").write_text(json.dumps(record(1)), encoding="utf-8")
     done = pool()
     assert (done.status, done.err.splitlines()[0]) == (

@@ -171,7 +171,6 @@ DEVIL = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}'
 
 
 def test_no_text_is_markup() -> None:
-    """Markup in a text creates no element, and only http and https URLs are links."""
     tests = {DEVIL: {"outcome": "passed", "scores": {DEVIL: score(0.5)}}}
     runs = [
         run(n, tests=tests, title=DEVIL, branch=DEVIL, commit=DEVIL, url=url)

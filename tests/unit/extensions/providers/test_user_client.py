@@ -396,7 +396,6 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
     ],
 )
 def test_what_cannot_be_called_so_is_an_error(function: Any, expected_message: str) -> None:
-    """A client that cannot be called with the expected arguments raises CallableError with its parameters."""
     with pytest.raises(CallableError) as caught:
         UserServer(ClientPart(function))
     assert expected_message in str(caught.value)

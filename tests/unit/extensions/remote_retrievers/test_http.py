@@ -81,7 +81,6 @@ def test_filters_go_into_the_body(loop: BackgroundEventLoop, server: SearchServe
 def test_secrets_are_sent_and_not_shown(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A server may quote them in its answer."""
     monkeypatch.setenv("SEARCH_TOKEN", "tok-12345678")
     quoted = "tok-12345678, key-12345678, api-12345678"
     server.answer = lambda *_: (403, {"Location": f"/{quoted}"}, f"not allowed: {quoted}")

@@ -145,7 +145,6 @@ def test_a_sample_is_no_line_of_the_history(
 def test_a_history_that_cannot_be_written_ends_with_2(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If the history cannot be written, `merge` writes no report and exits with 2, so it can be run again."""
     Path("folder").mkdir()
     assert merge(*shards(), "--history", "folder", "--report", "out.md") == 2
     assert "The history folder cannot be written: " in capsys.readouterr().err
@@ -190,7 +189,6 @@ def test_an_update_is_refused_on_a_build_server(
 def test_a_sample_updates_nothing(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Shards of a sample are compared over the sampled questions, but cannot update the baseline."""
     names = shards(sample=0.5)
     assert merge(*names) == 0
     assert " of 20, sample 0.5)" in capsys.readouterr().out
@@ -202,7 +200,6 @@ def test_a_sample_updates_nothing(
 def test_a_file_that_is_no_report_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
-    """If a file is not a report, the error names the file."""
     path = tmp_path / "odd.json"
     path.write_text(text, encoding="utf-8")
     assert merge(str(path)) == 2

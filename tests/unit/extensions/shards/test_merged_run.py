@@ -90,7 +90,6 @@ def test_a_shard_judges_nothing(four: Callable[..., list[Shard]], settings: Sett
 
 
 def test_a_shard_may_have_no_question(settings: Settings, tmp_path: Path) -> None:
-    """If a small set leaves a shard without questions, the shard passes, and the merge has all questions."""
     evalset = evalset_of(2)
     marks = (Mark("rageval_evalset", (evalset,)), threshold(min=0.5), threshold("latency.p50", max=5))
     shards = shards_of(settings, tmp_path, marks, 8, components)

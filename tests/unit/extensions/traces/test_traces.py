@@ -325,7 +325,6 @@ def test_of_one_question_the_last_trace_with_a_retrieval_is_kept(tmp_path: Path)
 
 
 def test_a_question_after_another_conversation_is_another_question(tmp_path: Path) -> None:
-    """The messages before a question, except system prompts, are its history and make it another question."""
     before = [
         {"role": "system", "content": "Help."},
         {"role": "user", "content": "Is there a bath?"},
@@ -474,7 +473,6 @@ def test_a_data_set_given_as_an_eval_set_is_an_error_with_a_remedy(
 
 @pytest.mark.parametrize("columns", ["id,input,expectedOutput", "id,inputs,outputs"])
 def test_a_table_given_as_an_eval_set_is_an_error_with_a_remedy(columns: str, tmp_path: Path) -> None:
-    """A table of a data set, detected by its columns, gives this error."""
     (tmp_path / "items.csv").write_text(f"{columns}\n1,a,b\n", encoding="utf-8")
     with pytest.raises(InputError, match=way_out(r"items\.csv has no column question")):
         load(tmp_path / "items.csv")

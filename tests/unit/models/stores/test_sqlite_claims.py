@@ -291,7 +291,6 @@ def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
 
 
 def test_an_unusable_file_is_a_store_error(owner: Owner) -> None:
-    """If the table of claims cannot be used, StoreError is raised instead of an error of SQLite."""
     one = owner()
     one._database.execute("ALTER TABLE leases RENAME TO gone")
     for use in (one.claim, one.held, one.release):

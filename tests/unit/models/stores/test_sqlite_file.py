@@ -148,7 +148,6 @@ def test_a_folder_that_cannot_be_created_has_no_replies_to_save(tmp_path: Path) 
 
 
 def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
-    """A folder in place of the file, which SQLite cannot open, raises StoreError."""
     (tmp_path / FILE).mkdir()
     with pytest.raises(StoreError, match="OperationalError: unable to open"):
         Database(tmp_path)
@@ -308,7 +307,6 @@ database.close()
 
 @pytest.mark.slow
 def test_processes_that_open_a_new_folder_at_once(start: Start, tmp_path: Path) -> None:
-    """Twelve processes open a new folder at once and store one reply each, and all replies are found."""
     code = f"""{PUT}
 folder, name = Path(sys.argv[1]), sys.argv[2]
 print("here", flush=True)
@@ -464,7 +462,6 @@ sys.stdin.read()
 
 
 def test_a_long_lock_is_not_taken_for_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another process locks the file, the error names it, and does not advise to delete the file."""
     monkeypatch.setattr(sqlite_file, "WAIT_S", 0.1)
     database = Database(tmp_path)
     command = [sys.executable, "-c", LOCK_HOLDER, str(tmp_path / FILE)]

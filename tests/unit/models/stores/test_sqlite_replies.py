@@ -276,7 +276,6 @@ def test_nothing_is_ever_evicted(store: ReplyTable) -> None:
 
 @pytest.mark.parametrize("entry", [Entry("k", Reply("\ud83d")), Entry("k", Reply("x", tokens_in=2**63))])
 def test_what_sqlite_cannot_hold_is_a_store_error(store: ReplyTable, entry: Entry) -> None:
-    """A reply that SQLite cannot store raises StoreError, and nothing of the transaction is stored."""
     with pytest.raises(StoreError):
         _put(store, Entry("j", REPLY), entry)
     assert store.get_many(["j", "k"]) == {}

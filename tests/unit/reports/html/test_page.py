@@ -114,7 +114,6 @@ def test_a_text_stays_text_in_every_field(text: str) -> None:
 
 
 def test_only_addresses_of_the_web_are_links() -> None:
-    """The URL of a run, which comes from the environment, is a link only if it is an http or https URL."""
     document = whole_document(run={"url": "javascript:alert(1)"})
     page = Page(html_report(document))
     assert "javascript:alert(1)" in page.texts("dd")
@@ -436,7 +435,6 @@ def test_a_green_test_is_folded(value: float, *, is_open: bool) -> None:
 
 
 def test_the_columns_of_tables_are_named_for_screen_readers() -> None:
-    """Every header cell of a table has a scope."""
     heads = Page(html_report(whole_document())).attributes("th")
     assert len(heads) > 20
     assert all(head["scope"] in {"col", "row", "rowgroup"} for head in heads)

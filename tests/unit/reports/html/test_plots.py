@@ -7,8 +7,6 @@ import pytest
 from pytest_rageval.reports.html.plots import Plot, plots_of
 from pytest_rageval.reports.html.question_rows import QuestionTable
 
-LABELS = "abcde"
-
 
 def _plots(*questions: dict[str, Any], worse: list[str] | None = None) -> dict[str, Plot]:
     examples, entries = [], []
@@ -39,7 +37,6 @@ def _plots(*questions: dict[str, Any], worse: list[str] | None = None) -> dict[s
 
 
 def test_ranks_of_the_first_gold_passage() -> None:
-    """A line is all questions with the same ranks, and its label names them."""
     plot = _plots(
         {"gold": "ac", "then": "abc", "now": "bac"},
         {"gold": "a", "then": "abc", "now": "bac"},

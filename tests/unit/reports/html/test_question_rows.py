@@ -86,7 +86,6 @@ def test_questions_are_grouped_by_topic_and_sorted_by_loss() -> None:
     ],
 )
 def test_the_tag_with_few_values_groups_the_questions(tags: list[dict[str, Any]], expected: str) -> None:
-    """A tag that has one value for all, a value for each, or several for one, groups nothing."""
     test = _test("test_a", _entry([{"id": f"q{n}", "score": 1.0} for n in range(len(tags))]))
     for question, own in zip(test["questions"], tags, strict=True):
         question["tags"] = own

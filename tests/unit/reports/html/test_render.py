@@ -36,7 +36,6 @@ def test_a_name_that_no_value_has_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_templates_have_nothing_that_the_policy_forbids(name: str) -> None:
-    """Sources have no style or event attributes, no text that ends their element, and create no markup from text."""
     text = files(page).joinpath(name).read_text(encoding="utf-8")
     if name.endswith(".html"):
         assert not re.search(r"<[^>]*\s(style|on\w+)=", text)
