@@ -118,7 +118,9 @@ def suite_lines(suite: SuiteEntry | None) -> Iterator[str]:
     named = ", ".join(f"{nodeid} {part / total:.0%}" for nodeid, part in [*parts.items()][:MAX_TESTS])
     more = len(parts) - MAX_TESTS
     where = (
-        "Most of the drop is in" if sum(sorted(parts.values())[-MAX_TESTS:]) > total / 2 else "It is spread over"
+        "Most of the drop is in"
+        if sum(sorted(parts.values())[-MAX_TESTS:]) > total / 2
+        else "It is spread over"
     )
     yield (
         f"the suite got worse: {suite['worse']:,} of {suite['n']:,} questions of its "

@@ -86,14 +86,6 @@ class Threshold:
         return self.max_drop is not None or self.max_lost is not None
 
     @property
-    def may_stop_early(self) -> bool:
-        """True if `max_drop` of the whole set is the only bound, so that the evaluation may stop early."""
-        others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.policy.fixed_cluster)
-        # A drop that is larger than allowed and not significant is not told from a smaller one.
-        may_pass = self.shares_alpha and self.policy.inconclusive == "warn"
-        return may_pass and not self.where and all(other is None for other in others)
-
-    @property
     def shares_alpha(self) -> bool:
         """True if the threshold shares the error rate `alpha` with the other tests of the run."""
         return self.max_drop is not None and not (self.policy.strict and self.max_total_drop is None)

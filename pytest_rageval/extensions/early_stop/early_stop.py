@@ -39,6 +39,15 @@ class MonitoredThreshold(NamedTuple):
     tolerance: float  # differences of an example's scores up to this are rounding
 
 
+def may_stop_early(threshold: Threshold) -> bool:
+    """Whether `max_drop` of the whole set is the only bound."""
+    others = (threshold.min, threshold.max, threshold.max_total_drop, threshold.max_lost, threshold.by)
+    # A drop that is larger than allowed and not significant is not told from a smaller one.
+    may_pass = threshold.shares_alpha and threshold.policy.inconclusive == "warn"
+    is_whole = not threshold.where and threshold.policy.fixed_cluster is None
+    return may_pass and is_whole and all(other is None for other in others)
+
+
 class EarlyScores:
     """The scores of a test whose evaluation may stop early (`PartialScores`)."""
 
@@ -59,7 +68,7 @@ class EarlyScores:
             request, definition = threshold.request, test.definition(threshold)
             separable = definition.separable and definition.scale is not None and definition.asks
             once = counts[request] == 1 and session.runs_per_question(request) == 1
-            if dependent in definition.needs or not (threshold.may_stop_early and separable and once):
+            if dependent in definition.needs or not (may_stop_early(threshold) and separable and once):
                 continue
             try:
                 baseline = test.look_up_baseline(threshold)

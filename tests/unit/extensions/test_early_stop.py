@@ -10,9 +10,10 @@ import pytest
 
 from pytest_rageval.core.data import EvalSet, Example, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.policy import BUILT_IN, Policy
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import Spec
-from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold
+from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold, may_stop_early
 from pytest_rageval.extensions.early_stop.result import EarlyStopResult
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import BaselineScore
@@ -456,3 +457,27 @@ def test_an_early_stop_with_a_drop_that_is_not_significant_is_unsure(
     )
     assert result.verdict.reason.startswith(expected)
     assert (result.verdict.reason in result.verdict.warnings) == (status == "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("words", "may"),
+    [
+        ({"max_drop": 0.02}, True),
+        ({"max_drop": 0.02, "policy": Policy(cluster="none")}, True),
+        ({"max_drop": 0.02, "policy": Policy(cluster="topic")}, False),
+        ({"max_drop": 0.02, "policy": BUILT_IN["release"]}, False),
+        ({"max_drop": 0.02, "policy": Policy(inconclusive="fail")}, False),
+        ({"max_drop": 0.02, "min": 0.5}, False),
+        ({"max_drop": 0.02, "max": 0.5}, False),
+        ({"max_drop": 0.02, "max_lost": 0}, False),
+        ({"max_drop": 0.02, "by": "topic"}, False),
+        ({"max_drop": 0.02, "where": {"topic": "a"}}, False),
+        ({"max_lost": 0}, False),
+        # The questions that are left out would be missing in the comparison with the anchor.
+        ({"max_drop": 0.02, "policy": Policy(max_total_drop=0.05)}, False),
+    ],
+)
+def test_an_evaluation_may_stop_early_where_a_drop_of_the_whole_set_is_all(
+    words: dict[str, Any], *, may: bool
+) -> None:
+    assert may_stop_early(Threshold("recall@5", **words)) == may

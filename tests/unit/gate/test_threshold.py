@@ -201,7 +201,6 @@ def test_a_threshold_of_a_table_has_its_policy() -> None:
     policies = policies_of({"pr": {"max_total_drop": 0.05, "alpha": 0.01}, "all": {"max_lost": 3}})
     threshold = Threshold.parse(("recall@5",), {"max_drop": 0.02}, policies=policies)
     assert (threshold.max_total_drop, threshold.policy.alpha) == (0.05, 0.01)
-    assert not threshold.may_stop_early
     assert Threshold.parse(("recall@5",), {"min": 0.5}, policies=policies).max_total_drop is None
     assert Threshold.parse(("recall@5",), {"min": 0.5, "policy": "all"}, policies=policies).max_lost == 3
     with pytest.raises(InputError, match="max_total_drop=5 allows the mean to lose more than half"):
@@ -228,28 +227,6 @@ def test_a_test_of_a_drop_shares_the_level_of_the_run(keywords: dict[str, Any], 
     """All but those that must exclude a drop, unless they also limit the total drop."""
     policies = policies_of({"kept": {"like": "release", "max_total_drop": 0.1}})
     assert gate.tests_a_drop(keywords, policies) == shares
-
-
-@pytest.mark.parametrize(
-    ("words", "may"),
-    [
-        ({"max_drop": 0.02}, True),
-        ({"max_drop": 0.02, "policy": Policy(cluster="none")}, True),
-        ({"max_drop": 0.02, "policy": Policy(cluster="topic")}, False),
-        ({"max_drop": 0.02, "policy": RELEASE}, False),
-        ({"max_drop": 0.02, "policy": Policy(inconclusive="fail")}, False),
-        ({"max_drop": 0.02, "min": 0.5}, False),
-        ({"max_drop": 0.02, "max": 0.5}, False),
-        ({"max_drop": 0.02, "max_lost": 0}, False),
-        ({"max_drop": 0.02, "by": "topic"}, False),
-        ({"max_drop": 0.02, "where": {"topic": "a"}}, False),
-        ({"max_lost": 0}, False),
-    ],
-)
-def test_an_evaluation_may_stop_early_where_a_drop_of_the_whole_set_is_all(
-    words: dict[str, Any], *, may: bool
-) -> None:
-    assert Threshold("recall@5", **words).may_stop_early == may
 
 
 @pytest.mark.parametrize(("gated", "shares"), [(0, 1), (1, 1), (2, 4), (20, 40)])
