@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Final
 
 from pytest_rageval.answers.citations import without_citations
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.models.prompts import ABSTENTION
 
 _ADVERBS: Final = r"(?:\w+ly |even |yet |really )*"
@@ -123,9 +122,9 @@ _PATTERNS: Final = (
     rf"{_CANNOT} be {_STATED}{_STOP}",
 )
 
-_ANY_PATTERN: Final = lazy_pattern("|".join(_PATTERNS))
+_ANY_PATTERN: Final = re.compile("|".join(_PATTERNS))
 
-_NEGATIVE_WORD: Final = lazy_pattern(
+_NEGATIVE_WORD: Final = re.compile(
     r"n[o'](?:t|ne|thing|where)?\b|neither|never|fail|lack|silent|insufficient|inadequate|too little|impossible"
     r"|un(?:able|answerable|certain|clear|known|specified|sure)|n/a"
 )
@@ -134,12 +133,12 @@ _NEGATIVE_WORD: Final = lazy_pattern(
 _MAX_SENTENCE_LENGTH: Final = 400
 """A longer sentence is not an abstention. The sentences of a runaway output have thousands of characters."""
 
-_APOLOGY: Final = lazy_pattern(
+_APOLOGY: Final = re.compile(
     r"(?:(?:(?:i am|i'm|we are|we're) )?(?:very )?sorry|unfortunately|(?:my )?apologies|i apologi[sz]e)\b\W*(?:but )?"
 )
-_SOURCE_FIRST: Final = lazy_pattern(rf"((?:in|from|given|based on|according to) {_SOURCE}),? ")
-_CONTRACTED_IS: Final = lazy_pattern(r"(?<=\bthere)'s\b|(?<=\bit)'s\b|(?<=\bthat)'s\b")
-_CONTINUES_WITH_BUT: Final = lazy_pattern(r"[,;] (?:but|however|although|though)\b")
+_SOURCE_FIRST: Final = re.compile(rf"((?:in|from|given|based on|according to) {_SOURCE}),? ")
+_CONTRACTED_IS: Final = re.compile(r"(?<=\bthere)'s\b|(?<=\bit)'s\b|(?<=\bthat)'s\b")
+_CONTINUES_WITH_BUT: Final = re.compile(r"[,;] (?:but|however|although|though)\b")
 _MARKUP: Final = str.maketrans("", "", '*_`"\u201c\u201d')
 
 

@@ -1,12 +1,12 @@
 """Parses the citations of an answer, such as `[1][3]` or `[1-3]`, and matches its items with the wanted answers."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pytest_rageval.answers.overlap import normalize
-from pytest_rageval.lib.lazy import lazy_pattern
 
 # Prompts have far fewer than 1,000 passages. Four digits in brackets are a year, such as [1984].
 _NUMBER: Final = r"\d{1,3}"
@@ -17,8 +17,8 @@ _NAMED_NUMBER: Final = rf"(?:(?i:{_PASSAGE_NOUN})\s*)?{_NUMBER}"
 _NUMBER_OR_RANGE: Final = rf"{_NAMED_NUMBER}(?:\s*[-\u2013\u2014]\s*{_NUMBER})?"
 _AND: Final = r"(?:\s*[,;&]\s*(?:and\s+)?|\s+and\s+)"
 _LIST: Final = rf"\s*{_NUMBER_OR_RANGE}(?:{_AND}{_NUMBER_OR_RANGE})*\s*"
-_CITATION: Final = lazy_pattern(rf"\[{_LIST}\]|\u3010{_LIST}(?:\u2020[^\u3010\u3011\n]*)?\u3011")
-_RANGE: Final = lazy_pattern(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?")
+_CITATION: Final = re.compile(rf"\[{_LIST}\]|\u3010{_LIST}(?:\u2020[^\u3010\u3011\n]*)?\u3011")
+_RANGE: Final = re.compile(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Citations:
 
 
 # Separators of items, which include bullets and the numbers of a list. The comma within 1,000 is not a separator.
-_SEPARATOR: Final = lazy_pattern(
+_SEPARATOR: Final = re.compile(
     r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)[^\S\n]*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
 )
 MAX_JOINED_PARTS: Final = 20

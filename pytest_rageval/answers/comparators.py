@@ -21,7 +21,7 @@ from pytest_rageval.answers.judge import Comparator, Judge
 from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.lib.lazy import Lazy, lazy_pattern
+from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge import JudgeTask
@@ -80,7 +80,7 @@ class Measure:
     compute: Callable[..., float]
     definition: str = ""  # one or two sentences, for lists of scores
     extra: str | None = None  # of the package that it needs
-    arguments: Callable[[Settings], Mapping[str, Any]] = lambda _: {}
+    arguments: Callable[[Settings], Mapping[str, object]] = lambda _: {}
     fingerprint: Callable[[Settings], Mapping[str, str]] = lambda _: {}  # what the result depends on, by name
     settings: Settings | None = None
     worked: tuple[float, str] = (
@@ -93,7 +93,7 @@ class Measure:
         return self.compute(prediction, references, **self._arguments)
 
     @cached_property
-    def _arguments(self) -> Mapping[str, Any]:
+    def _arguments(self) -> Mapping[str, object]:
         return {} if self.settings is None else self.arguments(self.settings)
 
 
@@ -204,8 +204,8 @@ def judge_tasks(names: AbstractSet[str]) -> "list[JudgeTask[Any]]":
 ATOM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.ASCII)
 
 # Common mistakes, for hints in error messages.
-WRONG_OPERATOR: Final = lazy_pattern(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
-UPPER_CASE_OPERATOR: Final = lazy_pattern(r"\b(?:AND|OR|THEN)\b")
+WRONG_OPERATOR: Final = re.compile(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
+UPPER_CASE_OPERATOR: Final = re.compile(r"\b(?:AND|OR|THEN)\b")
 
 
 CANONICAL_RULES: Final = "2"

@@ -21,7 +21,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_rageval.core.errors import require
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.text import (
     CharacterMap,
     fold,
@@ -168,8 +167,8 @@ _VARIATION_SELECTORS: Final = range(0xFE00, 0xFE10)
 _DASHES: Final = "\u2013\u2014\u2015"
 _OPENING, _CLOSING = "\u2018\u2019"
 _KEPT_BY_SQUAD: Final = frozenset({*_DASHES, _OPENING, _CLOSING})
-_DASH_NOT_BETWEEN_SPACES: Final = lazy_pattern(rf"(?<!\S\s)[{_DASHES}]|[{_DASHES}](?!\s\S)")
-_APOSTROPHE: Final = lazy_pattern(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
+_DASH_NOT_BETWEEN_SPACES: Final = re.compile(rf"(?<!\S\s)[{_DASHES}]|[{_DASHES}](?!\s\S)")
+_APOSTROPHE: Final = re.compile(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
 
 
 def _count_tokens(prediction: str, reference: str) -> tuple[int, int, int]:

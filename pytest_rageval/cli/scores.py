@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from pytest_rageval.cli.console import echo
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.definition import ScoreDef
 
-_IR_MEASURE: Final = lazy_pattern(r"(\w+)(?:\(rel=(\d+)\))?(\([^()]*\))?(?:@(\d+))?", re.ASCII)
+_IR_MEASURE: Final = re.compile(r"(\w+)(?:\(rel=(\d+)\))?(\([^()]*\))?(?:@(\d+))?", re.ASCII)
 """A name, perhaps a lowest grade, perhaps other arguments, perhaps a cut-off."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.core.data import Document, Span
 from pytest_rageval.core.errors import InputError
@@ -67,7 +67,7 @@ def beir_files(folder: Path, name: str) -> list[Path]:
     return sorted(file for file in (folder / name).glob("*") if file.name.endswith(BEIR_SUFFIXES))
 
 
-def beir_text(record: Mapping[str, Any], check: Check) -> str:
+def beir_text(record: Mapping[str, object], check: Check) -> str:
     """Return title and text of a BEIR passage, joined by a space as BEIR does; empty if it has neither."""
     title, text = record.get("title") or "", record.get("text") or ""
     if not isinstance(title, str) or not isinstance(text, str):
@@ -75,7 +75,7 @@ def beir_text(record: Mapping[str, Any], check: Check) -> str:
     return f"{title} {text}".strip()
 
 
-def _parse_document(record: Mapping[str, Any], check: Check) -> Document:
+def _parse_document(record: Mapping[str, object], check: Check) -> Document:
     if "_id" in record:
         name, content = check.name(record["_id"], "_id"), beir_text(record, check)
         return Document(content, name, span=_whole_span(name, content))

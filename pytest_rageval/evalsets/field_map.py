@@ -88,8 +88,8 @@ def refuse_gold_twice(targets: Collection[str], place: str) -> None:
 
 
 def _to_native(
-    record: dict[str, Any], fields: Mapping[str, str], number: int, check: Check, unseen: set[str]
-) -> dict[str, Any]:
+    record: dict[str, object], fields: Mapping[str, str], number: int, check: Check, unseen: set[str]
+) -> dict[str, object]:
     result = {key: value for key, value in record.items() if key not in fields.values()}
     values = {}
     for target, source in fields.items():
@@ -97,7 +97,7 @@ def _to_native(
         if value is not MISSING:
             unseen.discard(source)
             values[target] = value
-    parts: dict[str, Any] = {}
+    parts: dict[str, object] = {}
     # A null tag is kept as a value; a null filter is left out.
     given = {
         name: value for name, value in values.items() if value is not None or not name.startswith("filters.")
@@ -125,7 +125,7 @@ def _to_native(
     return result
 
 
-def _value_at(record: Mapping[str, Any], source: str) -> Any:
+def _value_at(record: Mapping[str, object], source: str) -> Any:
     if source in record:
         return record[source]
     value: Any = record
@@ -136,7 +136,7 @@ def _value_at(record: Mapping[str, Any], source: str) -> Any:
     return value
 
 
-def _zip_gold_parts(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]:
+def _zip_gold_parts(parts: dict[str, object], check: Check) -> list[dict[str, object]]:
     """Return one object for each gold passage, from a column of values for each part."""
     columns = {part: value if isinstance(value, list | tuple) else [value] for part, value in parts.items()}
     columns = {part: column for part, column in columns.items() if column not in ([], (), [None])}

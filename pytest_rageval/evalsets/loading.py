@@ -34,10 +34,10 @@ class LoadOptions:
 
     format: str | None = None  # None: it is recognized
     sample: "SampleSpec | None" = None  # None: all examples
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the format
+    options: Mapping[str, object] = field(default_factory=dict)  # of the format
     corpus: Path | None = None  # has the texts of gold passages that have only an id
     exclude_own_id: bool = False  # leaves the passage with the id of a question out of the question's ranking
-    added: Mapping[str, Any] = field(
+    added: Mapping[str, object] = field(
         default_factory=dict
     )  # for each example, of fields that extensions declare
 

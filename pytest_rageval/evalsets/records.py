@@ -196,7 +196,7 @@ def _extra_and_context(record: Mapping[Any, Any], check: "Check") -> dict[str, A
 
 def _added(
     record: Mapping[Any, Any], fields: Mapping[str, Callable[..., None]], check: "Check", *keys: str | int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the values that a record has for fields of extensions, which check them; a null is no value."""
     added = {name: record[name] for name in fields if record.get(name) is not None}
     for name, value in added.items():
@@ -369,7 +369,7 @@ class Check:
         """Raise InputError with the place, what was found, and the remedy."""
         raise InputError(f"{self.place}: {found}.\n{remedy}")
 
-    def record(self, value: Any, *required: str) -> Mapping[str, Any]:
+    def record(self, value: Any, *required: str) -> Mapping[str, object]:
         """Return the record, which must be an object with the required keys."""
         if not isinstance(value, dict) and not isinstance(value, Mapping):
             hint = f" {ARRAY_REMEDY}" if isinstance(value, list) else ""
@@ -429,7 +429,7 @@ class Check:
             self._fail_type(value, keys, "a list", "Put it in square brackets.")
         return value
 
-    def object(self, value: Any, *keys: str | int) -> dict[str, Any]:
+    def object(self, value: Any, *keys: str | int) -> dict[str, object]:
         """Return an object as a new dict; null becomes an empty dict."""
         return {str(key): item for key, item in self.mapping(value, *keys).items()}
 

@@ -162,10 +162,10 @@ def is_data_frame(value: Any) -> bool:
     )
 
 
-def data_frame_rows(frame: Any) -> Iterable[dict[str, Any]]:
+def data_frame_rows(frame: Any) -> Iterable[dict[str, object]]:
     """Return an iterator over the rows of a data frame, each as a dict of the values by column, without the index."""
     if hasattr(frame, "iter_rows"):
-        rows: Iterable[dict[str, Any]] = frame.iter_rows(named=True)
+        rows: Iterable[dict[str, object]] = frame.iter_rows(named=True)
         return rows
     if hasattr(frame, "to_pylist"):
         # By batch, so that not all rows of a large table are objects of Python at once.

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Final, NoReturn, Self
 from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, urlunsplit
 
-from pytest_rageval.lib.lazy import lazy_pattern
-
 HIDDEN: Final = "***"
 
 MIN_REDACTED_LENGTH: Final = 8
@@ -106,7 +104,7 @@ class Credentials:
 
 EXPECTED_URL: Final = "expected a URL that begins with http:// or https://"
 
-SECRET_NAME: Final = lazy_pattern(
+SECRET_NAME: Final = re.compile(
     r"(key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|^code)$",
     re.IGNORECASE,
 )

@@ -10,8 +10,6 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from pytest_rageval.lib.lazy import lazy_pattern
-
 
 def counted(number: int, noun: str) -> str:
     """Return a number and a noun, in the singular or plural.
@@ -125,7 +123,7 @@ MAX_MARKS: Final = 30
 marks on a letter."""
 
 # A run of marks: characters that are neither ASCII nor a letter or digit, and two letters that NFKC makes marks.
-_LONG_MARK_RUN: Final = lazy_pattern(rf"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){{{MAX_MARKS + 1},}}")
+_LONG_MARK_RUN: Final = re.compile(rf"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){{{MAX_MARKS + 1},}}")
 _JOINER: Final = "\u034f"
 
 # Blocks of scripts without spaces between words. Korean, Tibetan and Ethiopic are not among them: they separate words.
@@ -165,10 +163,10 @@ _MARKS: Final = "\u3099\u309a" + "".join(
     for character in map(chr, range(first, last + 1))
     if unicodedata.category(character)[0] == "M"
 )
-_UNSPACED: Final = lazy_pattern(f"[{_UNSPACED_CHARACTERS}][{_MARKS}]*")
-_UNSPACED_RUN: Final = lazy_pattern(f"[{_UNSPACED_CHARACTERS}{_MARKS}]+")
+_UNSPACED: Final = re.compile(f"[{_UNSPACED_CHARACTERS}][{_MARKS}]*")
+_UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED_CHARACTERS}{_MARKS}]+")
 # The lookbehind and the possessive quantifier make each run of spaces match once, from its beginning: linear time.
-_GAP: Final = lazy_pattern(rf"(?<=[{_UNSPACED_CHARACTERS}])\s+|(?<!\s)\s++(?=[{_UNSPACED_CHARACTERS}])")
+_GAP: Final = re.compile(rf"(?<=[{_UNSPACED_CHARACTERS}])\s+|(?<!\s)\s++(?=[{_UNSPACED_CHARACTERS}])")
 # Characters that keep their form: "10²" must not become "102", nor "1½" "11/2"; a lone accent would split its word.
 _KEPT_DECOMPOSITIONS: Final = ("<super>", "<fraction>", "<compat> 0020 03")
 

@@ -343,7 +343,7 @@ def _make_reusable(function: Callable[..., Any], result: Any) -> Any:
     return asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
 
 
-def build_request(name: str, version: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
+def build_request(name: str, version: str, args: Sequence[Any], kwargs: Mapping[str, object]) -> Request:
     arguments = {str(position): argument for position, argument in enumerate(args, 1)} | dict(kwargs)
     try:
         values = {key: _to_json_value(argument) for key, argument in arguments.items()}
@@ -458,7 +458,7 @@ class LLM(Functions):
         return await self._loop.await_result(self._gateway.get_reply(server, request))
 
     def _request(
-        self, messages: Conversation, model: str | None, sample: int, parameters: Mapping[str, Any]
+        self, messages: Conversation, model: str | None, sample: int, parameters: Mapping[str, object]
     ) -> tuple[Server, Request]:
         """Return the server and the request, with copies of the messages: the caller may change them later."""
         for name in REFUSED.keys() & parameters.keys():

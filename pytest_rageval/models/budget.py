@@ -7,6 +7,7 @@ reservation is settled: the real cost is counted instead. Tokens that the server
 import asyncio
 import contextlib
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from typing import Any, Final, Protocol, TypedDict
 from pytest_rageval.core.errors import BudgetError, StoreError
 from pytest_rageval.core.options import CoreOptions
 from pytest_rageval.core.parsers import LENGTH_PARAMETERS
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Spending
@@ -277,7 +277,7 @@ def max_reply_tokens(request: Request, price: Price | None) -> int | None:
     return max_output_tokens(request.parameters, price) if request.generates else 0
 
 
-def max_output_tokens(parameters: Mapping[str, Any], price: Price | None) -> int | None:
+def max_output_tokens(parameters: Mapping[str, object], price: Price | None) -> int | None:
     """Return the highest possible number of tokens of a reply with these parameters; None if there is no bound."""
     values = (parameters.get(name) for name in LENGTH_PARAMETERS)
     bounds = [value for value in values if isinstance(value, int) and value > 0]
@@ -286,7 +286,7 @@ def max_output_tokens(parameters: Mapping[str, Any], price: Price | None) -> int
     return bound * choices if bound is not None and isinstance(choices, int) and choices > 1 else bound
 
 
-ASCII_TOKEN: Final = lazy_pattern(
+ASCII_TOKEN: Final = re.compile(
     r"[A-Z]?[a-z]{1,7}"  # a short word or a part of a long word; the space before it belongs to the token
     r"|[A-Z]{1,3}"
     r"|[0-9]"  # half of the tokenizers split digits; the others join three, and have a token for the space
@@ -298,16 +298,16 @@ ASCII_TOKEN: Final = lazy_pattern(
 )
 """One token of ASCII text. A single space belongs to the following token."""
 
-ENCODED_DATA: Final = lazy_pattern(r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,39}[0-9])[A-Za-z0-9+/]{40,}")
+ENCODED_DATA: Final = re.compile(r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,39}[0-9])[A-Za-z0-9+/]{40,}")
 """Base64 or a hexadecimal hash, which no vocabulary contains."""
 
 MIN_ENCODED_LENGTH: Final = 40
 
 ENCODED_DATA_RATE: Final = 75  # hundredths of a token per character of encoded data
-NON_ASCII: Final = lazy_pattern(r"[^\x00-\x7f]+")
+NON_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 SCRIPT_RATES: Final = tuple(
-    (lazy_pattern(f"[{characters}]+"), rate)
+    (re.compile(f"[{characters}]+"), rate)
     for characters, rate in (
         ("\u01a0-\u01b0\u1ea0-\u1ef9", 0),  # vowels of Vietnamese, whose syllables are short
         ("\u00c0-\u024f", 125),  # Latin letters with diacritics: they split words of ASCII letters in two
@@ -378,7 +378,9 @@ def _pieces_of(word: str) -> int:
     return len(ASCII_TOKEN.findall(word))
 
 
-def prompt_tokens(messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any] | None = None) -> int:
+def prompt_tokens(
+    messages: Sequence[Mapping[str, object]], parameters: Mapping[str, object] | None = None
+) -> int:
     """Estimate the tokens of a whole prompt: contents by `count_tokens`, and their framing; 0 without messages.
 
     If a content is a list of parts, parts with a "text" and token ids count; images and tool calls do not. Tools and

@@ -29,7 +29,7 @@ JSON_TYPES: Final[Mapping[type, str]] = {
 }
 
 
-def completion_fields(completion: Any) -> dict[str, Any]:
+def completion_fields(completion: Any) -> dict[str, object]:
     """Return the fields of a `Reply` from a parsed completion; ValueError says why it is not a completion."""
     if not isinstance(completion, Mapping):
         raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
@@ -55,7 +55,7 @@ def completion_fields(completion: Any) -> dict[str, Any]:
     }
 
 
-def typed_field(mapping: Mapping[str, Any], name: str, kind: type[T]) -> T:
+def typed_field(mapping: Mapping[str, object], name: str, kind: type[T]) -> T:
     """Return a field of this type; the empty value of the type if it is missing or null; ValueError for other types."""
     value = mapping.get(name)
     if value is None:
@@ -66,7 +66,7 @@ def typed_field(mapping: Mapping[str, Any], name: str, kind: type[T]) -> T:
     return value
 
 
-def usage_fields(answer: Mapping[str, Any], tokens_in: str, tokens_out: str) -> dict[str, Any]:
+def usage_fields(answer: Mapping[str, object], tokens_in: str, tokens_out: str) -> dict[str, object]:
     """Return model, tier and the counts of tokens under these names; "" and 0 for what is not reported."""
     usage, model, tier = answer.get("usage"), answer.get("model"), answer.get("service_tier")
     counts = usage if isinstance(usage, Mapping) else {}
@@ -93,7 +93,7 @@ def _text_of(content: object) -> str:
     )
 
 
-def _has_separate_reasoning(message: Mapping[str, Any]) -> bool:
+def _has_separate_reasoning(message: Mapping[str, object]) -> bool:
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     return any(message.get(name) for name in REASONING_FIELDS) or any(
@@ -112,7 +112,7 @@ class ReportedError(Exception):
     """The server sent an error in place of a response."""
 
 
-def _response_body(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _response_body(messages: Sequence[Message], parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the body of a request without the model, from the messages and parameters of a chat completion.
 
     A parameter that the API does not have, such as `stop`, is sent unchanged. The server refuses it, and the sender
@@ -122,14 +122,14 @@ def _response_body(messages: Sequence[Message], parameters: Mapping[str, Any]) -
     while leading < len(messages) - 1 and _is_instruction(messages[leading]):
         leading += 1
     instructions = "\n\n".join(message["content"] for message in messages[:leading])
-    sent: dict[str, Any] = {"input": [_input_item(message) for message in messages[leading:]]}
+    sent: dict[str, object] = {"input": [_input_item(message) for message in messages[leading:]]}
     if instructions:
         sent["instructions"] = instructions
     # By default the server stores the prompt and its reply for a month.
     return sent | {"store": False} | _rename_parameters(parameters)
 
 
-def response_fields(response: Any) -> dict[str, Any]:
+def response_fields(response: Any) -> dict[str, object]:
     """Return the fields of a `Reply` from a parsed response; ReportedError, or ValueError that says why it is none."""
     if not isinstance(response, Mapping):
         raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
@@ -170,14 +170,14 @@ def _is_instruction(message: Message) -> bool:
     return message.get("role") in INSTRUCTION_ROLES and isinstance(message.get("content"), str)
 
 
-def _input_item(message: Message) -> dict[str, Any]:
+def _input_item(message: Message) -> dict[str, object]:
     content, role = message.get("content"), message.get("role")
     if not isinstance(content, list):
         return {"role": role, "content": content}
     return {"role": role, "content": [_content_part(part, role) for part in content]}
 
 
-def _content_part(part: Mapping[str, Any], role: object) -> Mapping[str, Any]:
+def _content_part(part: Mapping[str, object], role: object) -> Mapping[str, object]:
     if part.get("type") == "text":
         return {**part, "type": "output_text" if role == "assistant" else "input_text"}
     if part.get("type") == "image_url":
@@ -215,7 +215,7 @@ def _flatten_function(tool: Any) -> Any:
     return {**{name: value for name, value in tool.items() if name != "function"}, **function}
 
 
-def _tool_call(item: Mapping[str, Any]) -> dict[str, Any]:
+def _tool_call(item: Mapping[str, object]) -> dict[str, object]:
     function = {"name": item.get("name"), "arguments": item.get("arguments")}
     return {"id": item.get("call_id"), "type": "function", "function": function}
 
@@ -236,7 +236,7 @@ CHAT_APIS: Final[Mapping[Api, ChatApi]] = {
 }
 
 
-def request_body(api: Api, request: Request, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def request_body(api: Api, request: Request, parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the JSON body of a request for an API, with the entries of the parameter `extra_body` as fields."""
     messages = request.well_formed_messages()
     arguments = CHAT_APIS[api].body(messages, parameters)
@@ -254,7 +254,7 @@ def parse_json_body(body: bytes) -> Any:
         raise ValueError(why) from None
 
 
-def error_body(body: object) -> Mapping[str, Any] | None:
+def error_body(body: object) -> Mapping[str, object] | None:
     """Return the error object in a body; None if there is none, or if it is nested too deeply."""
     if isinstance(body, list) and len(body) == 1 and isinstance(body[0], Mapping):
         # Google's servers put the object into a list.

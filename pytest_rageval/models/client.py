@@ -19,7 +19,6 @@ from pytest_rageval.core.options import (
     DEFAULT_TIMEOUT_S,
 )
 from pytest_rageval.core.settings import Api, Role
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.secret import Credentials, public_url
 from pytest_rageval.lib.text import counted, parse_failure
 from pytest_rageval.models.budget import Limits
@@ -55,20 +54,20 @@ OVERLOAD_STATUSES: Final = {429, 503, 529}  # the server has too much load
 REFUSAL_STATUSES: Final = {400, 404, 422}  # the request itself is wrong
 RETRYABLE_STATUSES: Final = {408, 409, 425, 500, 502, 504, *OVERLOAD_STATUSES}
 
-CONTEXT_OVERFLOW: Final = lazy_pattern(
+CONTEXT_OVERFLOW: Final = re.compile(
     r"context[_ ]length|context (size|window)|exceed_context|(prompt|input) is too long|too many tokens",
     re.IGNORECASE,
 )
 """Matches an error about a prompt that is longer than the context window of the model."""
 
-NO_CHAT_COMPLETIONS: Final = lazy_pattern(
+NO_CHAT_COMPLETIONS: Final = re.compile(
     r"only (supported|available|works?) (in|on|with|through|via) [^.]*responses|(not a|no) chat model"
     r"|chat_?completions? operation does not work|not supported in the v1/chat/completions",
     re.IGNORECASE,
 )
 """Matches an error about a model that has no chat completions."""
 
-NO_PROVIDER: Final = lazy_pattern(r"no endpoints found that (support|can handle)", re.IGNORECASE)
+NO_PROVIDER: Final = re.compile(r"no endpoints found that (support|can handle)", re.IGNORECASE)
 """Matches OpenRouter's error, with status 404, about parameters that no provider of a model supports."""
 
 INTERRUPTION_ERRORS: Final = {"RemoteProtocolError", "DecodingError"}
@@ -96,7 +95,7 @@ class RetryableError(Exception):
 class RequestRefused(Unscored):
     """The server refuses this request itself, with a status such as 400 or 422; `answer` is the error it sent."""
 
-    def __init__(self, reason: str, answer: Mapping[str, Any], status: int = 400) -> None:
+    def __init__(self, reason: str, answer: Mapping[str, object], status: int = 400) -> None:
         super().__init__(reason)
         self.answer = answer
         self.status = status
@@ -291,7 +290,9 @@ class Client:
     async def address(self) -> str:
         return await self.server.address()
 
-    async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
+    async def complete(
+        self, request: Request, parameters: Mapping[str, object]
+    ) -> tuple[Reply, float | None]:
         """Send a request once; return the reply, and the pause in seconds that the server requests, or None.
 
         Raises:
@@ -446,7 +447,7 @@ class Client:
         return _AuthFailure(mapped, credentials) if status in AUTH_STATUSES else mapped
 
     def _map_status(  # noqa: PLR0911 - a case per line
-        self, request: Request, status: int, answer: Mapping[str, Any], headers: Mapping[str, str]
+        self, request: Request, status: int, answer: Mapping[str, object], headers: Mapping[str, str]
     ) -> Exception:
         detail = self._shorten(str(answer.get("message") or answer))
         if not request.is_internal and status in REFUSAL_STATUSES:

@@ -104,7 +104,7 @@ class Connection:
         self._filter_logs()
         return client
 
-    async def post(self, path: str, body: Mapping[str, Any], *, stream: bool = False) -> httpx2.Response:
+    async def post(self, path: str, body: Mapping[str, object], *, stream: bool = False) -> httpx2.Response:
         """Post a body as JSON once; return the response, unread if it is a stream.
 
         Another status than one of success is an HTTPStatusError, whose response has been read.

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from pytest_rageval.core.data import Document, conversation_text, history_of
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
@@ -62,7 +62,7 @@ class Generator(Protocol):
     ) -> tuple[str, ...] | None:
         """Return the answers of these samples if all are cached and available without waiting; otherwise None."""
 
-    def identity(self, method: str) -> Mapping[str, Any]:
+    def identity(self, method: str) -> Mapping[str, object]:
         """Return the facts that the answers of a method, such as "cite", depend on; the model has the empty name."""
 
     def template(self, method: str) -> str:
@@ -130,13 +130,13 @@ class _ModelGenerator(_DispatchingGenerator):
     def _prompt_renderer(self, method: str) -> PromptRenderer: ...
 
     @abstractmethod
-    def _parameters(self, method: str) -> dict[str, Any]: ...
+    def _parameters(self, method: str) -> dict[str, object]: ...
 
     @cached_property
-    def _prompts_and_parameters(self) -> dict[str, tuple[PromptRenderer, dict[str, Any]]]:
+    def _prompts_and_parameters(self) -> dict[str, tuple[PromptRenderer, dict[str, object]]]:
         return {}
 
-    def identity(self, method: str) -> Mapping[str, Any]:
+    def identity(self, method: str) -> Mapping[str, object]:
         prompt = {f"prompt to {method}": digest(self._prompt_renderer(method)("", []))[:12]}
         api = {} if self.server.api == "chat" else {"api": self.server.api}
         parameters = describe_parameters(self._parameters(method))
@@ -204,7 +204,7 @@ class LLMGenerator(_ModelGenerator):
     temperature: float = TEMPERATURE
     max_tokens: int | None = None
     prompts: Prompts = DEFAULT_PROMPTS
-    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def with_temperature(self, temperature: float) -> "LLMGenerator":
         """Return this generator with another temperature, which also replaces one in the user's parameters."""
@@ -217,7 +217,7 @@ class LLMGenerator(_ModelGenerator):
     def _prompt_renderer(self, method: str) -> PromptRenderer:
         return partial(self.prompts.fill, TEMPLATE_OF[method])
 
-    def _parameters(self, method: str) -> dict[str, Any]:  # noqa: ARG002 - the same for all methods
+    def _parameters(self, method: str) -> dict[str, object]:  # noqa: ARG002 - the same for all methods
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
         return merge_parameters({"temperature": self.temperature, **limit}, self.parameters)
 
@@ -251,7 +251,7 @@ class EmbeddedGenerator(_ModelGenerator):
         renderers = {"cite": few_shot_citing_prompt, "explain": few_shot_long_answer_prompt}
         return renderers.get(method, few_shot_prompt)
 
-    def _parameters(self, method: str) -> dict[str, Any]:
+    def _parameters(self, method: str) -> dict[str, object]:
         limits = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}
         return {
             "temperature": self.temperature,
@@ -260,7 +260,7 @@ class EmbeddedGenerator(_ModelGenerator):
             "extra_body": {"grammar": ONE_LINE_GRAMMAR},
         }
 
-    def identity(self, method: str) -> Mapping[str, Any]:
+    def identity(self, method: str) -> Mapping[str, object]:
         """Return the model, its server, the maximum of tokens, the prompt's digest, and a temperature above 0."""
         constant = {"stop", "extra_body", *(() if self.temperature else ("temperature",))}
         return {name: value for name, value in super().identity(method).items() if name not in constant}
@@ -298,7 +298,7 @@ class CallableGenerator(_DispatchingGenerator):
             # The requests that depend on the answer are counted.
             return unknown_answer()
 
-    def identity(self, method: str) -> Mapping[str, Any]:
+    def identity(self, method: str) -> Mapping[str, object]:
         return {"": self._methods.get(method, self.user).identity}
 
     def template(self, method: str) -> str:  # noqa: ARG002 - the same for all methods

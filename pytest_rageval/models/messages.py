@@ -16,7 +16,6 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.digests import canonical_json, digest, text_digest
-from pytest_rageval.lib.lazy import lazy_pattern
 
 Message = Mapping[str, Any]  # a chat message: `{"role": "user", "content": "…"}`
 KEY_SCHEMA: Final = 1  # part of every key; a higher number makes all stored replies unfindable
@@ -57,7 +56,7 @@ class Request:
     base_url: str  # the server's URL, or a name for a server without a fixed address
     model: str  # the model's name at the server
     messages: tuple[Message, ...]
-    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     sample: int = 0  # 0, 1, 2 … distinguishes repeated draws of the same prompt; not sent
     parts: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     api: Api = "chat"  # the API that the request is sent to
@@ -79,14 +78,14 @@ class Request:
             keys.append(text_digest(f"{before}{messages}{after}"))
         return keys
 
-    def well_formed_messages(self) -> list[dict[str, Any]]:
+    def well_formed_messages(self) -> list[dict[str, object]]:
         """Return copies of the messages whose texts can be encoded as UTF-8; see `replace_surrogates`."""
         return [
             {name: replace_surrogates(value) for name, value in message.items()} for message in self.messages
         ]
 
     @property
-    def summary_parameters(self) -> Mapping[str, Any]:
+    def summary_parameters(self) -> Mapping[str, object]:
         return self.parameters
 
     @property
@@ -107,7 +106,7 @@ def _cached_key_affixes(marshalled: bytes) -> tuple[str, str]:
 
 
 def _key_affixes(
-    base_url: str, model: str, api: Api, sample: int, parameters: Mapping[str, Any]
+    base_url: str, model: str, api: Api, sample: int, parameters: Mapping[str, object]
 ) -> tuple[str, str]:
     """Return the canonical JSON of a request before and after its messages."""
     # The default API is omitted: requests to it have the same keys as before other APIs were supported.
@@ -269,21 +268,21 @@ def empty_reason(reply: Reply) -> str:
 
 
 _TAGS: Final = "think|thinking|thought|reasoning|seed:think"
-_BLANK: Final = lazy_pattern(r"\s*")
-_OPENING_TAG: Final = lazy_pattern(rf"[<\[◁](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]▷]", re.IGNORECASE)
-_CLOSING_TAG: Final = lazy_pattern(rf"[<\[◁]/(?:{_TAGS})\s{{0,9}}[>\]▷]", re.IGNORECASE)
+_BLANK: Final = re.compile(r"\s*")
+_OPENING_TAG: Final = re.compile(rf"[<\[◁](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]▷]", re.IGNORECASE)
+_CLOSING_TAG: Final = re.compile(rf"[<\[◁]/(?:{_TAGS})\s{{0,9}}[>\]▷]", re.IGNORECASE)
 _QUOTES: Final = frozenset("\"'`“”‘’")
 
-_CHANNEL_HEADER: Final = lazy_pattern(
+_CHANNEL_HEADER: Final = re.compile(
     r"(?: <\|start\|> \s* assistant \s* )? <\|channel\|> \s* (\w+) [^<]{0,200} "
     r"(?: <\|constrain\|> [^<]{0,200} )? <\|message\|>",
     re.VERBOSE,
 )
 """The header of a message in gpt-oss's harmony format; the group is the name of the channel."""
 
-_MESSAGE_END: Final = lazy_pattern(r"<\|(?:end|return|call|start|channel)\|>")
+_MESSAGE_END: Final = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
 
-_BARE_ANALYSIS: Final = lazy_pattern(r"\s*analysis(?=[A-Z])")
+_BARE_ANALYSIS: Final = re.compile(r"\s*analysis(?=[A-Z])")
 _BARE_FINAL: Final = "assistantfinal"
 """Headers of messages in the harmony format, if the server has removed the special tokens."""
 
@@ -370,7 +369,7 @@ class RequestSummary(TypedDict, total=False):
     base_url: str
     model: str
     api: str  # absent for chat completions
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     sample: int
     parts: dict[str, str]
     messages: list[Any]
@@ -394,7 +393,7 @@ def request_summary(request: Request, *, prompts: bool = False) -> RequestSummar
     return summary
 
 
-def describe_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def describe_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
     """Return parameters for a fingerprint, as texts, numbers or null; long values are hashed.
 
     >>> describe_parameters({"temperature": 0.5, "chat_template_kwargs": {"enable_thinking": False}})
@@ -463,7 +462,7 @@ def _parts(request: Request) -> Mapping[str, str]:
 
 def _flatten(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
     """Return the values of a summary by path, such as `("parameters", "temperature")`."""
-    fields = cast("Mapping[str, Any]", summary)
+    fields = cast("Mapping[str, object]", summary)
     values: dict[tuple[str, ...], Any] = {
         (name,): fields[name] for name in ("model", "base_url", "api", "sample") if name in fields
     }

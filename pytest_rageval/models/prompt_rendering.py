@@ -9,7 +9,6 @@ from typing import Any, Final
 from pytest_rageval.core.data import conversation_text, history_of
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.lib.files import refuse_special
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.models.prompts import (
     ANSWER_EXAMPLES,
     ARGUMENTS,
@@ -55,7 +54,7 @@ _FORMATS: Final[Mapping[str, Callable[[Any], str]]] = {
 CONVERSATION_SECTION: Final = "Conversation before the question:\n{conversation}\n\n"
 """The section of a prompt with the history of a question; it precedes the first line with the question."""
 
-FIRST_QUESTION_LINE: Final = lazy_pattern(r"^(?=.*\{question\})", re.MULTILINE)
+FIRST_QUESTION_LINE: Final = re.compile(r"^(?=.*\{question\})", re.MULTILINE)
 
 
 class Prompts:

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from pytest_rageval.lib.lazy import lazy_pattern
-
 WorkedExample = tuple[str, tuple[str, ...], str]  # a question, its passages, and the reply
 
 CABLE_CAR: Final = (
@@ -169,7 +167,7 @@ PREFERENCE_EXAMPLES: Final[tuple[tuple[str, str, str, str, int], ...]] = (
 
 
 TOKEN_LENGTH: Final = 12
-FENCE_TEXT: Final = lazy_pattern(
+FENCE_TEXT: Final = re.compile(
     r"(?:\A|(?<=\n\n))[^\n]*\{mark\}[^\n]*\n\n|^</?\w+ \{mark\}>(?:\n|\Z)", re.MULTILINE
 )
 """Matches the text about fences in a template: paragraphs that mention the token, and the fences of worked examples."""

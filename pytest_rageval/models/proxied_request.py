@@ -80,7 +80,7 @@ class ProxiedRequest(Request):
         return digest({"schema": KEY_SCHEMA, **names, "body": self.body})
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """The JSON body of the request, without the fields about streaming."""
         return {"model": self.model, **self.parameters}
 
@@ -89,7 +89,7 @@ class ProxiedRequest(Request):
         return self.sink is not None and self.sink.begun
 
     @property
-    def summary_parameters(self) -> Mapping[str, Any]:
+    def summary_parameters(self) -> Mapping[str, object]:
         return {name: value for name, value in self.parameters.items() if name not in PROMPT_FIELDS}
 
     @property
@@ -103,7 +103,7 @@ class ProxiedRequest(Request):
 
 
 def make_proxied_request(
-    base_url: str, path: str, body: Mapping[str, Any], *, sample: int = 0, sink: Sink | None = None
+    base_url: str, path: str, body: Mapping[str, object], *, sample: int = 0, sink: Sink | None = None
 ) -> ProxiedRequest:
     """Return the proxied request for a body, or raise ValueError.
 
@@ -124,7 +124,7 @@ def make_proxied_request(
     return proxied
 
 
-def _messages(body: Mapping[str, Any]) -> dict[str, Message]:
+def _messages(body: Mapping[str, object]) -> dict[str, Message]:
     """Return the parts of a body that a model reads as messages, by the name that explains a missing reply."""
     messages: dict[str, Message] = {}
     for field_name in PROMPT_FIELDS:
@@ -163,14 +163,14 @@ def reply_record(path: str, answer: Any) -> dict[str, Any]:
     return {"text": text, **{name: fields[name] for name in names}}
 
 
-def _completion_record(answer: Any) -> dict[str, Any]:
+def _completion_record(answer: Any) -> dict[str, object]:
     """Return the record of a choice that the token limit cut, or else of the first choice; check all choices."""
     first = completion_fields(answer)
     others = [completion_fields({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
     return next((record for record in (first, *others) if record["finish_reason"] == "length"), first)
 
 
-def _embeddings_record(answer: Any) -> dict[str, Any]:
+def _embeddings_record(answer: Any) -> dict[str, object]:
     vectors = answer.get("data") if isinstance(answer, Mapping) else None
     if not isinstance(vectors, list) or not vectors:
         raise ValueError("it has no data")
@@ -200,7 +200,7 @@ async def send_proxied_request(connection: "Connection", proxied: ProxiedRequest
         await response.aclose()
 
 
-async def _open_stream(connection: "Connection", path: str, body: dict[str, Any]) -> "httpx2.Response":
+async def _open_stream(connection: "Connection", path: str, body: dict[str, object]) -> "httpx2.Response":
     """Return the unread response to a request for a stream; retry without `stream_options` if the server refuses it."""
     import httpx2  # noqa: PLC0415 - loaded with the connection
 
@@ -299,7 +299,7 @@ WHOLE_TEXTS: Final = (
 )  # fields whose text is in one chunk; others are concatenated
 
 
-def _add_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
+def _add_delta(message: dict[str, object], delta: Mapping[str, object]) -> None:
     """Add the delta in a chunk to a message: concatenate texts, extend lists, merge objects."""
     for name, value in delta.items():
         before = message.get(name)

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import RagevalError, ServerError, Unscored
 from pytest_rageval.core.options import DEFAULT_PATIENCE_S
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.budget import Charge, count_tokens, prompt_tokens
 from pytest_rageval.models.client import Client, RequestRefused, RetryableError
@@ -132,7 +131,7 @@ class Sender:
                 await asyncio.wait_for(self._gave_up.wait(), delay)
 
     async def _attempt(
-        self, request: Request, parameters: Mapping[str, Any], slot: Slot, charge: Charge
+        self, request: Request, parameters: Mapping[str, object], slot: Slot, charge: Charge
     ) -> Reply:
         if self._silent_since is None:
             self._silent_since = slot.began
@@ -218,7 +217,7 @@ def _delay(failures: Sequence[RetryableError]) -> float:
 
 
 FLEX: Final = {"service_tier": "flex"}
-TIER_REFUSAL: Final = lazy_pattern(r"service[_ ]?tier|\bflex\b", re.IGNORECASE)
+TIER_REFUSAL: Final = re.compile(r"service[_ ]?tier|\bflex\b", re.IGNORECASE)
 """Matches a refusal because of the service tier."""
 
 RENAMED_PARAMETERS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -238,7 +237,7 @@ UNAMBIGUOUS: Final = {"temperature", "logprobs", "seed"}
 
 ECHO_FIELDS: Final = {"input", "body", "ctx", "request"}  # fields of an error that repeat the request
 
-UNSUPPORTED: Final = lazy_pattern(
+UNSUPPORTED: Final = re.compile(
     r"unsupported|(not|n't) support|not enabled|unavailable|deprecated|unknown|unrecogni[sz]ed"
     r"|extra[_ ](inputs|fields|forbidden)|not permitted|not allowed|unexpected|cannot find field"
     r"|only (the default|be set)|no endpoints found that support|cannot both be specified",
@@ -246,14 +245,14 @@ UNSUPPORTED: Final = lazy_pattern(
 )
 """Matches an error about a parameter that is not supported. The user has to correct an unsupported value."""
 
-OUT_OF_RANGE: Final = lazy_pattern(
+OUT_OF_RANGE: Final = re.compile(
     r"too (large|long|high|big|small|low)|at (most|least)\b|(less|greater|more) than|(valid|supported) range"
     r"|(above|below|exceeds?) (the )?(maximum|minimum)|maximum allowed|supported values are:[^.]*(,| and | or )",
     re.IGNORECASE,
 )
 """Matches an error about a wrong value of a supported parameter."""
 
-EXPECTED_NAMES: Final = lazy_pattern(r"expected one of\b[^\n]*", re.IGNORECASE)  # lists the supported names
+EXPECTED_NAMES: Final = re.compile(r"expected one of\b[^\n]*", re.IGNORECASE)  # lists the supported names
 
 INTRODUCTION: Final = (
     r"(?:\b(?:argument|parameter|param|field|key|option|path|property)s?(?:[ ][\w ]{1,40}:)?[ ]|\#/)"
@@ -267,7 +266,7 @@ class UnsupportedParams:
     def __init__(self) -> None:
         self._replacements: dict[str, str | None] = {}
 
-    def adapt(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    def adapt(self, parameters: Mapping[str, object]) -> tuple[dict[str, object], str]:
         """Return the parameters to send, and the names of the omitted ones, separated by spaces."""
         sent, omitted = {}, []
         for requested, value in parameters.items():
@@ -280,7 +279,7 @@ class UnsupportedParams:
                 sent[name] = value
         return sent, " ".join(omitted)
 
-    def learn(self, sent: Mapping[str, Any], refusal: Mapping[str, Any]) -> bool:
+    def learn(self, sent: Mapping[str, object], refusal: Mapping[str, object]) -> bool:
         """Learn from a refusal which of the sent parameters is not supported; return whether a retry makes sense."""
         error = _remove_echo(refusal)
         text = EXPECTED_NAMES.sub("", str(error))
@@ -302,7 +301,7 @@ def _remove_echo(refusal: Any) -> Any:
     return [_remove_echo(value) for value in refusal] if isinstance(refusal, list) else refusal
 
 
-def _refused_name(sent: Mapping[str, Any], param: object, text: str) -> str | None:
+def _refused_name(sent: Mapping[str, object], param: object, text: str) -> str | None:
     """Return the sent parameter that a refusal names in its field `param` or its text; None if it names none."""
     candidates = [name for name in sent if name not in ESSENTIAL]
     if isinstance(param, str) and param.partition(".")[0] in candidates:

@@ -209,7 +209,7 @@ class Usage:
         """The remarks with their counts, sorted by falling count, then by text."""
         return dict(sorted(self.remarks.items(), key=lambda remark: (-remark[1], remark[0])))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         servers = {name: usage.to_dict() for name, usage in sorted(self.servers.items())}
         # Plain dicts: xdist sends no subclasses of dict.
         counters = {name: dict(getattr(self, name)) for name in COUNTERS}

@@ -160,7 +160,7 @@ class Retriever:
                 return await self._batcher.result(example.question, k), None
         return await self._user.call_timed(example.question, k, **context)
 
-    def _context_of(self, example: Example) -> dict[str, Any]:
+    def _context_of(self, example: Example) -> dict[str, object]:
         """Return the parts of an example's context that the retriever accepts; empty parts only if it requires them."""
         accepted = self._search.context
         if example.filters and accepted.keys().isdisjoint({"filters", "example"}):
@@ -169,7 +169,7 @@ class Retriever:
                 "another search.\nName them in the signature, as in `def search(query, k, filters)`, or take them out "
                 "of the eval set."
             )
-        context: dict[str, Any] = {}
+        context: dict[str, object] = {}
         has_context = example.history or example.filters or example.metadata or example.extra
         if not (self._has_required_context or has_context):
             # A quick exit: most examples have no context, and this method is called several times for each.

@@ -104,7 +104,7 @@ def _as_list(series: Any) -> list[Any]:
     return list(series.to_pylist() if hasattr(series, "to_pylist") else series.tolist())
 
 
-def _fields(returned: Any) -> dict[str, Any] | None:
+def _fields(returned: Any) -> dict[str, object] | None:
     """Return the fields of a mapping, of a named tuple, or of an object that is no series; None for other values."""
     mapping = as_mapping(returned)
     if mapping is not None:
@@ -242,7 +242,7 @@ def _hint(returned: object) -> str:
     return f"Of this object, return what its method gives: found.{method}()." if method else ""
 
 
-def _fields_hint(fields: Mapping[str, Any], with_documents: Sequence[str]) -> str:
+def _fields_hint(fields: Mapping[str, object], with_documents: Sequence[str]) -> str:
     if with_documents:
         return f'Return one of the fields: found["{with_documents[0]}"].'
     values = list(fields.values())

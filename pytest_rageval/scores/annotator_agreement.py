@@ -10,7 +10,7 @@ Table 1 and Figure 1.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
@@ -73,7 +73,7 @@ class Agreement:
             raise InputError(f"agreement(): no measure of {annotator} has a tau at {k}.")
         return max(defined, key=lambda pair: pair[0])[1]
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> dict[str, object]:
         """Return the table for the JSON report."""
         return {
             "downstream": DOWNSTREAM,

@@ -235,7 +235,7 @@ def _reasons(place: str, preference: Verdict) -> str:
     return f"(read as answer {place}) {preference.explanation}" if preference.explanation else ""
 
 
-def arena_notes(score: Score | None) -> dict[str, Any]:
+def arena_notes(score: Score | None) -> dict[str, object]:
     """Return the report's keys `arena`, the share of abstentions and two biases of the judge, and `domains`.
 
     `domains` has the numbers of questions, wins, ties and abstentions for each value of the tag `domain`; it is missing
@@ -268,7 +268,7 @@ LENGTHS: Final = {"shorter": 0.8, "as long": 1.25, "longer": inf}
 """The groups of answers by their length: the number of words as a multiple of that of the reference, up to a limit."""
 
 
-def _length_bias(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+def _length_bias(outcomes: Iterable[Outcome]) -> list[dict[str, object]]:
     """Return for each group of `LENGTHS` the wins among the decided verdicts, with their share and its interval."""
     decided: dict[str, list[int]] = {length: [] for length in LENGTHS}
     for outcome in outcomes:
@@ -301,12 +301,12 @@ def _domains(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
     return table if len(table) > 1 else {}
 
 
-def position_bias_entry(verdicts: Iterable[Places]) -> dict[str, Any] | None:
+def position_bias_entry(verdicts: Iterable[Places]) -> dict[str, object] | None:
     places = list(verdicts)
     return _bias_in_both_orders(places) or _bias_in_one_order(places)
 
 
-def _bias_in_both_orders(places: Sequence[Places]) -> dict[str, Any] | None:
+def _bias_in_both_orders(places: Sequence[Places]) -> dict[str, object] | None:
     pairs = [(first, second) for first, second in places if first is not None and second is not None]
     bias = position_bias(pairs)
     if bias is None:
@@ -320,7 +320,7 @@ def _bias_in_both_orders(places: Sequence[Places]) -> dict[str, Any] | None:
     }
 
 
-def _bias_in_one_order(places: Sequence[Places]) -> dict[str, Any] | None:
+def _bias_in_one_order(places: Sequence[Places]) -> dict[str, object] | None:
     verdicts = [place.first for place in places]
     verdicts += [1 - place.second for place in places if place.second is not None]
     wins, losses = verdicts.count(WON), verdicts.count(LOST)
@@ -330,7 +330,7 @@ def _bias_in_one_order(places: Sequence[Places]) -> dict[str, Any] | None:
     return {"orders": 1, "verdicts": wins + losses, **_estimate("first_place", share)}
 
 
-def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
+def _estimate(name: str, estimate: Estimate | None) -> dict[str, object]:
     if estimate is None:
         return {name: None, f"{name}_ci95": None}
     return {name: estimate.value, f"{name}_ci95": [estimate.low, estimate.high]}
@@ -374,7 +374,7 @@ def _position_bias_text(bias: Mapping[str, Any] | None) -> str:
     return f"{flipped}, {bias['first_place']:.1%} of these for the first place (p = {bias['p_value']:.2g})"
 
 
-def _settings(pipeline: Pipeline, _resolved: ResolvedScore) -> dict[str, Any]:
+def _settings(pipeline: Pipeline, _resolved: ResolvedScore) -> dict[str, object]:
     return {"both_orders": pipeline.both_orders, **({} if pipeline.both_orders else {"seed": pipeline.seed})}
 
 

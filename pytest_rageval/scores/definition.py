@@ -164,13 +164,13 @@ class ScoreDef:
     asks: "AbstractSet[str | JudgeTask[Any]]" = frozenset()
     scale: tuple[float, float] | None = UNIT
     comparisons: Callable[[Pipeline, ResolvedScore], Mapping[str, str | None]] = _default_comparisons
-    settings: Callable[[Pipeline, ResolvedScore], Mapping[str, Any]] = lambda _pipeline, _resolved: {}
+    settings: Callable[[Pipeline, ResolvedScore], Mapping[str, object]] = lambda _pipeline, _resolved: {}
     asks_more: "Callable[[Pipeline], AbstractSet[str | JudgeTask[Any]]]" = lambda _pipeline: frozenset()
     asks_all: bool = False
     separable: bool = True
     depends_on_ids: bool = False
     corrected_by: Literal["answers", "passages"] | None = None
-    notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
+    notes: Callable[[Score | None], Mapping[str, object]] = lambda _score: {}
     family: Family | None = None
     definition: str = ""
     worked: tuple[float, str] = (0.0, "")
@@ -225,12 +225,12 @@ class ScoreDef:
         )
         return tuple(model for model, methods in methods_by_model if methods)
 
-    def fingerprint(self, pipeline: Pipeline, resolved: ResolvedScore, *, package: str) -> dict[str, Any]:
+    def fingerprint(self, pipeline: Pipeline, resolved: ResolvedScore, *, package: str) -> dict[str, object]:
         """Return everything that the score depends on except the retriever, by name.
 
         The version of the package is recorded but not compared. `scoring` says whether two versions score alike.
         """
-        fingerprint: dict[str, Any] = {
+        fingerprint: dict[str, object] = {
             "package": package,
             "scoring": SCORING_VERSION,
             "match_share": pipeline.match_share,
@@ -322,7 +322,7 @@ def _comparator_names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
     return frozenset[str]().union(*(expression.names for expression in comparisons.values()))
 
 
-def _prefixed(prefix: str, identity: Mapping[str, Any]) -> dict[str, Any]:
+def _prefixed(prefix: str, identity: Mapping[str, object]) -> dict[str, object]:
     """Return an identity with prefixed names, such as "judge votes". The empty name becomes the prefix."""
     return {f"{prefix} {name}".strip(): value for name, value in identity.items()}
 

@@ -304,7 +304,7 @@ def _any(values: Iterable[bool | None]) -> bool | None:
     return None if None in known else False
 
 
-def ceiling_notes(score: Score | None) -> dict[str, Any]:
+def ceiling_notes(score: Score | None) -> dict[str, object]:
     """Return the report's key `ceiling`: how often the generator is right with the gold passages.
 
     `answers` and `right` count its answers from the gold passages, also those of questions that are unscored because it
@@ -327,7 +327,7 @@ def ceiling_text(entry: Mapping[str, Any]) -> str:
     return text + (yes if ceiling["yes"] else "")
 
 
-def triage_notes(score: Score | None) -> dict[str, Any]:
+def triage_notes(score: Score | None) -> dict[str, object]:
     """Return the report keys `ceiling`, `cases` (with their counts) and `spearman` (rho of verdicts and Recall@k).
 
     "refined" leaves out the questions on which recall erred: those of the cases A, B and C. It is None if verdict and

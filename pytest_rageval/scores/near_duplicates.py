@@ -5,16 +5,16 @@ many shingles. Two texts on one topic share terms, but few shingles.
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.lib.text import COMMON_UNSPACED, normal_form
 
 # A combining mark splits a word here. This must not change: labels depend on matches of gold passages by these words.
-_WORD: Final = lazy_pattern(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
+_WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 
 Shingle = tuple[str, ...]
 

@@ -41,7 +41,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, product
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import ListedAnswers, match_listed_answers, parse_citations
@@ -240,7 +240,7 @@ def _recall_value(recall: Recall, resolved: ResolvedScore) -> float:
     return cast("float", recall.over_rel_prime if resolved.spec.name == "rel_recall" else recall.over_rel)
 
 
-def pooled_notes(score: Score | None) -> dict[str, Any]:
+def pooled_notes(score: Score | None) -> dict[str, object]:
     """Return the report's key `pooled`: the sums of the sizes of the sets, and the shares of the sums.
 
     A share is None if it is undefined. `questions` is the number of questions in the sums. A question whose score is

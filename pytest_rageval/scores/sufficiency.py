@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask, Verdict
@@ -77,7 +77,7 @@ async def evaluate_sufficient(pipeline: Pipeline, example: Example, resolved: Re
     return verdict.value, Evidence(ranking, explanation=verdict.explanation)
 
 
-def stratify_answers(context: Iterable[Outcome], answers: Iterable[Outcome]) -> dict[str, Any]:
+def stratify_answers(context: Iterable[Outcome], answers: Iterable[Outcome]) -> dict[str, object]:
     """Return the numbers of correct, wrong and abstaining answers with "sufficient" and with "insufficient" context.
 
     `context` are the outcomes of the score `sufficient`. Questions without a verdict on the context or on the answer
@@ -144,7 +144,7 @@ def strata_text(entry: ScoreEntry) -> str:
     )
 
 
-def _stratum_counts_text(strata: Mapping[str, Any]) -> str:
+def _stratum_counts_text(strata: Mapping[str, object]) -> str:
     texts = []
     for name, counts in strata.items():
         if not isinstance(counts, Mapping):

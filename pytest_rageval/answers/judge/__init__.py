@@ -59,7 +59,8 @@ class JudgeTask(Generic[V]):
     by_majority: bool = False  # no more votes are requested when the majority is certain
     prepare: Callable[..., Sequence[Text]] = lambda *texts: texts  # changes the texts for the prompt
     problem: Callable[..., str] = lambda _verdict, *_texts: ""  # what is wrong with a verdict on the texts
-    response_format: Mapping[str, Any] | None = None  # with one, an unreadable reply is requested once again
+    # With one, an unreadable reply is requested once again.
+    response_format: Mapping[str, object] | None = None
     instruction: str = ""  # how to reply, for that request
 
     @property
@@ -104,7 +105,7 @@ class Judge(Comparator, Protocol):
     def repetition(self, n: int) -> "Judge":
         """Return this judge for the n-th repetition, n ≥ 1, with new replies."""
 
-    def identity(self, task: JudgeTask[Any]) -> Mapping[str, Any]:
+    def identity(self, task: JudgeTask[Any]) -> Mapping[str, object]:
         """Return the facts that the verdicts of a task depend on, by name; the judge itself has the empty name."""
 
     def template(self, task: JudgeTask[Any]) -> str:

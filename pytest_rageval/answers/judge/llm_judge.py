@@ -140,7 +140,7 @@ class LLMJudge:
     max_tokens: int | None = None
     voting: Voting = field(default_factory=Voting)
     prompts: Prompts = DEFAULT_PROMPTS
-    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     other_models: tuple[str, ...] = ()
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
@@ -209,7 +209,7 @@ class LLMJudge:
         """Return this judge with the n-th set of samples."""
         return replace(self, voting=replace(self.voting, first_sample=n * self.voting.votes))
 
-    def identity(self, task: JudgeTask[Any]) -> Mapping[str, Any]:
+    def identity(self, task: JudgeTask[Any]) -> Mapping[str, object]:
         """Return the models, their server and parameters, and the digest of the task's prompt."""
         api = {} if self.server.api == "chat" else {"api": self.server.api}
         addresses = {self.gateway.address(model, self.server.base_url): None for model in self._models}
@@ -259,10 +259,10 @@ class LLMJudge:
         return tuple(replace(self, model=model, other_models=()) for model in self._models)
 
     @cached_property
-    def _default_parameters(self) -> dict[str, Any]:
+    def _default_parameters(self) -> dict[str, object]:
         return self._parameters()
 
-    def _parameters(self, **more: Any) -> dict[str, Any]:
+    def _parameters(self, **more: Any) -> dict[str, object]:
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
         return merge_parameters({"temperature": self.voting.temperature, **limit, **more}, self.parameters)
 

@@ -8,17 +8,16 @@ different verdicts.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, PARTIAL_SUPPORT, Verdict
 from pytest_rageval.answers.judge.reply_json import FoundObject, find_json, find_object
 from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Unscored
-from pytest_rageval.lib.lazy import lazy_pattern
 from pytest_rageval.models.prompts import CRITERIA
 
 
-def _rating_format(name: str, *grades: str) -> Mapping[str, Any]:
+def _rating_format(name: str, *grades: str) -> Mapping[str, object]:
     grade = {"type": "integer", "enum": list(range(MIN_GRADE, MAX_GRADE + 1))}
     return {
         "type": "json_schema",
@@ -44,18 +43,18 @@ RATINGS_FORMAT: Final = _rating_format("ratings", *CRITERIA)
 _CLOSING: Final = " \t\r\n*_\"'`).!"
 """Characters that may follow a verdict at the end of a reply."""
 
-_RATING_ELEMENT: Final = lazy_pattern(r"<rating>[\s*_]*([012])[\s*_]*</rating>", re.IGNORECASE)
-_RATING_TAG: Final = lazy_pattern(r"</?\s*rating\b", re.IGNORECASE)
-_LATEX: Final = lazy_pattern(
+_RATING_ELEMENT: Final = re.compile(r"<rating>[\s*_]*([012])[\s*_]*</rating>", re.IGNORECASE)
+_RATING_TAG: Final = re.compile(r"</?\s*rating\b", re.IGNORECASE)
+_LATEX: Final = re.compile(
     r"\\(?:boxed|text|textbf)\{([^{}]{0,40})\}|\${1,2}+([^$\n]{1,60})\${1,2}+|\\[(\[]([^\n]{1,60}?)\\[)\]]"
 )
-_EXPLANATION: Final = lazy_pattern(
+_EXPLANATION: Final = re.compile(
     r"\n[ \t*_#>]*+(?:explanation|reason|reasons|reasoning|rationale|justification)[ \t*_]*+(?::|\n)",
     re.IGNORECASE,
 )
 """The heading of an explanation after a verdict."""
 
-_INVISIBLE: Final = lazy_pattern("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 """Characters without a width, and marks of direction."""
 
 NEVER: Final = "(?!)"
@@ -102,18 +101,18 @@ class _VerdictParser:
         label = rf"(?: (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ : {lead} )"
         flags = re.IGNORECASE | re.VERBOSE
         start = r"""[\s*_\#>"'`(]*+"""
-        self._verdict_at_start = lazy_pattern(rf"{start} {label}? {verdict}", flags)
-        self._stated_at_start = lazy_pattern(rf"{start} (?: {label} | {unlabelled} ) {verdict}", flags)
+        self._verdict_at_start = re.compile(rf"{start} {label}? {verdict}", flags)
+        self._stated_at_start = re.compile(rf"{start} (?: {label} | {unlabelled} ) {verdict}", flags)
         # A label must begin a line or a sentence. Inside a sentence it may be part of a quotation.
-        self._labelled = lazy_pattern(
+        self._labelled = re.compile(
             rf"(?: ^ | [.!?][\"')]?\s ) {lead} {label} {verdict}", flags | re.MULTILINE
         )
-        self._restated = lazy_pattern(restated, flags)
+        self._restated = re.compile(restated, flags)
         self._object_keys = {*labels.split("|"), *keys.split("|")}
         self._values = values
         self._last_line = frozenset(last_line.split())
         self._single_words = single_words
-        self._informal_label = lazy_pattern(
+        self._informal_label = re.compile(
             rf"""(?: \A\s*+ (?:(?:sure|certainly|of[ ]course|okay|ok|understood) [!,.]*+ \s++)? | \n | [.!?]\s )
             {lead} (?: (?:so|thus|therefore|hence|overall)[ ,]\s? )?
             (?: (?:here[ ]is|here['’]s|this[ ]is|below[ ]is)[ ](?:my|the)[ ](?:final[ ]|overall[ ])?
@@ -125,7 +124,7 @@ class _VerdictParser:
             \s*+""",
             flags,
         )
-        self._closing_tag = lazy_pattern(rf"</(?:{labels})>", re.IGNORECASE)
+        self._closing_tag = re.compile(rf"</(?:{labels})>", re.IGNORECASE)
         self._formal_label = f"\n{labels.partition('|')[0]}: "
 
     def parse(self, reply: str) -> float | None:
@@ -196,7 +195,7 @@ class _VerdictParser:
         before = self._find_in_text(text[: explanation.start()])
         return before and before | self._values_of(self._labelled.finditer(text))
 
-    def _find_in_values(self, values: Mapping[str, Any]) -> set[float]:
+    def _find_in_values(self, values: Mapping[str, object]) -> set[float]:
         return {
             verdict
             for key, value in values.items()

@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.lib.lazy import lazy_pattern
-
 MAX_DEPTH: Final = 64
 """Levels of nesting; a deeper value is not read."""
 
 CONSTANTS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 NO_VALUES: Final = {"NaN", "nan", "Infinity", "inf", "undefined"}
 
-_TOKEN: Final = lazy_pattern(
+_TOKEN: Final = re.compile(
     r"""(?xs) \s*+ (?:
       (?P<mark> [][{}:,] )
     | (?P<quote> ["'`] ) (?P<text> (?: [^"'`\\]++ | \\. | (?!(?P=quote))[^\\] )*+ ) (?P=quote)
@@ -26,11 +24,11 @@ _TOKEN: Final = lazy_pattern(
     | (?P<word> [A-Za-z_]\w*+ (?:[ -]\w++)*+ )
     )"""
 )
-_BRACKET: Final = lazy_pattern(r"[{\[]")
-_ESCAPE: Final = lazy_pattern(r"""\\(.)|"|[\x00-\x1f]""", re.DOTALL)
-_FENCE: Final = lazy_pattern(r"(?:```|~~~)(?:[ \t]*+[\w+-]++(?=[ \t]*+(?:\n|\Z)))?")
-_FENCE_BEFORE: Final = lazy_pattern(r"(?:```|~~~)[ \t]*+[\w+-]*+\s*+\Z")
-_FENCE_AFTER: Final = lazy_pattern(r"\s*+(?:```|~~~)")
+_BRACKET: Final = re.compile(r"[{\[]")
+_ESCAPE: Final = re.compile(r"""\\(.)|"|[\x00-\x1f]""", re.DOTALL)
+_FENCE: Final = re.compile(r"(?:```|~~~)(?:[ \t]*+[\w+-]++(?=[ \t]*+(?:\n|\Z)))?")
+_FENCE_BEFORE: Final = re.compile(r"(?:```|~~~)[ \t]*+[\w+-]*+\s*+\Z")
+_FENCE_AFTER: Final = re.compile(r"\s*+(?:```|~~~)")
 
 _MARKUP: Final = " \t\r*_\"'`"
 _AROUND: Final = f"{_MARKUP}\n.!)"
@@ -48,7 +46,7 @@ class FoundValue(NamedTuple):
 class FoundObject(NamedTuple):
     """The only object of a reply, and the text around it."""
 
-    values: dict[str, Any]
+    values: dict[str, object]
     prose: str
 
 
@@ -132,8 +130,8 @@ class _Reader:
     def _list(self, levels: int) -> list[Any]:
         return [self._value(levels) for _ in self._items("]")]
 
-    def _object(self, levels: int) -> dict[str, Any]:
-        values: dict[str, Any] = {}
+    def _object(self, levels: int) -> dict[str, object]:
+        values: dict[str, object] = {}
         for _ in self._items("}"):
             kind, name = self._next()
             name = _unescape(name) if kind == "text" else name

@@ -25,7 +25,7 @@ def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
             "a number between 0 and 1, or None), or leave the fixture out for the default judge."
         )
     compare: Any = getattr(user_object, "compare", user_object)
-    history: dict[str, Any] = {"history": []} if has_parameter(compare, "history") else {}
+    history: dict[str, object] = {"history": []} if has_parameter(compare, "history") else {}
     if not accepts_arguments(compare, "question", [], "prediction", **history):
         remedy = "Give it these parameters."
         if isinstance(user_object, type):
@@ -107,7 +107,7 @@ class UserJudge:
         """Return this judge."""
         return self
 
-    def identity(self, task: JudgeTask[Any]) -> Mapping[str, Any]:
+    def identity(self, task: JudgeTask[Any]) -> Mapping[str, object]:
         """Return the identity of the user's method; its verdicts depend on nothing else that is known."""
         method = self._method(task)
         return {"": "none" if method is None else method.identity}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import (
@@ -117,7 +117,7 @@ class Shape:
         return self.head.lstrip()[:1] in ("{", "[")
 
     @cached_property
-    def record(self) -> Mapping[str, Any]:
+    def record(self) -> Mapping[str, object]:
         """The first object of JSON lines, of an array, or of an array under a key, or first row; empty if none."""
         try:
             if self.is_parquet:
@@ -163,12 +163,12 @@ class Format:
     general: bool = False  # any other format that recognises the file is preferred
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """The names of the options of `read`, with their defaults."""
         parameters = list(inspect.signature(self.read).parameters.values())[1:]
         return {parameter.name: parameter.default for parameter in parameters}
 
-    def records(self, path: Path, options: Mapping[str, Any]) -> Records:
+    def records(self, path: Path, options: Mapping[str, object]) -> Records:
         """Read the records of a file with the user's options; InputError for an unknown one."""
         known = self.options
         unknown = [name for name in options if name not in known]

@@ -69,7 +69,7 @@ def articles(path: Path) -> Iterator[tuple[str, str]]:
     return ((source, SEPARATOR.join(contexts)) for _, source, contexts, _ in _articles(path))
 
 
-def _articles(path: Path) -> Iterator[tuple[Check, str, list[str], list[dict[str, Any]]]]:
+def _articles(path: Path) -> Iterator[tuple[Check, str, list[str], list[dict[str, object]]]]:
     """Yield the `Check`, the source, the texts of the paragraphs and the paragraphs of each article."""
     for number, (check, article) in enumerate(check_records(json_elements(path, "data"), "paragraphs"), 1):
         title = article.get("title")
@@ -100,7 +100,7 @@ def read_alce(path: Path) -> Records:
         yield check.place, record
 
 
-def _answer_set(record: dict[str, Any], check: Check) -> list[list[str]]:
+def _answer_set(record: dict[str, object], check: Check) -> list[list[str]]:
     asqa = [
         check.texts(pair.get("short_answers"), "qa_pairs", i, "short_answers")
         for i, pair in enumerate(check.objects(record.get("qa_pairs"), "qa_pairs"))
@@ -292,7 +292,7 @@ def read_clapnq(path: Path) -> Records:
         yield check.place, record
 
 
-def _pages(sources: Sequence[Mapping[str, Any]], check: Check) -> list[str]:
+def _pages(sources: Sequence[Mapping[str, object]], check: Check) -> list[str]:
     pages = (
         check.name(source["wikipedia_id"], "provenance", i, "wikipedia_id")
         for i, source in enumerate(sources)
@@ -465,7 +465,7 @@ def read_fanoutqa(path: Path, *, gold: str = "pageid") -> Records:
         yield check.place, record
 
 
-def _evidence(question: dict[str, Any], check: Check) -> Iterator[Any]:
+def _evidence(question: dict[str, object], check: Check) -> Iterator[Any]:
     for part in check.objects(question.get("decomposition"), "decomposition"):
         if part.get("evidence"):
             yield part["evidence"]

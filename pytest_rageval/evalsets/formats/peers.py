@@ -25,7 +25,7 @@ AUTORAG_CORPUS: Final = "corpus.parquet"
 EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
-def given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def given(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value not in EMPTY}
 
@@ -137,7 +137,7 @@ def read_llama_index_pairs(path: Path) -> Records:
 
     The corpus is not held in memory: the file is read a second time for the texts of gold passages.
     """
-    queries: dict[str, Any] = {}
+    queries: dict[str, object] = {}
     relevant: dict[str, list[str]] = {}
     for part, key, value in json_nested_members(path):
         check = Check(f"{path.name} {part} {key[:80]}")
@@ -189,7 +189,7 @@ def read_ragas(path: Path) -> Records:
         texts = check.texts(made, "reference_contexts")
         retrieved = check.texts(left.pop("retrieved_contexts", found), "retrieved_contexts")
         truths = check.texts(left.pop("ground_truths", None), "ground_truths")
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "id": number,
             "question": question,
             "history": history,
@@ -336,7 +336,7 @@ def _question_name(variables: Iterable[str], check: Check) -> str:
     return name
 
 
-def _assertion_text(value: Any, kind: str, variables: Mapping[str, Any], check: Check) -> str:
+def _assertion_text(value: Any, kind: str, variables: Mapping[str, object], check: Check) -> str:
     """Return the text of an assertion, with the variables of the test in the place of simple templates."""
     text = str(value) if type(value) in (int, float) else check.text(value, kind)
     with suppress(KeyError):
@@ -347,8 +347,8 @@ def _assertion_text(value: Any, kind: str, variables: Mapping[str, Any], check: 
 
 
 def _expected(
-    check: Check, variables: Mapping[str, Any], assertions: Iterable[Any], ignored: frozenset[str]
-) -> dict[str, Any]:
+    check: Check, variables: Mapping[str, object], assertions: Iterable[Any], ignored: frozenset[str]
+) -> dict[str, object]:
     required: dict[tuple[str, ...], None] = {}  # each text with its alternatives
     references: dict[str, None] = {}
     for assertion in assertions:
@@ -377,7 +377,7 @@ def _expected(
     if len(references) > 1:
         check.fail("it has several reference answers", "Leave one of them.")
     answers = [list(alternatives) for alternatives in required]
-    expected: dict[str, Any] = {"reference": next(iter(references))} if references else {}
+    expected: dict[str, object] = {"reference": next(iter(references))} if references else {}
     if answers:
         expected |= {"answers": answers[0]} if len(answers) == 1 else {"answer_set": answers}
     return expected

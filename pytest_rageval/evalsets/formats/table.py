@@ -192,8 +192,8 @@ def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], r
 
 
 def _row_to_record(
-    place: str, row: Mapping[str, Any], columns: Mapping[str, str], separator: str | None
-) -> dict[str, Any]:
+    place: str, row: Mapping[str, object], columns: Mapping[str, str], separator: str | None
+) -> dict[str, object]:
     used = set(columns.values())
     record = {name: cell for name, cell in row.items() if cell not in (None, "") and name not in used}
     for target, source in columns.items():

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.corpus import BEIR_SUFFIXES, beir_files, texts_by_id
@@ -113,7 +113,7 @@ def read_trec(
         )
 
 
-def _trec_record(identifier: str, question: str, documents: dict[str, int]) -> dict[str, Any]:
+def _trec_record(identifier: str, question: str, documents: dict[str, int]) -> dict[str, object]:
     gold = [{"id": document, "grade": grade} for document, grade in documents.items()]
     return {"id": identifier, "question": question, "gold": gold}
 

@@ -86,7 +86,7 @@ class Application:
     def name(self) -> str:
         return qualified_name(self._ask)
 
-    def _retrieve(self, question: str, context: Mapping[str, Any]) -> Retrieval:
+    def _retrieve(self, question: str, context: Mapping[str, object]) -> Retrieval:
         key = question, digest(context)
         if key not in self._retrievals:
             began = perf_counter()
@@ -95,21 +95,21 @@ class Application:
             self._retrievals[key] = self._read(question, returned, recorder, perf_counter() - began)
         return self._retrievals[key]
 
-    async def _retrieve_async(self, question: str, context: Mapping[str, Any]) -> Retrieval:
+    async def _retrieve_async(self, question: str, context: Mapping[str, object]) -> Retrieval:
         key = question, digest(context)
         if key not in self._tasks or self._tasks[key].cancelled():
             # A task, since scores with another k may ask while the question is being answered.
             self._tasks[key] = asyncio.create_task(self._answer_async(question, context))
         return await self._tasks[key]
 
-    async def _answer_async(self, question: str, context: Mapping[str, Any]) -> Retrieval:
+    async def _answer_async(self, question: str, context: Mapping[str, object]) -> Retrieval:
         began = perf_counter()
         with recording() as recorder:
             returned = self._call(question, context)
             returned = await returned if isawaitable(returned) else returned
         return self._read(question, returned, recorder, perf_counter() - began)
 
-    def _call(self, question: str, context: Mapping[str, Any]) -> Any:
+    def _call(self, question: str, context: Mapping[str, object]) -> Any:
         return self._ask(question, **{self._context[name].name: value for name, value in context.items()})
 
     def _read(self, question: str, returned: object, recorder: Recorder, seconds: float) -> Retrieval:
@@ -208,7 +208,7 @@ class HTTPApplication:
         url: str,
         *,
         question: str = "question",
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT_S,
     ) -> None:

@@ -189,7 +189,7 @@ def _haystack() -> Iterator[None]:
 
         @contextmanager
         def trace(
-            self, operation_name: str, tags: dict[str, Any] | None = None, parent_span: Any = None
+            self, operation_name: str, tags: dict[str, object] | None = None, parent_span: Any = None
         ) -> Iterator[Any]:
             parent = parent_span.inner if isinstance(parent_span, Span) else parent_span
             with self.inner.trace(operation_name, tags=tags, parent_span=parent) as span:
@@ -305,7 +305,7 @@ def _patched(owner: Any, method: str) -> Iterator[None]:
 
 
 def _recorded(original: Callable[..., Any]) -> Callable[..., Any]:
-    def query_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def query_of(args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         texts = [argument for argument in args if isinstance(argument, str)]
         return kwargs.get("query", texts[0] if texts else "")
 

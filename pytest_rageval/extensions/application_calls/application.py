@@ -98,7 +98,7 @@ class Application:
         self._token = token
         self._get_backend = get_backend
 
-    async def __call__(self, scope: dict[str, Any], receive: Asgi, send: Asgi) -> None:
+    async def __call__(self, scope: dict[str, object], receive: Asgi, send: Asgi) -> None:
         from starlette.requests import Request  # noqa: PLC0415 - an optional package
 
         response = await self._response(Request(scope, receive))  # type: ignore[arg-type]
@@ -229,7 +229,7 @@ class Application:
         if request.method not in METHODS:
             return _json_error(405, f"{request.method} is not passed on.", "rageval_no_such_path")
         content = await request.body()
-        fields: Mapping[str, Any] = {}
+        fields: Mapping[str, object] = {}
         if request.headers.get("content-type", "").startswith("application/json"):
             with contextlib.suppress(ValueError):
                 fields = _parse_object(content)
@@ -243,7 +243,7 @@ class Application:
         return _raw_response(answer)
 
 
-STREAM_ERROR: Final[dict[str, Any]] = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}
+STREAM_ERROR: Final[dict[str, object]] = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}
 
 
 async def _call_in_loop(backend: Backend, function: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -304,7 +304,7 @@ def _response_body(proxied: ProxiedRequest, reply: Reply) -> str:
     return json.dumps(build_placeholder(proxied, reply.text)) if is_placeholder(reply.text) else reply.text
 
 
-def _parse_object(content: bytes) -> dict[str, Any]:
+def _parse_object(content: bytes) -> dict[str, object]:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
@@ -344,7 +344,7 @@ def _error_response(error: RagevalError | Unscored) -> "Response":
     return _json_error(424, str(error), "rageval_unanswered")
 
 
-def _json_error(status: int, message: str, code: str, answer: dict[str, Any] | None = None) -> "Response":
+def _json_error(status: int, message: str, code: str, answer: dict[str, object] | None = None) -> "Response":
     """Return an error response; `answer` is the server's own error, in place of message and code."""
     from starlette.responses import JSONResponse  # noqa: PLC0415 - an optional package
 
@@ -358,7 +358,7 @@ def encode_event(event: Event) -> str:
     return f"{name}{data}\n"
 
 
-def split_into_events(path: str, answer: Mapping[str, Any], *, usage: bool) -> Iterator[Event]:
+def split_into_events(path: str, answer: Mapping[str, object], *, usage: bool) -> Iterator[Event]:
     """Yield a complete response as the events of a stream; with `usage`, include the tokens of a chat completion."""
     if path == CHAT:
         for chunk in _chunks(answer, usage=usage):
@@ -385,7 +385,7 @@ def _chunks(answer: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any
             if name not in ("index", "message", "finish_reason", "logprobs")
         }
 
-        def chunk(delta: dict[str, Any], index: int = index, **kwargs: Any) -> dict[str, Any]:
+        def chunk(delta: dict[str, object], index: int = index, **kwargs: Any) -> dict[str, object]:
             return {**common, "choices": [{"index": index, "delta": delta, "finish_reason": None, **kwargs}]}
 
         content, calls = message.pop("content", None), message.pop("tool_calls", None) or []
@@ -415,7 +415,7 @@ def _response_events(answer: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
         output = {"output_index": position}
         item_fields = {"item_id": item.get("id", ""), **output}
         parts = item.get("content") if item.get("type") == "message" else None
-        empty: dict[str, Any] = {} if parts is None else {"content": []}
+        empty: dict[str, object] = {} if parts is None else {"content": []}
         if item.get("type") == "function_call":
             empty = {"arguments": ""}
         yield "response.output_item.added", {**output, "item": {**item, **empty, "status": "in_progress"}}
@@ -430,21 +430,23 @@ def _response_events(answer: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
     yield f"response.{end}", {"response": answer}
 
 
-def _part_events(common: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _part_events(
+    common: Mapping[str, object], part: Mapping[str, object]
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the events of a part of a message; each has the common fields."""
     field, name = ("refusal", "refusal") if part.get("type") == "refusal" else ("text", "output_text")
     text = part.get(field)
     empty = {field: ""} if isinstance(text, str) else {}
     yield "response.content_part.added", {**common, "part": {**part, **empty}}
     if isinstance(text, str):
-        logprobs: dict[str, Any] = {"logprobs": []} if name == "output_text" else {}
+        logprobs: dict[str, object] = {"logprobs": []} if name == "output_text" else {}
         for piece in _pieces(text):
             yield f"response.{name}.delta", {**common, "delta": piece, **logprobs}
         yield f"response.{name}.done", {**common, field: text, **logprobs}
     yield "response.content_part.done", {**common, "part": part}
 
 
-def build_placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
+def build_placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, object]:
     """Return the placeholder for a response in a plan; its text is the mark of the planned reply."""
     body, usage = proxied.parameters, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     common = {"id": "planned", "model": proxied.model}
@@ -476,7 +478,7 @@ def build_placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, Any]:
     }
 
 
-def _embeddings(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _embeddings(body: Mapping[str, object]) -> list[dict[str, object]]:
     texts, size = body.get("input"), body.get("dimensions")
     number = len(texts) if isinstance(texts, list) and not is_token_list(texts) else 1
     vector: Any = [0.0] * (size if isinstance(size, int) and size > 0 else DIMENSIONS)

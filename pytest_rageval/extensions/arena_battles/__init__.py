@@ -1,7 +1,7 @@
 """Arena battles: `--rageval arena_pairs=N` lets the systems of a parametrized test battle each other."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
@@ -51,11 +51,11 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, object]:
     if "arena_battles" not in test.state:
         return {}
     systems, battles = test.state["arena_battles"]
-    entry: dict[str, Any] = {"battles": list(battles.values())}
+    entry: dict[str, object] = {"battles": list(battles.values())}
     if len(systems) == 1:
         warning = (
             "--rageval arena_pairs=N does nothing: this test has one system in the arena. Parametrize "

@@ -47,7 +47,7 @@ class Battles:
         evalset: tuple[str, Sequence[Example]],
         cutoffs: Iterable[int],
         siblings: Siblings,
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Let the systems of a test battle all systems scored before it; return one report entry per pair.
 
         A test has one system per cut-off of its arena scores; the judge of its pipeline decides. `evalset` is the
@@ -132,7 +132,7 @@ def _long_answers(pipeline: "Pipeline", k: int) -> Callable[[Example], str | Non
     return lambda example: pipeline.known_long_answer(example, k)
 
 
-def _battles_entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _battles_entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, object]:
     user_frames = [outcome.evidence.places for outcome in outcomes]
     return {
         "system": pair[0],

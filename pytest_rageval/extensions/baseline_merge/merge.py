@@ -44,10 +44,10 @@ def merge_command(options: argparse.Namespace) -> int:
 
 
 def _merge(
-    base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
+    base: Mapping[str, object], ours: Mapping[str, object], theirs: Mapping[str, object]
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the entries by node id, and the node ids of those that both branches changed in two ways."""
-    merged: dict[str, Any] = {}
+    merged: dict[str, object] = {}
     conflicts = []
     for nodeid in dict.fromkeys((*ours, *theirs)):
         before, mine, others = (side.get(nodeid) for side in (base, ours, theirs))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.core.data import CreatedDocuments, Document, Example, Message
 from pytest_rageval.core.errors import InputError
@@ -15,7 +15,7 @@ from pytest_rageval.evalsets.formats.trec import read_numbers_by_topic, split_ce
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import id_key
 
-EMPTY: Final[Mapping[str, Any]] = {}
+EMPTY: Final[Mapping[str, object]] = {}
 
 COLUMNS: Final = 6
 SCORE_LIMIT: Final = (2 - 2**-24) * 2.0**127  # a score of this size rounds to infinity in single precision
@@ -78,7 +78,7 @@ class TrecRun:
         k: int,
         *,
         history: Sequence[Message] = (),
-        filters: Mapping[str, Any] | None = None,
+        filters: Mapping[str, object] | None = None,
     ) -> list[Document]:
         """Return the first k documents of the run for a question and its context; InputError if no example has them."""
         return list(self._first(query, k, history, filters or {}))
@@ -88,7 +88,7 @@ class TrecRun:
         return [self._first(query, k) for query in queries]
 
     def _first(
-        self, query: str, k: int, history: Iterable[Message] = (), filters: Mapping[str, Any] = EMPTY
+        self, query: str, k: int, history: Iterable[Message] = (), filters: Mapping[str, object] = EMPTY
     ) -> "RunDocuments":
         key = _key(query, history, filters)
         if key not in self._bounds:
@@ -121,7 +121,7 @@ class RunDocuments(CreatedDocuments):
         return tuple(Document(self._texts.get(name, ""), id=name, score=score) for name, score in ranking)
 
 
-def _key(question: str, history: Iterable[Message], filters: Mapping[str, Any]) -> tuple[str, str]:
+def _key(question: str, history: Iterable[Message], filters: Mapping[str, object]) -> tuple[str, str]:
     return question, digest([list(map(dict, history)), dict(filters)]) if history or filters else ""
 
 

@@ -7,7 +7,7 @@
 from argparse import REMAINDER
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
@@ -103,7 +103,7 @@ def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") 
     except ReplyPending as error:
         pending = error
     hook = test.session.hook
-    given: dict[str, Any] = {"test": test, "thresholds": thresholds}
+    given: dict[str, object] = {"test": test, "thresholds": thresholds}
     for caller in (hook.pytest_rageval_after_test, hook.pytest_rageval_before_test):
         for implementation in caller.get_hookimpls():
             try:

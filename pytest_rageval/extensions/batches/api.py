@@ -59,7 +59,7 @@ class Failure(NamedTuple):
 
     kind: FailureKind
     reason: str
-    answer: Mapping[str, Any] = {}  # the server's error, if the kind is "refused"
+    answer: Mapping[str, object] = {}  # the server's error, if the kind is "refused"
     sent: str = ""  # the names of the parameters that were sent, if the kind is "refused"
 
 
@@ -100,7 +100,7 @@ def _not_a_batch() -> RetryableError:
     return RetryableError("its answer about a batch cannot be read", "garbled")
 
 
-def _object(value: object) -> Mapping[str, Any]:
+def _object(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
@@ -293,7 +293,7 @@ class BatchAPI:
         unknown = f"{target.with_suffix('.json')} describes a batch with the answers {file_id}, which it does not know."
         await self._call(download, unknown)
 
-    def parse_answer(self, line: Mapping[str, Any], record: BatchRequest) -> Reply | Failure:
+    def parse_answer(self, line: Mapping[str, object], record: BatchRequest) -> Reply | Failure:
         """Return the reply in a line of a file of answers, or why the request has none."""
         response = line.get("response")
         response = response if isinstance(response, Mapping) else {}
@@ -361,7 +361,7 @@ class BatchAPI:
         return await self._client.call(Request(self._server.base_url, "", ()), checked)
 
 
-def request_line(api: Api, request: Request, parameters: Mapping[str, Any], without: str) -> RequestLine:
+def request_line(api: Api, request: Request, parameters: Mapping[str, object], without: str) -> RequestLine:
     """Return the line of the uploaded file for a request; `without` names the parameters that are left out."""
     body = request_body(api, request, parameters)
     line = {"custom_id": request.key, "method": "POST", "url": _path(api), "body": body}

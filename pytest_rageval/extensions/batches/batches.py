@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, NoReturn
+from typing import Final, Literal, NamedTuple, NoReturn
 
 from pytest_rageval.core.errors import RagevalError, ReplyPending, ServerError, StoreError, Unscored
 from pytest_rageval.extensions.batches.api import (
@@ -148,7 +148,7 @@ class Batches:
         self.all: list[Batch] = sorted(map(read_batch, files), key=lambda batch: batch.made)
         self._open: dict[str, Batch] = {}
         self._failures: defaultdict[str, list[Failure]] = defaultdict(list)
-        self._refusals: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+        self._refusals: defaultdict[tuple[str, str], list[Mapping[str, object]]] = defaultdict(list)
         for batch in self.all:
             if batch.is_open:
                 if batch.name not in self._keys:
@@ -191,7 +191,7 @@ class Batches:
             at_server = [batch for batch in open_batches if _belongs_to(batch, server)]
             await check(server_budget, requests, at_server)
 
-    def _adapt(self, request: Request) -> tuple[dict[str, Any], str]:
+    def _adapt(self, request: Request) -> tuple[dict[str, object], str]:
         """Return the parameters without those that the model has refused, and the names of the refused ones."""
         unsupported = UnsupportedParams()
         for answer in self._refusals.get((request.base_url, request.model), ()):

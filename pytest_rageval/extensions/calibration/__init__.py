@@ -7,7 +7,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
@@ -123,7 +123,7 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
 @hookimpl
 def pytest_rageval_score_entry(
     test: "JudgedTest", threshold: "Threshold", score: "Score | None", result: "ThresholdResult | None"
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """Add the mean that is corrected for the judge's errors; after an early stop there is no mean."""
     gate = _gate(test)
     if gate is None or (result is not None and result.stopped_early):
@@ -132,7 +132,7 @@ def pytest_rageval_score_entry(
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
     gate = _gate(test)
     return gate.results() if gate else {}
 

@@ -99,7 +99,7 @@ class Bounds:
         return {name: bound for name, bound in bounds.items() if bound is not None}
 
     @classmethod
-    def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Bounds":
+    def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> "Bounds":
         """Parse the marker's arguments."""
         known = [field.name for field in fields(cls) if field.name != "labels"]
         unknown = sorted(set(kwargs) - set(known))

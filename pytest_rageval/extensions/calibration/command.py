@@ -344,7 +344,7 @@ def _report_lines(report: _JudgeReport, options: argparse.Namespace) -> list[str
     return lines
 
 
-def _report_document(report: _JudgeReport, options: argparse.Namespace) -> dict[str, Any]:
+def _report_document(report: _JudgeReport, options: argparse.Namespace) -> dict[str, object]:
     bias = report.positions
     return {
         "model": options.model,
@@ -399,7 +399,7 @@ def sample_command(options: argparse.Namespace) -> int:
 
 def _score_of(
     report: Mapping[str, Any], options: argparse.Namespace
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+) -> tuple[Mapping[str, object], Mapping[str, object]]:
     scores = [
         (test, score)
         for test in report["tests"]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
@@ -112,11 +112,11 @@ class CalibrationGate:
         failed = (result for result in self._results if result.status == "fail")
         return ["\n".join(calibration_failure_lines(result, limit=limit)) for result in failed]
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> dict[str, object]:
         results = {"calibration": list(map(calibration_entry, self._results))} if self._results else {}
         return results | ({"warnings": [*self._warnings]} if self._warnings else {})
 
-    def corrected_mean(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
+    def corrected_mean(self, score: Score | None, threshold: Threshold) -> dict[str, object]:
         """Return the mean corrected for the judge's errors, for the score's entry in the report.
 
         The labels are those of the first marker that apply: labels of passages, or labels of answers if the marker's
@@ -134,7 +134,7 @@ class CalibrationGate:
         calibration_by_option = self.by_option(threshold)
         return self._corrected_entry(calibration_by_option, score) if calibration_by_option else {}
 
-    def _corrected_entry(self, calibration: Calibration, score: Score) -> dict[str, Any]:
+    def _corrected_entry(self, calibration: Calibration, score: Score) -> dict[str, object]:
         labels = calibration.labels
         entry = corrected_entry(calibration.corrected(score), sampled=labels.sampled)
         if entry and not labels.sampled:
@@ -212,7 +212,7 @@ def corrected_by(session: BaseSession, threshold: Threshold) -> Kind | None:
     return session.definition(ScoreRequest(threshold.spec)).corrected_by
 
 
-def calibration_entry(result: CalibrationResult) -> dict[str, Any]:
+def calibration_entry(result: CalibrationResult) -> dict[str, object]:
     calibration, bounds = result.calibration, result.bounds
     return {
         **agreement_with_people(calibration),
@@ -222,7 +222,7 @@ def calibration_entry(result: CalibrationResult) -> dict[str, Any]:
     }
 
 
-def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
+def agreement_with_people(calibration: Calibration) -> dict[str, object]:
     """Return the entry of a calibration without a verdict."""
     people = calibration.people
     comparator = {} if calibration.comparator is None else {"comparator": calibration.comparator}
@@ -290,7 +290,7 @@ def calibration_failure_lines(result: CalibrationResult, *, limit: int | None) -
     return lines
 
 
-def corrected_entry(correction: Correction | None, *, sampled: bool) -> dict[str, Any]:
+def corrected_entry(correction: Correction | None, *, sampled: bool) -> dict[str, object]:
     """Return the key `corrected` of a score: its mean corrected for the judge's errors; empty if it is unknown."""
     if correction is None or not (
         correction.estimate or correction.incomplete is not None or correction.refused

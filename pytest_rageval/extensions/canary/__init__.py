@@ -71,7 +71,7 @@ def pytest_rageval_before_judge(
 
 
 @hookimpl
-def pytest_rageval_score_entry(test: "TestRun", threshold: "Threshold") -> Mapping[str, Any]:
+def pytest_rageval_score_entry(test: "TestRun", threshold: "Threshold") -> Mapping[str, object]:
     if "canary" not in test.state:
         return {}
 
@@ -80,7 +80,7 @@ def pytest_rageval_score_entry(test: "TestRun", threshold: "Threshold") -> Mappi
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
     """Warn if a server serves another model under the name that the baseline has."""
     served = test.report.served(test.judged)
     if not (served and any(result.comparison for result in test.judged)):

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count
@@ -89,7 +88,7 @@ def _like_gold(
     return [each for each, is_gold in zip(ranking, positions, strict=True) if not is_gold][:number]
 
 
-def _with_negatives(example: Example, found: Sequence[Mapping[str, Any]]) -> Example:
+def _with_negatives(example: Example, found: Sequence[Mapping[str, object]]) -> Example:
     negatives = [*example.added.get(NEGATIVES, ()), *found]
     return replace(
         example, added={**example.added, NEGATIVES: negatives}, extra={**example.extra, REVIEWED: False}

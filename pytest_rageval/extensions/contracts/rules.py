@@ -29,7 +29,7 @@ class Negative:
     """What must not be retrieved: a passage, or what a rule says. `why` is the user's reason, or empty."""
 
     passage: Gold | None
-    rule: Mapping[str, Any]
+    rule: Mapping[str, object]
     why: str = ""
 
 
@@ -110,7 +110,7 @@ def has_field(document: Document, field: str) -> bool:
     return field in document.metadata or value_at(document.metadata, field) is not None
 
 
-def violation(rule: Mapping[str, Any], document: Document, example: Example) -> str:
+def violation(rule: Mapping[str, object], document: Document, example: Example) -> str:
     """Return how a document fulfils all conditions of a rule, such as "tenant is 'globex'"; empty if it does not.
 
     Raises:

@@ -31,7 +31,7 @@ EXTRA: Final = "dense"
 PURPOSE: Final = "Embedding texts"
 CACHE_BYTES: Final = 64 << 20
 BATCH_SIZE: Final = 32
-ENCODE_OPTIONS: Final[dict[str, Any]] = {
+ENCODE_OPTIONS: Final[dict[str, object]] = {
     "batch_size": BATCH_SIZE,
     "show_progress_bar": False,
     "normalize_embeddings": True,
@@ -99,7 +99,7 @@ def shared_encoder(model: str | None = None) -> "SentenceEncoder":
     return SentenceEncoder(name, layer=int(layer)) if name and layer.isdecimal() else SentenceEncoder(model)
 
 
-def measure_arguments(settings: Settings) -> dict[str, Any]:
+def measure_arguments(settings: Settings) -> dict[str, object]:
     return {"encoder": shared_encoder(settings.encoder)}
 
 
@@ -217,9 +217,9 @@ class SentenceEncoder:
         added_ids = [id_ for id_ in ids if id_ is not None]
         return [_read_tokens(row, added_ids) for row in rows]
 
-    def _encode_layer(self, model: Any, layer: int, texts: list[str]) -> list[dict[str, Any]]:
+    def _encode_layer(self, model: Any, layer: int, texts: list[str]) -> list[dict[str, object]]:
         """Return the embeddings of tokens from a layer, in the format of `model.encode`."""
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         transformer: Any = getattr(model[0], "auto_model", None)
         layers = getattr(getattr(transformer, "config", None), "num_hidden_layers", 0)
         if not 1 <= layer <= layers:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.console import echo, format_count, to_one_line
@@ -154,7 +154,7 @@ def _finding_lines(findings: Sequence[Finding], places: Mapping[str, str]) -> It
         yield f"and {len(findings) - MAX_FINDINGS:,} more (all with --json)"
 
 
-def _json_entry(group: FindingGroup, places: Mapping[str, str]) -> dict[str, Any]:
+def _json_entry(group: FindingGroup, places: Mapping[str, str]) -> dict[str, object]:
     return {
         "kind": group.name,
         "title": group.title,

@@ -133,7 +133,7 @@ class Candidate:
     without: str | None = None  # the generator's answer without the passage
     rejected: str | None = None  # the reason
 
-    def example(self, provenance: Mapping[str, Any]) -> Example:
+    def example(self, provenance: Mapping[str, object]) -> Example:
         place = self.place
         return Example(
             id=digest([*place, self.question])[:12],
@@ -148,7 +148,7 @@ class Candidate:
             },
         )
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         names = ("question", "answer", "with_gold", "without", "reply")
         values = {name: getattr(self, name) for name in names}
         return {"rejected": self.rejected, **self.place._asdict(), **values}

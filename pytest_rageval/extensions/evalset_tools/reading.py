@@ -62,9 +62,9 @@ def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool)
 
 def _format_options(
     form: Format, arguments: Sequence[str] | None, fields: Mapping[str, str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     known = {name: default for name, default in form.options.items() if name not in FLAGS}
-    options: dict[str, Any] = {"fields": fields} if fields else {}
+    options: dict[str, object] = {"fields": fields} if fields else {}
     if fields and "fields" not in form.options:
         raise InputError(f"The format {form.name!r} takes no field map, and so no --field.")
     for name, value in _parse_pairs("option", "NAME=VALUE", "separator=' | '", arguments).items():

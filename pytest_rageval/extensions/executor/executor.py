@@ -45,7 +45,7 @@ from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample
 
-Call = tuple[str, int | None, Mapping[str, Any]]  # the query, k and the context of a call
+Call = tuple[str, int | None, Mapping[str, object]]  # the query, k and the context of a call
 
 
 class PickledRetriever(NamedTuple):

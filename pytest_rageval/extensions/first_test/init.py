@@ -53,7 +53,7 @@ EXAMPLE_RECORDS: Final = [
     )
 ]
 
-PLACEHOLDER_RECORD: Final[dict[str, Any]] = {
+PLACEHOLDER_RECORD: Final[dict[str, object]] = {
     "id": "replace-me",
     "question": "REPLACE: a question that your users ask",
     "answers": ["REPLACE: the answer"],

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
@@ -47,7 +47,7 @@ def pytest_rageval_register(registry: "Registry") -> None:
 
 
 @hookimpl
-def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any]:
+def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, object]:
     if run.settings.history is None:
         return {}
     from pytest_rageval.extensions.history.history import add_run  # noqa: PLC0415 - few runs have a history

@@ -163,7 +163,7 @@ def history_entry(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _test_entry(test: Mapping[str, Any]) -> dict[str, Any]:
     digest = (test.get("evalset") or {}).get("digest")
-    scores: dict[str, dict[str, Any]] = {}
+    scores: dict[str, dict[str, object]] = {}
     for entry in (part for whole in test["scores"] for part in _split_by_tag(whole)):
         new = _score_entry(entry)
         # Several thresholds may bound one score: the worst verdict counts.
@@ -216,7 +216,7 @@ def _round(number: float | None) -> float | None:
     return number if number is None or isinstance(number, int) else float(f"{number:.{SIGNIFICANT_DIGITS}g}")
 
 
-def add_run(run: FinishedRun, path: Path) -> dict[str, Any]:
+def add_run(run: FinishedRun, path: Path) -> dict[str, object]:
     """Append a run to a history; return its last runs as the key `history` of the report, if there are any."""
     entry = history_entry(run.document)
     if not entry:
@@ -242,7 +242,7 @@ def add_run(run: FinishedRun, path: Path) -> dict[str, Any]:
     return {"history": [*before, entry][-MAX_CHART_RUNS:]}
 
 
-def append_run(path: Path, entry: Mapping[str, Any]) -> None:
+def append_run(path: Path, entry: Mapping[str, object]) -> None:
     """Append a line to the history without reading the other lines. A missing file is created."""
     text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # UTF-8 cannot encode an unpaired surrogate; `backslashreplace` writes JSON's escape for it.
@@ -283,7 +283,7 @@ def _name_line(path: Path, number: int) -> Iterator[None]:
         ) from None
 
 
-def _parse_line(line: bytes) -> Mapping[str, Any]:
+def _parse_line(line: bytes) -> Mapping[str, object]:
     """Return the object of a line; raise ValueError if it is none of this schema."""
     if line.startswith(tuple(mark.encode() for mark in CONFLICT_MARKERS)):
         raise ValueError(
@@ -302,7 +302,7 @@ def _parse_line(line: bytes) -> Mapping[str, Any]:
         raise ValueError(f"it has schema {schema}, and this version reads up to {SCHEMA}; update the package")
     if schema != SCHEMA or isinstance(schema, bool):
         raise ValueError("it has no schema number of pytest-rageval's history")
-    return cast("Mapping[str, Any]", parsed)
+    return cast("Mapping[str, object]", parsed)
 
 
 def _parse_time(text: object) -> datetime:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby, pairwise
 from math import ceil, floor, log10
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.extensions.history.history import Point, Run, ScoreKey, axis_range, series, value_range
 from pytest_rageval.reports.html import number, render
@@ -77,7 +77,7 @@ def trend_page(runs: Sequence[Run]) -> str:
     )
 
 
-def _chart(key: ScoreKey, points: Sequence[IndexedPoint], runs: Sequence[Run]) -> dict[str, Any]:
+def _chart(key: ScoreKey, points: Sequence[IndexedPoint], runs: Sequence[Run]) -> dict[str, object]:
     low, high = axis_range(value_range([point for _, _, point in points]))
     scale = _Scale(low, high, len(runs))
     means = [point.mean for _, _, point in points if point.mean is not None]

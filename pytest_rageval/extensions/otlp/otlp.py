@@ -68,7 +68,7 @@ STATUSES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
 """
 
 
-def send_events(document: Mapping[str, Any], address: str) -> str:
+def send_events(document: Mapping[str, object], address: str) -> str:
     """Send each result as an event; return the number of events and the address of the collector as text."""
     collector = Collector.from_address(address, os.environ)
     resource = resource_attributes(document) | _parse_pairs(os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
@@ -254,7 +254,7 @@ class _NoRedirectHandler(HTTPRedirectHandler):
 
 
 def encode_request(
-    document: Mapping[str, Any], resource: Mapping[str, Any], events: Sequence[Event]
+    document: Mapping[str, object], resource: Mapping[str, object], events: Sequence[Event]
 ) -> bytes:
     """Return a request with the events in OTLP's JSON, which has integers of 64 bits as texts."""
     time_ns = str(end_ns(document))
@@ -280,7 +280,7 @@ def _key_values(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"key": _whole(name), "value": _any_value(value)} for name, value in attributes.items()]
 
 
-def _any_value(value: str | float | bool) -> dict[str, Any]:  # noqa: FBT001 - a value of an attribute
+def _any_value(value: str | float | bool) -> dict[str, object]:  # noqa: FBT001 - a value of an attribute
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, str):

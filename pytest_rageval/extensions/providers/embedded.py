@@ -17,7 +17,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from pytest_rageval.core.errors import InputError, ServerError, require
 from pytest_rageval.lib.digests import file_digest
@@ -195,7 +195,9 @@ class EmbeddedClient(Client):
         self._context = self._contexts[0]
         self._previous: _Prompt | None = None
 
-    async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
+    async def complete(
+        self, request: Request, parameters: Mapping[str, object]
+    ) -> tuple[Reply, float | None]:
         prompt, previous = _Prompt.from_request(request), self._previous
         if previous is not None and prompt.shares_examples(previous):
             self._context = min(self._contexts, key=lambda context: context.requests)
@@ -269,7 +271,7 @@ class _Context(Client):
         return (await self._addresses())[self._index]
 
     async def complete_after(
-        self, previous: _Prompt | None, prompt: _Prompt, request: Request, parameters: Mapping[str, Any]
+        self, previous: _Prompt | None, prompt: _Prompt, request: Request, parameters: Mapping[str, object]
     ) -> tuple[Reply, float | None]:
         """Send a request once, evaluated as if it followed the previous request in this context."""
         cached, self._cached = self._cached, None

@@ -139,7 +139,9 @@ class UserClient(Client):
         self._is_async = is_async(server.function)
         self._parameter_names = _parameter_names(server.function)
 
-    async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
+    async def complete(
+        self, request: Request, parameters: Mapping[str, object]
+    ) -> tuple[Reply, float | None]:
         """Call the function, in a thread if it is sync; CallableError if it did not return a chat completion."""
         path = request.path if isinstance(request, ProxiedRequest) else None
         if path not in {None, CHAT}:
@@ -168,7 +170,7 @@ class UserClient(Client):
     async def close(self) -> None:
         """Do nothing: the client belongs to the user, and stays open."""
 
-    async def _call(self, request: Request, parameters: Mapping[str, Any]) -> bytes | Exception:
+    async def _call(self, request: Request, parameters: Mapping[str, object]) -> bytes | Exception:
         """Call the function; return the completion as JSON, or the error as a value."""
         messages = request.well_formed_messages()
         # The parameters are copied, since some libraries modify their arguments.
@@ -294,7 +296,7 @@ def _client_secrets(function: object) -> Iterator[str]:
         yield key
 
 
-def _fields(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def _fields(value: Any, names: tuple[str, ...]) -> dict[str, object]:
     """Return a part of a completion as a dict: from a mapping, a model of pydantic, or attributes of these names."""
     if isinstance(value, Mapping):
         return dict(value)

@@ -19,7 +19,7 @@ CONTEXT: Final = ("filters", "history", "metadata")
 PLACEHOLDERS: Final = ("query", "k", *CONTEXT)
 PLACEHOLDER: Final = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 WHOLE: Final = re.compile(r"\{(\w+)\}")  # a text that is nothing but a placeholder
-BODY: Final[Mapping[str, Any]] = {"query": "{query}", "k": "{k}"}
+BODY: Final[Mapping[str, object]] = {"query": "{query}", "k": "{k}"}
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 
 STEP: Final = re.compile(r'(\.?)([^.\[\]"*]+)|\[(?:(\d+)|(\*)|"([^"]+)")\]')
@@ -224,7 +224,7 @@ def _texts(value: Any) -> Iterator[str]:
         yield from chain.from_iterable(map(_texts, value.values() if isinstance(value, Mapping) else value))
 
 
-def filled(value: Any, values: Mapping[str, Any]) -> Any:
+def filled(value: Any, values: Mapping[str, object]) -> Any:
     """Return a value of JSON with values in place of its placeholders; a text that is one alone becomes the value.
 
     >>> filled({"q": "title: {query}", "size": "{k}"}, {"query": "who?", "k": 5})

@@ -57,7 +57,7 @@ class CommandRetriever(RemoteRetriever):
         self,
         command: Sequence[str | Path],
         *,
-        body: Mapping[str, Any] = BODY,
+        body: Mapping[str, object] = BODY,
         documents: str = "documents",
         id: str = "",  # noqa: A002 - named as in documents
         text: str = "",
@@ -125,7 +125,7 @@ class _Program:
         self._stderr = b""
         self._tasks = [asyncio.create_task(self._read_stderr()), asyncio.create_task(self._read())]
 
-    async def ask(self, body: Mapping[str, Any]) -> Any:
+    async def ask(self, body: Mapping[str, object]) -> Any:
         async with self._free:
             if self._failure is not None:
                 raise type(self._failure)(*self._failure.args)

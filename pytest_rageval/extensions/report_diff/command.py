@@ -33,7 +33,7 @@ ALPHA: Final = 0.05  # a score with a p-value up to this is called worse or bett
 CHANGES: Final = ("worse", "unclear", "better", "same")
 """The possible changes of a score, the most urgent first."""
 
-NO_REQUESTS: Final[dict[str, Any]] = {
+NO_REQUESTS: Final[dict[str, object]] = {
     "requests": 0,
     "cached": 0,
     "live": 0,
@@ -145,7 +145,7 @@ def _changed_question_lines(comparison: ScoreComparison) -> Iterator[str]:
         yield from single_question_lines(question)
 
 
-def _json_entry(comparison: ScoreComparison) -> dict[str, Any]:
+def _json_entry(comparison: ScoreComparison) -> dict[str, object]:
     before, after, test = comparison.before, comparison.after, comparison.test_result
     id_lists = ("gained", "lost", "only_before", "only_after", "unscored")
     return {
@@ -231,10 +231,10 @@ def _fact(name: str, report: Report) -> Any:
     return Fact(name, ", ".join(filter(None, parts)))
 
 
-def _test_entry(comparisons: Sequence[ScoreComparison], before: Report, after: Report) -> dict[str, Any]:
+def _test_entry(comparisons: Sequence[ScoreComparison], before: Report, after: Report) -> dict[str, object]:
     """Return the entry of a test for the page: that of the second report, compared with the first."""
     first, second = comparisons[0].before.test, comparisons[0].after.test
-    questions: dict[str, Mapping[str, Any]] = {}
+    questions: dict[str, Mapping[str, object]] = {}
     for test in (second, first):
         for question in test.get("questions", ()):
             questions.setdefault(str(question["id"]), question)
@@ -249,7 +249,7 @@ def _test_entry(comparisons: Sequence[ScoreComparison], before: Report, after: R
     }
 
 
-def _score_entry(comparison: ScoreComparison, before: Report, after: Report) -> dict[str, Any]:
+def _score_entry(comparison: ScoreComparison, before: Report, after: Report) -> dict[str, object]:
     entry, (difference, interval, p_value) = comparison.after.entry, comparison.test_result
     keywords = {name: entry[name] for name in SCORE_KEYWORDS if entry.get(name) is not None}
     numbers = {name: entry.get(name, 0) for name in ("n", "unscored", "undefined")}
@@ -310,7 +310,7 @@ def _reason(comparison: ScoreComparison, before: Report, after: Report) -> str:
     return "; ".join([test, changes, *parts])
 
 
-def _examples(comparison: ScoreComparison) -> Iterator[dict[str, Any]]:
+def _examples(comparison: ScoreComparison) -> Iterator[dict[str, object]]:
     """Yield the entry of each question in the second report, with its score, answer and passages in the first."""
     for example in comparison.after.entry["examples"]:
         identifier = str(example["id"])

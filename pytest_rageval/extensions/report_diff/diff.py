@@ -56,7 +56,7 @@ class ReportedScore:
 
     mean: float | None
     values: Mapping[str, float | None]  # by question; None if it is unscored
-    questions: Mapping[str, Mapping[str, Any]]  # what is known of each, with keys of `QuestionEntry`
+    questions: Mapping[str, Mapping[str, object]]  # what is known of each, with keys of `QuestionEntry`
     test: Mapping[str, Any]
     entry: Mapping[str, Any]
 
@@ -195,7 +195,7 @@ def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison
 
 def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
     """Return the report with only the tests of one system."""
-    tests: list[Mapping[str, Any]] = []
+    tests: list[Mapping[str, object]] = []
     systems: list[Any] = []
     for test in document["tests"]:
         system = test.get("system", {})

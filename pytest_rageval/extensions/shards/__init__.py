@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import pluggy
 
@@ -116,7 +116,7 @@ def pytest_rageval_evaluate_call(test: "TestRun") -> None:
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
     if not getattr(test, "is_recorded", False):
         return {}
     from pytest_rageval.extensions.shards.record import stored_test  # noqa: PLC0415 - few runs are shards
@@ -125,7 +125,7 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
 
 
 @hookimpl
-def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any]:
+def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, object]:
     """Add the key `shard` to the report, with what `rageval merge` needs to know about this run."""
     settings = run.settings
     if not settings.shard:

@@ -58,7 +58,7 @@ def merge_command(options: argparse.Namespace) -> int:
     session = BaseSession(settings, run.registry)
     explain = any(path.suffix != ".md" for path in options.report)
     results = [run.judge(test, session, Path.cwd(), explain=explain) for test in run.tests]
-    gate: Mapping[str, Any] = {}
+    gate: Mapping[str, object] = {}
     problem = ""
     try:
         gate = _gate_entry(run, results, settings)
@@ -154,9 +154,9 @@ def _document(
     run: MergedRun,
     results: Sequence[MergedTestResult],
     settings: Settings,
-    gate: Mapping[str, Any],
-    suite: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+    gate: Mapping[str, object],
+    suite: Mapping[str, object] | None,
+) -> dict[str, object]:
     documents = [shard.document for shard in run.shards]
     # The report lists a test that has scores, or did not pass.
     tests = [
@@ -197,7 +197,9 @@ def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield headline(document)
 
 
-def _gate_entry(run: MergedRun, results: Sequence[MergedTestResult], settings: Settings) -> Mapping[str, Any]:
+def _gate_entry(
+    run: MergedRun, results: Sequence[MergedTestResult], settings: Settings
+) -> Mapping[str, object]:
     """Return the key `gate` of the report: the gated tests that were compared in no shard; empty without a baseline."""
     if settings.update_baseline or run.stopped:
         return {}

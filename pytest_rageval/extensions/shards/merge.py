@@ -49,13 +49,13 @@ class MergedTest:
     """A test, joined from the reports of all shards that ran it."""
 
     nodeid: str  # node id of the test
-    entry: Mapping[str, Any]  # the test's entry in the report of the first shard that has its record
+    entry: Mapping[str, object]  # the test's entry in the report of the first shard that has its record
     outcome: Mapping[str, str]  # the worst outcome among the shards, with its message
     # The test in the first shard; None if no shard has its record, or one is missing.
     test: ShardTest | None = None
     record: TestRecord | None = None  # the joined record; None as for `test`
     # `reason` and `strict` of a test that is expected to fail; empty for other tests.
-    expected: Mapping[str, Any] = field(default_factory=dict)
+    expected: Mapping[str, object] = field(default_factory=dict)
 
 
 class MergedRun:
@@ -429,7 +429,7 @@ def _prefix_message(shard: Shard, text: str) -> str:
     return text if shard.count == 1 else f"shard {shard.index}/{shard.count}: {text}"
 
 
-def _select_reported(results: Mapping[str, Any]) -> dict[str, Any]:
+def _select_reported(results: Mapping[str, object]) -> dict[str, object]:
     return {name: results[name] for name in REPORTED_KEYS if name in results}
 
 

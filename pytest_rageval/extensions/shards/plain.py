@@ -154,7 +154,7 @@ def _fields_form(kind: type) -> _Form:
         written = (field for field in fields(cast("Any", kind)) if not field.metadata.get(NOT_WRITTEN))
         return {field.name: (field, _form(hints[field.name])) for field in written}
 
-    def write(writer: _Writer, value: Any) -> dict[str, Any]:
+    def write(writer: _Writer, value: Any) -> dict[str, object]:
         return {
             name: form.write(writer, current)
             for name, (field, form) in forms().items()
@@ -217,10 +217,10 @@ def _mapping_form(key: _Form, form: _Form, *, text_keys: bool) -> _Form:
             lambda reader, data: dict(pairs.read(reader, data)),
         )
 
-    def write(writer: _Writer, value: Mapping[Any, Any]) -> dict[str, Any]:
+    def write(writer: _Writer, value: Mapping[Any, Any]) -> dict[str, object]:
         return {str(name): form.write(writer, item) for name, item in value.items()}
 
-    def read(reader: _Reader, data: Any) -> dict[str, Any]:
+    def read(reader: _Reader, data: Any) -> dict[str, object]:
         return {name: form.read(reader, item) for name, item in _require(data, dict).items()}
 
     return _Form(write, read)

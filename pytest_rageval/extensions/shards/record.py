@@ -76,7 +76,7 @@ class ShardSettings(TypedDict, total=False):
     allow_missing: list[str]
     baseline_ref: str | None
     max_removed: Share
-    policy: dict[str, dict[str, Any]] | None
+    policy: dict[str, dict[str, object]] | None
     repeat: AtLeastOne
     sample: Share
     seed: int
@@ -110,7 +110,7 @@ class ExpectedFailure(TypedDict):
 class StoredTest(TypedDict):
     """The key `shard` of a test's entry: a `ShardTest` as `extensions.shards.plain` writes it."""
 
-    value: dict[str, Any]
+    value: dict[str, object]
     tables: dict[str, list[Any]]
     xfail: NotRequired[ExpectedFailure]
 
@@ -165,7 +165,7 @@ class Shard:
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        return cast("Mapping[str, Any]", self.document["shard"])
+        return cast("Mapping[str, object]", self.document["shard"])
 
     @property
     def index(self) -> int:
@@ -219,7 +219,7 @@ class ShardTest:
     shares_alpha: bool = False  # whether the test shares the error rate of the gate
 
 
-def shard_entry(run: FinishedRun) -> dict[str, Any]:
+def shard_entry(run: FinishedRun) -> dict[str, object]:
     settings, root = run.settings, run.root
     baseline = settings.baseline
     return {
@@ -260,7 +260,7 @@ def record_thresholds(test: TestRun, thresholds: Sequence[Threshold]) -> list[st
     return problems
 
 
-def _unjudged_entry(test: TestRun, threshold: Threshold) -> dict[str, Any]:
+def _unjudged_entry(test: TestRun, threshold: Threshold) -> dict[str, object]:
     """Return the entry of a score for the report of this shard: over its questions, without a verdict."""
     settings, definition = test.session.settings, test.definition(threshold)
     runs, notes = test.record.runs[threshold.score_key], definition.notes

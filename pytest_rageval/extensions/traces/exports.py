@@ -96,7 +96,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
         yield path.name, parse_json(text, path.name, "Give one JSON document, or one JSON object a line.")
 
 
-def _row_to_record(row: Mapping[str, str]) -> dict[str, Any]:
+def _row_to_record(row: Mapping[str, str]) -> dict[str, object]:
     """Convert a CSV row to a record: parse JSON cells, group columns by `COLUMN_PREFIXES`, leave out empty cells."""
     record: dict[str, Any] = {}
     for name, cell in row.items():
@@ -159,7 +159,7 @@ def _read_item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     )
 
 
-def _read_golden(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def _read_golden(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
     """Yield the item of a golden of DeepEval, with the passages of its context as gold passages."""
     fields = read_golden(record, Check(place))
     yield RecordedQuestion(
@@ -176,7 +176,7 @@ def _read_golden(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]
     )
 
 
-def _extra(given: Mapping[str, Any]) -> dict[str, Any]:
+def _extra(given: Mapping[str, object]) -> dict[str, object]:
     """Return the values that are not empty; a key that would be a field of an example gets the prefix `item_`."""
     return {
         f"item_{name}" if name in FIELDS else name: value
@@ -185,7 +185,7 @@ def _extra(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_feedback(record: Mapping[str, Any], _: str) -> Iterator[TraceRecord]:
+def _read_feedback(record: Mapping[str, object], _: str) -> Iterator[TraceRecord]:
     """Yield the feedback of a record that is a Langfuse score or a Phoenix annotation."""
     about = first_field(record, "observationId", "observation_id", "span_id", "traceId", "trace_id")
     yield from extract_feedback(str(about), [record])
@@ -195,17 +195,17 @@ WRAPPER_KEYS: Final = ("data", "spans", "runs", "items", "examples", "traces", "
 """Keys under which a tool's REST API returns a list of records."""
 
 
-def _wrapped_records(record: Mapping[str, Any]) -> Any:
+def _wrapped_records(record: Mapping[str, object]) -> Any:
     return next((record[name] for name in WRAPPER_KEYS if isinstance(record.get(name), list | dict)), None)
 
 
-def _read_wrapped(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def _read_wrapped(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
     inner = _wrapped_records(record)
     for number, item in enumerate(inner if isinstance(inner, list) else [inner], 1):
         yield from _read_record(item, f"{place}, record {number}")
 
 
-def read_trace(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def read_trace(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
     """Yield the span of a trace of Langfuse, the spans of its observations, and its scores as feedback."""
     trace = str(record.get("id") or "")
     yield _span(record, place, trace=trace, id=trace or place, parent="", kind="", failed=False)
@@ -217,7 +217,7 @@ def read_trace(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
     yield from extract_feedback(trace, scores)
 
 
-def read_observation(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def read_observation(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
     trace = str(first_field(record, "traceId", "trace_id") or "")
     yield _span(
         record,
@@ -239,7 +239,7 @@ def read_download(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord
     return read_trace({**record["trace"], "observations": record["observations"]}, place)
 
 
-def read_run(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def read_run(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
     """Yield the span of a run of LangSmith, the spans of its child runs, and the feedback on all of them."""
     identifier = str(first_field(record, "id", "run_id") or place)
     trace = str(record.get("trace_id") or identifier)
@@ -266,7 +266,7 @@ def read_run(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
             yield from extract_feedback(identifier, [{"name": name, "score": entry.get("avg")}])
 
 
-def _span(record: Mapping[str, Any], place: str, *, kind: object, **fields: Any) -> Span:
+def _span(record: Mapping[str, object], place: str, *, kind: object, **fields: Any) -> Span:
     """Return the span of a record, whose times, input and output have one of the names of the two tools."""
     span_kind = SPAN_KINDS.get(str(kind).lower(), SpanKind.OTHER)
     output = first_field(record, "output", "outputs")
@@ -285,7 +285,7 @@ def _span(record: Mapping[str, Any], place: str, *, kind: object, **fields: Any)
 
 
 READERS: Final[
-    tuple[tuple[Callable[[Mapping[str, Any]], Any], Callable[..., Iterator[TraceRecord]]], ...]
+    tuple[tuple[Callable[[Mapping[str, object]], Any], Callable[..., Iterator[TraceRecord]]], ...]
 ] = (
     (lambda record: record.keys() & {"resourceSpans", "resource_spans"}, read_otlp),
     (lambda record: isinstance(record.get("trace"), Mapping) and "observations" in record, read_download),

@@ -35,7 +35,7 @@ from pytest_rageval.extensions.traces.records import (
 )
 
 
-def is_phoenix(record: Mapping[str, Any]) -> bool:
+def is_phoenix(record: Mapping[str, object]) -> bool:
     """Return True if a record is a span of Phoenix or of OpenTelemetry's console exporter."""
     context = record.get("context")
     return (
@@ -45,7 +45,7 @@ def is_phoenix(record: Mapping[str, Any]) -> bool:
     )
 
 
-def read_phoenix(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def read_phoenix(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
     fields = nest_dotted_keys(record)
     context, attributes = (
         value if isinstance(value := fields.get(name), dict) else {} for name in ("context", "attributes")
@@ -65,7 +65,7 @@ def read_phoenix(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]
     yield from extract_feedback(span.id, fields.get("annotations", fields.get("span_annotations")))
 
 
-def read_otlp(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def read_otlp(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
     """Yield the spans of an OTLP export, and the evaluations among their events as feedback."""
     otlp_spans = (
         span
@@ -95,7 +95,7 @@ def read_otlp(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
                 yield from extract_feedback(span.id, [evaluation])
 
 
-def read_attributes(attributes: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Document, ...]]]:
+def read_attributes(attributes: Mapping[str, object]) -> Iterator[tuple[str, tuple[Document, ...]]]:
     """Yield the query and the documents of a span that is a search or a reranking, from its attributes."""
     span = Span(place="", trace="", id="", parent="", kind=SpanKind.OTHER, failed=False, start=0.0, end=0.0)
     for _ in _read_attributes(span, nest_dotted_keys(attributes)):
@@ -104,7 +104,7 @@ def read_attributes(attributes: Mapping[str, Any]) -> Iterator[tuple[str, tuple[
         yield span.question.text or "", span.documents
 
 
-def _attributes_by_key(attributes: Any) -> dict[str, Any]:
+def _attributes_by_key(attributes: Any) -> dict[str, object]:
     return {str(item.get("key")): _plain_value(item.get("value")) for item in extract_objects(attributes)}
 
 
@@ -127,7 +127,7 @@ def _plain_value(value: Any, levels: int = MAX_LEVELS) -> Any:
     return None
 
 
-def _read_attributes(span: Span, attributes: Mapping[str, Any]) -> Iterator[TraceRecord]:
+def _read_attributes(span: Span, attributes: Mapping[str, object]) -> Iterator[TraceRecord]:
     """Set the fields of a span from its attributes (OpenInference or GenAI conventions); yield it and its feedback."""
     kind = first_not_none(
         get_path(attributes, "openinference", "span", "kind"),

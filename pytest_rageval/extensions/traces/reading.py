@@ -176,7 +176,7 @@ def _ancestors(span: Span, by_id: Mapping[str, Span]) -> Iterator[Span]:
         yield span
 
 
-def _feedback_tags(feedback: Iterable[Feedback]) -> dict[str, Any]:
+def _feedback_tags(feedback: Iterable[Feedback]) -> dict[str, object]:
     """Return the values of feedback by name; a name with several different values has a list of them."""
     values: dict[str, list[Any]] = defaultdict(list)
     for item in feedback:

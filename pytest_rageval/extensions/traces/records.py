@@ -99,10 +99,10 @@ class RecordedQuestion:
     steps: Sequence[Step] = ()
     answer: str | None = None
     reference: str | None = None  # the expected answer of a data set
-    tags: dict[str, Any] = field(default_factory=dict)  # labels and scores of people and judges
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    tags: dict[str, object] = field(default_factory=dict)  # labels and scores of people and judges
+    metadata: Mapping[str, object] = field(default_factory=dict)
     of_evalset: bool = False  # an example of an eval set that was written from traces
-    gold: Sequence[Mapping[str, Any]] = ()
+    gold: Sequence[Mapping[str, object]] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)  # other values of an item
 
     def record(self, *, answer_is_reference: bool = False) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _identifier(value: Any) -> str | None:
 
 def nest_dotted_keys(flat: Mapping[str, Any], levels: int = MAX_LEVELS) -> dict[str, Any]:
     """Convert dotted keys to nested dicts: {"a.b": 1} becomes {"a": {"b": 1}}."""
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for key, held in flat.items():
         *parents, last = str(key).split(".")
         place: Any = result
@@ -239,13 +239,13 @@ def unwrap_list(value: Any) -> Any:
     return value
 
 
-def extract_objects(value: Any) -> Iterator[Mapping[str, Any]]:
+def extract_objects(value: Any) -> Iterator[Mapping[str, object]]:
     """Yield the elements of a list that are objects; nothing for a value that is no list."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, Mapping))
 
 
-def first_field(record: Mapping[str, Any], *names: str) -> Any:
+def first_field(record: Mapping[str, object], *names: str) -> Any:
     """Return the value of the first of these fields that is not null; None if there is none."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 

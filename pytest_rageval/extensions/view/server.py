@@ -124,7 +124,7 @@ class Viewer:
             ]
         )
 
-    def _guarded(self, handler: "Callable[[Request], Awaitable[str | dict[str, Any]]]") -> Any:
+    def _guarded(self, handler: "Callable[[Request], Awaitable[str | dict[str, object]]]") -> Any:
         from starlette.responses import HTMLResponse, JSONResponse  # noqa: PLC0415 - of an extra
 
         async def guarded(request: "Request") -> "Response":
@@ -187,7 +187,7 @@ class Viewer:
 
         return read_history(self._history)
 
-    async def _state(self, _: "Request") -> dict[str, Any]:
+    async def _state(self, _: "Request") -> dict[str, object]:
         """Return what changes while the page is open: the report, the tests of a run that goes on, runs and labels."""
         with suppress(InputError):
             self._load()
@@ -204,7 +204,7 @@ class Viewer:
             "verdicts": self._labels.verdicts,
         }
 
-    async def _label(self, request: "Request") -> dict[str, Any]:
+    async def _label(self, request: "Request") -> dict[str, object]:
         body = await request.body()
         try:
             asked = json.loads(body[:MAX_BODY])
@@ -225,7 +225,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
     return []
 
 
-def _run_entry(run: "Run") -> dict[str, Any]:
+def _run_entry(run: "Run") -> dict[str, object]:
     scores: dict[str, float] = {}
     for key, point in run.points.items():
         if point.mean is not None:
@@ -244,7 +244,7 @@ class Answer(NamedTuple):
     """An answer of a report that can be labelled: the id of its question, and its line without a label."""
 
     question_id: str
-    record: Mapping[str, Any]
+    record: Mapping[str, object]
 
     @property
     def key(self) -> str:
@@ -285,7 +285,7 @@ def _references(question: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _key(record: Mapping[str, Any]) -> str:
+def _key(record: Mapping[str, object]) -> str:
     texts = json.dumps([record.get(name) for name in KEYS], ensure_ascii=False)
     return sha256(texts.encode(errors="replace")).hexdigest()[:16]
 
@@ -295,7 +295,7 @@ class LabelFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._records: dict[str, dict[str, Any]] = {}
+        self._records: dict[str, dict[str, object]] = {}
         for place, record in json_records(path) if path.exists() else ():
             if not isinstance(record, dict) or not {"question", "prediction", "human"} <= record.keys():
                 raise InputError(

@@ -133,7 +133,7 @@ def _checksum(row: tuple[Any, ...]) -> int:
     return zlib.crc32(repr(row[:9]).encode("utf-8", "surrogatepass"))
 
 
-def stored_summary(text: object) -> dict[str, Any] | None:
+def stored_summary(text: object) -> dict[str, object] | None:
     """Return a stored summary, including the run; None if it is damaged."""
     try:
         parsed = json.loads(text) if isinstance(text, str) else None

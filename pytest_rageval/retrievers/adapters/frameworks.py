@@ -110,7 +110,7 @@ def _invoke_name(retriever: Any) -> str:
     return "ainvoke" if overrides_method(retriever, "_aget_relevant_documents") else "invoke"
 
 
-def _merge_langchain_filters(own: object, given: Mapping[str, Any]) -> Any:
+def _merge_langchain_filters(own: object, given: Mapping[str, object]) -> Any:
     """Return the filters of the retriever and of the example, merged; CallableError if they contradict each other."""
     if not own:
         return given
@@ -184,7 +184,7 @@ def adapt_llama_index(retriever: Any) -> Search:
     if not has_k and not has_filters:
         return adapt_method(retrieve)
 
-    def search(query: str, k: int | None, *, filters: Mapping[str, Any] | None = None) -> Any:
+    def search(query: str, k: int | None, *, filters: Mapping[str, object] | None = None) -> Any:
         configured = copy(retriever)
         if has_k and k is not None:
             setattr(configured, K_SETTING, k)
@@ -203,7 +203,7 @@ def _takes_bundle(retriever: object, retrieve: Callable[..., Any]) -> bool:
     return is_engine and any(name.startswith("llama_index.") for name in modules_of(retriever))
 
 
-def _merge_llama_index_filters(own: Any, given: Mapping[str, Any]) -> Any:
+def _merge_llama_index_filters(own: Any, given: Mapping[str, object]) -> Any:
     types = import_module("llama_index.core.vector_stores.types")
     if isinstance(given.get("filters"), list):
         filters = types.MetadataFilters(**given)
@@ -245,7 +245,7 @@ def adapt_component(retriever: Any) -> Search:
         )
 
     def run(query: str, k: int | None, **context: Any) -> Any:
-        inputs: dict[str, Any] = dict.fromkeys(queries, query) | context
+        inputs: dict[str, object] = dict.fromkeys(queries, query) | context
         if k is not None:
             inputs |= dict.fromkeys(counts, k)
         return _documents_of(retriever.run(**inputs), retriever)
@@ -269,7 +269,7 @@ def _documents_of(outputs: Any, retriever: object) -> Any:
 
 def adapt_pipeline(retriever: Any) -> Search:
     """Return a search that calls `run` with the query, k and context; CallableError if the pipeline is ambiguous."""
-    inputs: Mapping[str, Mapping[str, Any]] = retriever.inputs()
+    inputs: Mapping[str, Mapping[str, object]] = retriever.inputs()
     open_inputs = _sockets(inputs)
     if not any(name in QUERY_NAMES for _, name, _ in open_inputs):
         none = f"has no open input named {' or '.join(QUERY_NAMES)}"
@@ -289,7 +289,7 @@ def adapt_pipeline(retriever: Any) -> Search:
     required = {part: any(each["is_mandatory"] for each in found) for part, found in sockets.items() if found}
 
     def run(query: str, k: int | None, **context: Any) -> Any:
-        data: dict[str, dict[str, Any]] = {last: {TOP_K: k}} if accepts_k and k is not None else {}
+        data: dict[str, dict[str, object]] = {last: {TOP_K: k}} if accepts_k and k is not None else {}
         values = dict.fromkeys(QUERY_NAMES, query) | context
         for component, name, _ in open_inputs:
             if name in values:
@@ -311,7 +311,7 @@ def _inputs(component: Any) -> dict[str, bool]:
     return {parameter.name: parameter.default is parameter.empty for parameter in parameters}
 
 
-def _sockets(by_component: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:
+def _sockets(by_component: Mapping[str, Mapping[str, object]]) -> list[tuple[str, str, Any]]:
     return [(component, *socket) for component, sockets in by_component.items() for socket in sockets.items()]
 
 
