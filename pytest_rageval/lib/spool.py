@@ -8,7 +8,6 @@ in memory.
 import marshal
 import operator
 from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from threading import Lock
@@ -19,15 +18,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 WRITE_BUFFER_BYTES: Final = 1_000_000  # the size of the write buffer. A spool with less data writes no file
-READ_AHEAD_BYTES: Final = 16_384
-"""The number of bytes that one read returns: the following records are often read next."""
-
-RECENT_BYTES: Final = 4_000_000
-"""The size of the cache of recently used records: several scores read the records of one question."""
-
-OBJECT_BYTES: Final = 1000
-"""The estimated memory of an object besides its texts: 4 MB of short records took 70 MB."""
-
 LENGTH_BYTES: Final = 8  # the size of the length that precedes each record
 NOT_COMPUTED: Final = -(2**63)  # the place of a list item that has not been computed yet
 SCALARS: Final = frozenset({str, float, int, bool, NoneType})  # the plain types that contain no other values
@@ -45,10 +35,7 @@ class Spool:
         self._written = 0
         self._buffer = bytearray()
         self._buffer_bytes: float = WRITE_BUFFER_BYTES
-        self._ahead = (0, b"")
         self._unspooled: list[Any] = []
-        self._recent: OrderedDict[int, tuple[Any, int]] = OrderedDict()
-        self._recent_bytes = 0
         # Questions are evaluated in one thread, and reports are written in another one.
         self._lock = Lock()
 
@@ -76,21 +63,12 @@ class Spool:
 
     def get(self, place: int) -> Any:
         """Return the record at a place."""
-        recent = self._recent.get(place)
-        if recent is not None:
-            return recent[0]
         with self._lock:
             if place < 0:
                 return self._unspooled[-place - 1]
-            length = int.from_bytes(self._bytes(place, LENGTH_BYTES), "little")
-            data = self._bytes(place + LENGTH_BYTES, length)
-            value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
-            if place not in self._recent:
-                self._recent_bytes += length + OBJECT_BYTES
-            self._recent[place] = value, length + OBJECT_BYTES
-            while self._recent_bytes > RECENT_BYTES:
-                self._recent_bytes -= self._recent.popitem(last=False)[1][1]
-        return value
+            length = int.from_bytes(self._read(place, LENGTH_BYTES), "little")
+            data = self._read(place + LENGTH_BYTES, length)
+        return marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
 
     def _write(self) -> None:
         from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write
@@ -106,24 +84,16 @@ class Spool:
         del self._buffer[:count]
         self._written += count
 
-    def _bytes(self, start: int, length: int) -> bytes:
-        if start >= self._written:
-            start -= self._written
-            return bytes(self._buffer[start : start + length])
-        first, ahead = self._ahead
-        if not first <= start <= start + length <= first + len(ahead):
-            first, ahead = self._ahead = start, self._read(start, max(length, READ_AHEAD_BYTES))
-        return ahead[start - first : start - first + length]
-
     def _read(self, start: int, length: int) -> bytes:
-        """Return `length` bytes of the file and the buffer from an offset on, or fewer at the end of the data."""
-        data, end = bytearray(), min(length, self._written - start)
-        if self._file is not None:
+        data, left = bytearray(), min(length, self._written - start)
+        if self._file is not None and left > 0:
             self._file.seek(start)
-            while len(data) < end and (chunk := self._file.read(end - len(data))):
+            while left > 0 and (chunk := self._file.read(left)):
                 data += chunk
+                left -= len(chunk)
         # A write to a full disk may have ended in the middle of a record: its rest is in the buffer.
-        data += self._buffer[: length - len(data)]
+        first = max(start - self._written, 0)
+        data += self._buffer[first : first + length - len(data)]
         return bytes(data)
 
 
