@@ -89,7 +89,6 @@ class Measure:
     )  # the value in the example of `scores.answer`, and how it is computed
 
     def __call__(self, prediction: str, references: Sequence[str]) -> float:
-        """Return the value of an answer."""
         return self.compute(prediction, references, **self._arguments)
 
     @cached_property
@@ -193,7 +192,6 @@ JUDGING_COMPARATORS: Final = frozenset({"judge", "graded"})
 
 
 def judge_tasks(names: AbstractSet[str]) -> "list[JudgeTask[Any]]":
-    """Return the tasks that comparators of these names ask the judge."""
     if names.isdisjoint(JUDGING_COMPARATORS):
         return []
     from pytest_rageval.answers.judge.tasks import COMPARE, GRADE  # noqa: PLC0415 - a ranking score needs no prompts
@@ -298,7 +296,6 @@ class Expression:
         return await self._first(question, references, prediction)
 
     async def _first(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return the value of the expression without `then judge`."""
         alternatives = self._measures_first
         if len(alternatives) == len(alternatives[0]) == 1:
             # The result is the same as below, in half the time.

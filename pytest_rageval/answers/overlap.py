@@ -172,7 +172,6 @@ _APOSTROPHE: Final = re.compile(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
 
 
 def _count_tokens(prediction: str, reference: str) -> tuple[int, int, int]:
-    """Return the numbers of shared tokens, of the prediction's tokens and of the reference's tokens."""
     texts = normalize(prediction), normalize(reference)
     by_character = all(map(has_unspaced, texts))
     predicted, expected = (separate_unspaced(text, by_character=by_character).split() for text in texts)

@@ -318,7 +318,6 @@ class _JsonDocument:
 
     @property
     def line(self) -> int:
-        """The number of the line at the current position."""
         return self._file.line + 1 + self._text.count("\n", 0, self._position)
 
     def fail(self, found: str) -> NoReturn:

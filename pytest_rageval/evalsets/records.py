@@ -51,7 +51,6 @@ _CHECKED: Final[WeakValueDictionary[int, EvalSet]] = WeakValueDictionary()
 
 
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
-    """Convert native records, each with its place, to an eval set."""
     examples: list[Example] = []
     places: dict[str, str] = {}
     for place, record in records:
@@ -98,7 +97,6 @@ def same_id_error(identifier: str, place: str, first_place: str) -> InputError:
 
 
 def no_examples_error(name: str) -> InputError:
-    """Return the error for an eval set without examples."""
     return InputError(
         f"{name} contains no examples.\n"
         'An eval set has one example a line: {"id": "q1", "question": "…", "answers": ["…"], '
@@ -366,7 +364,6 @@ class Check:
     place: str
 
     def fail(self, found: str, remedy: str) -> NoReturn:
-        """Raise InputError with the place, what was found, and the remedy."""
         raise InputError(f"{self.place}: {found}.\n{remedy}")
 
     def record(self, value: Any, *required: str) -> Mapping[str, object]:
@@ -406,7 +403,6 @@ class Check:
         return name
 
     def optional_name(self, value: Any, *keys: str | int) -> str | None:
-        """Return an identifier; None for a missing value."""
         try:
             return as_identifier(value)
         except TypeError:

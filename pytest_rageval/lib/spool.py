@@ -62,7 +62,6 @@ class Spool:
         return place
 
     def get(self, place: int) -> Any:
-        """Return the record at a place."""
         with self._lock:
             if place < 0:
                 return self._unspooled[-place - 1]

@@ -348,7 +348,6 @@ class Client:
         return response
 
     async def _send(self, request: Request, send: Send) -> Any:
-        """Return what `send` returns, or the error as a value."""
         address = await self.address()
         credentials = self.server.credentials
         # Imported here, since it takes 0.1 s, and a run that finds all replies in the cache sends nothing.

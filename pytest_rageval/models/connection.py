@@ -156,7 +156,6 @@ class Connection:
         response.headers.pop("content-encoding", None)
 
     async def close(self) -> None:
-        """Close the connections and restore the loggers."""
         for logger in self._loggers:
             logger.removeFilter(self._filter)
         await self._http.aclose()

@@ -70,7 +70,6 @@ class Generator(Protocol):
 
 
 def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
-    """Return the user's object from the fixture `rageval_generator` as a `Generator`."""
     functions = {name: getattr(generator, name, None) for name in ("generate", "cite", "explain")}
     if not callable(functions["generate"]):
         functions["generate"] = generator

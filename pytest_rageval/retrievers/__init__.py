@@ -89,7 +89,6 @@ class Retriever:
 
     @property
     def completion_counts(self) -> Counter[str]:
-        """The number of completions that the retriever requested, by model."""
         batched = Counter[str]() if self._batcher is None else self._batcher.completion_counts
         return self._user.completion_counts + batched
 

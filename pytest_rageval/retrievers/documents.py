@@ -279,7 +279,6 @@ def _text_of(item: object, text: object, identifier: object) -> str:
 
 
 def corpus_from(documents: object) -> tuple[Document, ...]:
-    """Return the documents of a corpus, in its order."""
     return tuple(document_from(item) for item in document_list(documents))
 
 

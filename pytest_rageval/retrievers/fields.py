@@ -91,7 +91,6 @@ class FieldSample:
         self._fields: dict[str, dict[str, str]] = {}
 
     def add(self, items: Iterable[Any], documents: Iterable[Document]) -> None:
-        """Add documents with the items that they were converted from."""
         for item, document in zip(items, documents, strict=False):
             if len(self._fields) >= MAX_SAMPLED:
                 return

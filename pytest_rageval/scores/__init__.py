@@ -56,7 +56,6 @@ def modules(off: Collection[str] = ()) -> Mapping[str, Collection[str]]:
 
 @cache
 def _scores_in(module_name: str) -> "Mapping[str, ScoreDef]":
-    """Return the scores that a module defines, by name."""
     module = import_module(f"pytest_rageval.{module_name}")
     return {score.name: score for score in module.SCORES}
 

@@ -74,7 +74,6 @@ class Agreement:
         return max(defined, key=lambda pair: pair[0])[1]
 
     def entry(self) -> dict[str, object]:
-        """Return the table for the JSON report."""
         return {
             "downstream": DOWNSTREAM,
             "label": self.label,

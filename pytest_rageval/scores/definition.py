@@ -265,7 +265,6 @@ class ScoreDef:
         return {method: template for method, template in templates.items() if template}
 
     def uses_judge(self, pipeline: Pipeline, resolved: ResolvedScore) -> bool:
-        """Whether the score is known to use the judge."""
         return not self.asks_all and bool(
             self._judge_tasks(pipeline, self._parsed_comparisons(pipeline, resolved))
         )

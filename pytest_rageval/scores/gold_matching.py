@@ -172,7 +172,6 @@ class GoldMatch:
         return hit
 
     def _find_in_files(self, passage: Gold, files: Collection[str]) -> GoldHit:
-        """Find a passage whose span may be in any of these files."""
         rank, kinds, comparable = None, [], False
         covered: list[Interval] = []
         documents = []

@@ -289,7 +289,6 @@ class _Triage:
 
 
 async def _is_yes(comparison: Awaitable[float]) -> bool | None:
-    """Return whether the verdict of a comparison is yes; None if there is no verdict."""
     try:
         return await comparison >= YES_THRESHOLD
     except Unscored:

@@ -45,7 +45,6 @@ MAX_NAMED_NUGGETS: Final = 5  # number of unsupported nuggets that a remark name
 
 
 def _median_labels(votes: Sequence[Labels]) -> Labels:
-    """Return the median of each label; the lower one of an even number of votes."""
     return tuple(map(median_low, zip(*votes, strict=True)))
 
 
@@ -193,7 +192,6 @@ def best_labels(passages: Sequence[Labels], n: int) -> tuple[float, ...]:
 
 
 def strict(labels: Labels) -> float:
-    """Return the share of nuggets with the label 1."""
     return sum(label >= SUPPORTED for label in labels) / len(labels)
 
 

@@ -58,8 +58,6 @@ def label_each_passage(
     can_label: Callable[[Example], bool],
     expected: Callable[[Example], ExpectedAnswers] = expected_of,
 ) -> LabelRanking:
-    """Return a function that labels the passages of a ranking independently of each other."""
-
     async def label_ranking(example: Example) -> LabelledRanking:
         if not can_label(example):
             raise NoGroundTruth(NO_REFERENCES)
@@ -78,7 +76,6 @@ async def score_by_labels(
     *,
     graded: bool = False,
 ) -> list[Outcome]:
-    """Label the passages of all examples, and score the rankings by the labels."""
     # A measure that is defined for labels between 0 and 1 accepts binary labels too.
     graded = graded or resolved.part not in BINARY_ONLY_MEASURES
     # Checks before the first request that the measure is defined for such labels.

@@ -387,7 +387,6 @@ class Pipeline:
         return self.draw + self.repeat * self.draw_settings.answers
 
     def known_long_answer(self, query: Query, k: int) -> str | None:
-        """Return the long answer if it was generated already."""
         ranking = self.rankings.known(query, k)
         if ranking is None:
             return None
@@ -395,7 +394,6 @@ class Pipeline:
         return cast("str | None", self.results.get_if_done(key))
 
     async def ask(self, task: "JudgeTask[T]", question: str, *texts: "Text") -> T:
-        """Return the judge's verdict of a task on a question and further texts."""
         known = tuple([text if isinstance(text, str) else tuple(text) for text in texts])
         verdict = await self._verdict(
             (task.name, question, *known), lambda: self.judge.ask(task, question, *known)

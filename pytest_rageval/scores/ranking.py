@@ -44,7 +44,6 @@ from pytest_rageval.stats.intervals import UNIT
 async def retrieve_and_match(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[Ranking, GoldMatch]:
-    """Return the ranking of an example and its comparison with the gold passages."""
     example = example.with_lowest_grade(resolved.relevance.grade)
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)

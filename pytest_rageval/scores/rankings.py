@@ -216,7 +216,6 @@ class Rankings:
 
     @property
     def total(self) -> int:
-        """The number of rankings that were requested or are expected."""
         return self._started + len(self._expected)
 
     @contextmanager

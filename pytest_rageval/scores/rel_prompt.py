@@ -195,7 +195,6 @@ class RelPrompt:
         return "no wanted answer occurs in a relevant passage of the prompt"
 
     def compare(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
-        """Compare the generator's answer, and the positions of the wanted answers that it lists, with the prompt."""
         citations = parse_citations(answer, len(self.passage_names))
         # A passage with several names counts as several passages, one after the other. `ends` has the number of names
         # of the first n passages, for n from 0.

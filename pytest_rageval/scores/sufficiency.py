@@ -101,7 +101,6 @@ def stratify_answers(context: Iterable[Outcome], answers: Iterable[Outcome]) -> 
 
 
 def _result(outcome: Outcome) -> str:
-    """Return the item of `RESULTS` for an outcome of a score of answers."""
     if outcome.value is not None and outcome.value >= YES_THRESHOLD:
         return "correct"
     return "abstained" if abstains(outcome.evidence.answer or "") else "wrong"

@@ -90,7 +90,6 @@ def binomial_probability(trials: int, successes: int, probability: float) -> flo
 
 
 def binomial_tail(trials: int, successes: int, probability: float) -> float:
-    """The probability of at least this number of successes."""
     if successes <= trials * probability:
         return 1 - binomial_tail(trials, trials - successes + 1, 1 - probability)
     tail, chance = 0.0, binomial_probability(trials, successes, probability) if successes <= trials else 0.0

@@ -74,7 +74,6 @@ class Requirements:
     itemised: bool = False  # True if the phrases are the items of a list
 
     def __bool__(self) -> bool:
-        """Return True if a figure or a phrase is required."""
         return bool(self.figures or self.phrases)
 
 

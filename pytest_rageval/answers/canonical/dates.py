@@ -159,7 +159,6 @@ def read_rate(lexemes: Sequence[Lexeme], index: int, *, counted: bool) -> tuple[
 
 
 def _read_numeric_date(text: str) -> Date | None:
-    """Parse 2017-12-15, 15.12.2017 or 12/15/2017."""
     first, second, third = (int(part) for part in text.replace("/", "-").replace(".", "-").split("-"))
     if first > _DAYS[-1]:
         readings = [Date(first, second, third)]
@@ -259,7 +258,6 @@ def _read_century(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | N
 
 
 def _read_decade(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | None:
-    """Parse "1960s", "the 60s", "'60s" or "the sixties"."""
     word = text_at(lexemes, index)
     introduced = text_at(lexemes, index - 1) in _BEFORE_DECADE
     if word in _NAMED_DECADES and introduced:

@@ -168,7 +168,6 @@ def form_at(tokens: Sequence[Token], index: int) -> str:
 
 
 def content_word_at(tokens: Sequence[Token], index: int) -> Word | None:
-    """Return the content word at an index; None for another token, and if the index is out of range."""
     token = tokens[index] if 0 <= index < len(tokens) else None
     return token if isinstance(token, Word) and token.is_content_word else None
 
@@ -370,7 +369,6 @@ def _value_matches(expected: Figure, predicted: Figure, implied_dimensions: froz
 
 
 def _bare_year(value: Quantity | Date | ClockTime) -> int | None:
-    """Return the year of a date that is only a year; otherwise None."""
     return value.year if isinstance(value, Date) and value == Date(value.year) else None
 
 

@@ -167,7 +167,6 @@ def _read_digits(lexemes: Sequence[Lexeme], index: int) -> Number | None:
 
 
 def _read_spelled_out(lexemes: Sequence[Lexeme], index: int) -> Number | None:
-    """Parse a number that starts with a word."""
     word = text_at(lexemes, index)
     if word in {"a", "an"} and text_at(lexemes, index + 1) in _SCALES:
         # The article means one only before a scale: "a hundred", "a dozen".
@@ -264,7 +263,6 @@ class Quantity:
     units: tuple[Unit, ...] = ()
 
     def dimensions(self) -> frozenset[str]:
-        """Return the dimensions that the unit may measure."""
         return frozenset(unit.dimension for unit in self.units)
 
 
@@ -367,7 +365,6 @@ def _read_price(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] |
 
 
 def _read_single_unit(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] | None:
-    """Parse "a month" or "an hour" as a quantity of one."""
     name = text_at(lexemes, index + 1)
     quantity = Quantity(1, units_named(name))
     if name == "second" or len(name) <= _MAX_SYMBOL_LENGTH or quantity.dimensions().isdisjoint(_DURATIONS):

@@ -53,7 +53,6 @@ _MAX_NUMBER_LENGTH = 40
 
 
 def word_set(words: str) -> frozenset[str]:
-    """Return the words of a space-separated list as a set."""
     return frozenset(words.split())
 
 
@@ -206,7 +205,6 @@ def _expand_fraction(character: str) -> str:
 
 
 def _fold_character(character: str) -> str:
-    """Return the folded form of one character outside ASCII."""
     if character.isdecimal():
         return str(unicodedata.decimal(character))
     if character in _CURRENCIES:
@@ -267,12 +265,10 @@ def split_lexemes(folded: str) -> list[Lexeme]:
 
 
 def text_at(lexemes: Sequence[Lexeme], index: int) -> str:
-    """Return the text of the lexeme at an index; empty if the index is out of range."""
     return lexemes[index].text if 0 <= index < len(lexemes) else ""
 
 
 def skip_words(lexemes: Sequence[Lexeme], index: int, words: Container[str]) -> int:
-    """Return the first index, from `index` on, of a lexeme that is not one of the words."""
     while text_at(lexemes, index) in words:
         index += 1
     return index
@@ -306,7 +302,6 @@ def stem(word: str) -> str:
 
 
 def _strip_ending(word: str) -> str:
-    """Strip at most one verb or adverb ending."""
     for ending, replacement in (("ied", "y"), ("ily", "y"), ("ing", ""), ("ed", ""), ("ly", "")):
         if word.endswith(ending):
             base = word.removesuffix(ending) + replacement

@@ -65,7 +65,6 @@ class JudgeTask(Generic[V]):
 
     @property
     def method(self) -> str:
-        """The name of the user's method."""
         return self.name.partition(" ")[0]
 
     @property

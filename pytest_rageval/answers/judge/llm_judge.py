@@ -51,7 +51,6 @@ class Voting:
 
     @property
     def temperature(self) -> float:
-        """The temperature of each vote."""
         return 0.0 if self.votes == 1 else TEMPERATURE
 
     async def decide(
@@ -116,7 +115,6 @@ def _votes_to_majority(values: Sequence[object], left: int) -> int:
 
 
 def _value(vote: object) -> object:
-    """Return a vote without explanations."""
     if isinstance(vote, Verdict):
         return vote.value
     return tuple(map(_value, vote)) if isinstance(vote, tuple) else vote
@@ -144,7 +142,6 @@ class LLMJudge:
     other_models: tuple[str, ...] = ()
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Decide `COMPARE`."""
         return await self.ask(COMPARE, question, references, prediction)
 
     async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
@@ -172,7 +169,6 @@ class LLMJudge:
         return before
 
     async def ask(self, task: JudgeTask[V], question: str, *texts: Text) -> V:
-        """Request the votes on a task, and return the verdict."""
         prepared = task.prepare(question, *texts)
         prompt = task.prompt(self.prompts, *prepared)
         parts = LazyParts(
@@ -202,7 +198,6 @@ class LLMJudge:
 
     @property
     def model_names(self) -> frozenset[str]:
-        """The names of all models that vote."""
         return frozenset(self._models)
 
     def repetition(self, n: int) -> "LLMJudge":
@@ -223,7 +218,6 @@ class LLMJudge:
         }
 
     def template(self, task: JudgeTask[Any]) -> str:
-        """Return the template of a task's prompt."""
         return self.prompts.template(task.template)
 
     async def _request_verdict(self, task: JudgeTask[V], request: Request) -> tuple[str, V]:

@@ -143,7 +143,6 @@ class _VerdictParser:
         return verdicts and verdicts | around | self._find_in_text(found.prose)
 
     def parse_value(self, value: object) -> set[float]:
-        """Return the verdicts of a value of a JSON object."""
         text = _verdict_text(value)
         match = self._verdict_at_start.match(text)
         return self._values_of([match, *self._restated.finditer(text, match.end(1))]) if match else set()
@@ -184,7 +183,6 @@ class _VerdictParser:
         return self._values_of([*stated, *self._restated.finditer(text, begin)])
 
     def _find_in_other_forms(self, text: str) -> set[float]:
-        """Return the verdicts of a reply that does not use the usual forms."""
         text, closing_tags = self._closing_tag.subn("\n", self._informal_label.sub(self._formal_label, text))
         if closing_tags > 1:
             return set()
@@ -429,7 +427,6 @@ def _visible(text: str) -> str:
 
 
 def unreadable_reply(problem: str, reply: str) -> Unscored:
-    """Return the error for an unreadable reply, with the beginning of the reply."""
     beginning = " ".join(reply.split())
     beginning = beginning if len(beginning) <= 60 else f"{beginning[:59]}…"  # noqa: PLR2004 - fits a line
     return Unscored(f"the judge's reply is {problem}: {beginning!r}")

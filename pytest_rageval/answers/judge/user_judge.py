@@ -62,11 +62,9 @@ class UserJudge:
         self.user: UserCallable | None = self._method(COMPARE)
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Call the user's `compare`."""
         return await self.ask(COMPARE, question, references, prediction)
 
     async def ask(self, task: JudgeTask[V], question: str, *texts: Text) -> V:
-        """Call the user's method of a task."""
         method = self.require(task)
         lists = (text if isinstance(text, str) else list(text) for text in texts)
         verdict: V = await method.call(*task.criterion, question, *lists)
@@ -75,7 +73,6 @@ class UserJudge:
         return verdict
 
     def require(self, task: JudgeTask[Any]) -> UserCallable:
-        """Return the method of a task, which the user's judge must have."""
         method = self._method(task)
         if method is None:
             raise CallableError(
@@ -104,7 +101,6 @@ class UserJudge:
         return frozenset[str]().union(*(method.completion_counts for method in methods))
 
     def repetition(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
-        """Return this judge."""
         return self
 
     def identity(self, task: JudgeTask[Any]) -> Mapping[str, object]:

@@ -77,7 +77,6 @@ class Shape:
 
     @cached_property
     def folder(self) -> bool:
-        """True if the path is a folder."""
         return self.path.is_dir()
 
     @cached_property
@@ -95,7 +94,6 @@ class Shape:
 
     @property
     def is_parquet(self) -> bool:
-        """True if the suffix is `.parquet` or `.pq`."""
         return self.path.suffix.lower() in PARQUET_SUFFIXES and not self.folder
 
     @cached_property
@@ -164,7 +162,6 @@ class Format:
 
     @property
     def options(self) -> dict[str, object]:
-        """The names of the options of `read`, with their defaults."""
         parameters = list(inspect.signature(self.read).parameters.values())[1:]
         return {parameter.name: parameter.default for parameter in parameters}
 
@@ -266,7 +263,6 @@ class Keys:
     tables: bool = False  # whether the columns of a .csv or .tsv file count as keys
 
     def __call__(self, shape: Shape) -> bool:
-        """Return True if a file has these keys."""
         if shape.folder or (shape.is_table and not self.tables):
             return False
         return (

@@ -28,7 +28,6 @@ EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def by_text(texts: Iterable[str]) -> list[dict[str, str]]:
-    """Return the different texts as gold passages."""
     return [{"text": text} for text in dict.fromkeys(texts)]
 
 

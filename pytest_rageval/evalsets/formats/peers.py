@@ -26,12 +26,10 @@ EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def given(fields: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value not in EMPTY}
 
 
 def as_passages(texts: Iterable[str]) -> list[dict[str, str]]:
-    """Return the different texts as passages."""
     return [{"text": text} for text in dict.fromkeys(texts)]
 
 

@@ -276,7 +276,6 @@ async def _cached_models(backend: Backend) -> list[str]:
 
 
 async def _next_event(events: "asyncio.Queue[Event]", requesting: "asyncio.Future[Reply]") -> Event | None:
-    """Return the next event; None if the request has ended and no event is left."""
     getting = asyncio.ensure_future(events.get())
     both: list[asyncio.Future[Any]] = [getting, requesting]
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

@@ -398,7 +398,6 @@ def raise_unclear(what: str) -> Iterator[None]:
 
 
 def read_lines(file: Path) -> Iterator[bytes]:
-    """Yield the lines of a file; none if the file is missing."""
     try:
         refuse_special(file)
         with file.open("rb") as content:

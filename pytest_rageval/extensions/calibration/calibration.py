@@ -100,7 +100,6 @@ class Bounds:
 
     @classmethod
     def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> "Bounds":
-        """Parse the marker's arguments."""
         known = [field.name for field in fields(cls) if field.name != "labels"]
         unknown = sorted(set(kwargs) - set(known))
         if unknown:

@@ -146,7 +146,6 @@ class CalibrationGate:
         return entry
 
     def by_option(self, threshold: Threshold) -> Calibration | None:
-        """Return the judge's calibration on the labels of the option."""
         kind = corrected_by(self._session, threshold)
         if self._option is None or kind is None:
             return None
@@ -223,7 +222,6 @@ def calibration_entry(result: CalibrationResult) -> dict[str, object]:
 
 
 def agreement_with_people(calibration: Calibration) -> dict[str, object]:
-    """Return the entry of a calibration without a verdict."""
     people = calibration.people
     comparator = {} if calibration.comparator is None else {"comparator": calibration.comparator}
     unusable = calibration.labels.unusable

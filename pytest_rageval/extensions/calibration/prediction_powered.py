@@ -98,7 +98,6 @@ def difference_p_value(some: Sequence[float], others: Sequence[float]) -> float:
 
 
 def _corrected_mean(y: Array, f: Array, rest: Array) -> tuple[float, float]:
-    """Return the corrected mean, and the margin of its 95% normal interval."""
     lambda_ = _slope(y, f) * len(rest) / (len(y) + len(rest))
     value = y.mean() + lambda_ * (rest.mean() - f.mean())
     # A single labelled item has no variance; for the interval, items are added to it.

@@ -20,7 +20,6 @@ BOOLEANS: Final = {"true": True, "false": False}
 
 
 def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str]]:
-    """Read the eval set that the arguments name."""
     path: Path = options.file
     if not path.exists():
         raise missing_file_error("eval set", path)

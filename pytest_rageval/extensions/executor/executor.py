@@ -196,7 +196,6 @@ def retriever_in_executor(  # noqa: PLR0913 - see adapt_retriever
     name: str = FIXTURE,
     id_path: str = "",
 ) -> Retriever:
-    """Return a retriever that runs in the processes of an executor."""
     if not isinstance(executor, Executor):
         raise InputError(
             f"rageval_executor is {type(executor).__name__}, which is not a concurrent.futures.Executor.\n"

@@ -270,7 +270,6 @@ def _client_name(function: Any) -> str:
 
 
 def _library_client(function: Any) -> Any:
-    """Return the `openai` client that a function is a method of; None for other functions."""
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(getattr(function, "__self__", None), "_client", None)
@@ -319,7 +318,6 @@ def _causes(error: BaseException) -> Iterator[Any]:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status of an exception, from its attributes or its name; None if it has none."""
     for cause in _causes(error):
         response = getattr(cause, "response", None)
         if isinstance(response, Mapping):

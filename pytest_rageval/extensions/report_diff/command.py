@@ -334,7 +334,6 @@ def _examples(comparison: ScoreComparison) -> Iterator[dict[str, object]]:
 
 
 def _removed_examples(comparison: ScoreComparison, after: Report) -> Iterator[dict[str, Any]]:
-    """Yield the entry of each question that only the first report has; it has no score."""
     for identifier in comparison.only_before:
         value = comparison.before.values[identifier]
         entry = {"id": identifier, "score": None, "unscored": f"not in {after.name}"}

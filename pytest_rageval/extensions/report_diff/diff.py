@@ -194,7 +194,6 @@ def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison
 
 
 def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
-    """Return the report with only the tests of one system."""
     tests: list[Mapping[str, object]] = []
     systems: list[Any] = []
     for test in document["tests"]:
@@ -239,7 +238,6 @@ def _reported_score(test: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[
 
 
 def _question_data(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the known data of each question of a score, by id."""
     questions = {question["id"]: question for question in test.get("questions", ())}
     result = {}
     for example in entry["examples"]:

@@ -230,7 +230,6 @@ class MergedRun:
     def judge(
         self, joined: MergedTest, session: BaseSession, root: Path, *, explain: bool = False
     ) -> "MergedTestResult":
-        """Judge the record of a test, as a run without shards does."""
         reported = joined.entry
         base = {
             name: reported[name]
@@ -297,7 +296,6 @@ def _apply_xfail(outcome: Mapping[str, str], expected: Mapping[str, Any]) -> Map
 
 
 def _define_plugin_score(scores: MutableMapping[str, ScoreDef], definition: PluginDefinition) -> None:
-    """Register a plugin's score, whose definition is in the reports."""
     if definition.name in scores:
         return
     keywords: dict[str, Any] = (
@@ -420,7 +418,6 @@ def _check_values(
 
 
 def _sort_by_place(places: Sequence[int], values: Iterable[T]) -> Iterator[T]:
-    """Return the values in the order of their places in the eval set."""
     return (value for _, value in sorted(zip(places, values, strict=True), key=lambda item: item[0]))
 
 

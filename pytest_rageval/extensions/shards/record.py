@@ -313,7 +313,6 @@ def stored_test(test: TestRun) -> Plain:
 
 
 def _record_rankings(test: TestRun) -> None:
-    """Record the rankings that no outcome contains."""
     first_runs = [runs[0] for runs in test.record.runs.values() if not isinstance(runs, RagevalError)]
     rankings = {
         outcome.example.id: outcome.evidence.ranking

@@ -225,7 +225,6 @@ def nest_dotted_keys(flat: Mapping[str, Any], levels: int = MAX_LEVELS) -> dict[
 
 
 def get_path(value: Any, *names: str) -> Any:
-    """Return the value at a path of keys; None if it is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -251,7 +250,6 @@ def first_field(record: Mapping[str, object], *names: str) -> Any:
 
 
 def first_not_none(*values: Any) -> Any:
-    """Return the first value that is not None; None if there is none."""
     return next((value for value in values if value is not None), None)
 
 

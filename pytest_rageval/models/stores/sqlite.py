@@ -279,7 +279,6 @@ CHUNK: Final = 256  # how many entries are read at once
 
 
 def inspect_entries(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-    """Yield all entries, or the entries with these keys, good or damaged, sorted by key."""
     # Text is read as bytes: Python would raise an error for a row with one text that is not UTF-8.
     columns = ", ".join(
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"

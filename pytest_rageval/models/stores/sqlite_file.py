@@ -134,7 +134,6 @@ def _checksum(row: tuple[Any, ...]) -> int:
 
 
 def stored_summary(text: object) -> dict[str, object] | None:
-    """Return a stored summary, including the run; None if it is damaged."""
     try:
         parsed = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):

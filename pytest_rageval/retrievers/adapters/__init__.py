@@ -31,7 +31,6 @@ class MethodTest:
     package: str = ""
 
     def __call__(self, retriever: Any) -> bool:
-        """Apply the test."""
         if not all(callable(getattr(retriever, name, None)) for name in self.methods):
             return False
         return not self.package or self.package in {name.partition(".")[0] for name in modules_of(retriever)}

@@ -61,7 +61,6 @@ class Search:
     description: str = ""  # its class, and by what it was recognised; empty for a function
 
     def __call__(self, query: str, k: int | None, **context: Any) -> Any:
-        """Call `retrieve`."""
         return self.retrieve(query, k, **context)
 
 
@@ -176,7 +175,6 @@ def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def required(context: Mapping[str, inspect.Parameter]) -> dict[str, bool]:
-    """Return whether each of these parameters is required."""
     return {name: parameter.default is parameter.empty for name, parameter in context.items()}
 
 
