@@ -7,7 +7,7 @@
 """
 
 from pytest_rageval.evalsets.formats import FORMATS, Format
-from pytest_rageval.evalsets.loading import LoadOptions, load, load_records
-from pytest_rageval.evalsets.records import from_records, write_jsonl
+from pytest_rageval.evalsets.loading import LoadOptions, load, load_records, write_jsonl
+from pytest_rageval.evalsets.records import from_records
 
 __all__ = ["FORMATS", "Format", "LoadOptions", "from_records", "load", "load_records", "write_jsonl"]

@@ -1,19 +1,20 @@
-"""`load()` and `load_records()`, which read a file, a folder or records in Python as an eval set, whole or sampled."""
+"""Reads a file, a folder or records in Python as an eval set (`load()`, `load_records()`), and writes one."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import file_digest
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pytest_rageval.core.data import EXCLUDED, EvalSet, Example, Gold
+from pytest_rageval.core.data import EXCLUDED, RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.formats import COMMON_OPTIONS, FORMATS, Format, find_format
-from pytest_rageval.evalsets.records import Check, Records, from_records
-from pytest_rageval.lib.files import refuse_special
+from pytest_rageval.evalsets.records import FIELDS, OWN_FIELD_SET, Check, Records, from_records
+from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.foreign_values import data_frame_rows, id_key, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
@@ -263,3 +264,42 @@ def _similar_file(source: str | Path, bases: Sequence[Path]) -> str:
                 names |= {file.relative_to(base).as_posix(): None for file in files if file.is_file()}
     same_name = [name for name in names if Path(name).name == path.name]
     return f" Did you mean {same_name[0]}?" if same_name else did_you_mean(path.as_posix(), names)
+
+
+def write_jsonl(evalset: EvalSet, path: Path) -> None:
+    """Write an eval set as JSON lines in UTF-8; an existing file is replaced.
+
+    The eval set that is read back from the file has the same digest.
+    """
+    try:
+        write_atomically(path, (_line(example) for example in evalset))
+    except OSError as error:
+        raise InputError(f"The eval set {path} cannot be written: {error.strerror or error}.") from error
+
+
+def _line(example: Example) -> bytes:
+    clash = sorted(OWN_FIELD_SET.intersection(example.extra))
+    clash += [name for name in RETRIEVER_CONTEXT if name in example.extra and getattr(example, name)]
+    if clash:
+        raise InputError(
+            f"The example {example.id!r} has {', '.join(clash)} under extra.\n"
+            "These are fields of an example: take them out, or rename them."
+        )
+    gold = ({**asdict(each), **(each.added or {}), "added": None}.items() for each in example.gold)
+    fields: dict[str, Any] = {name: getattr(example, name) for name in FIELDS}
+    fields |= {
+        **{name: dict(fields[name]) for name in ("tags", "filters", "metadata")},
+        "history": [dict(message) for message in example.history],
+        "gold": [
+            {name: value for name, value in items if value is not None and (name, value) != ("grade", 1)}
+            for items in gold
+        ],
+        "nuggets": [nugget._asdict() for nugget in example.nuggets],
+    }
+    record = {name: value for name, value in fields.items() if value not in (None, (), [], {})}
+    record |= {**example.extra, **example.added}
+    try:
+        return json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        # A lone surrogate cannot be encoded in UTF-8, but JSON can escape it.
+        return json.dumps(record, allow_nan=False).encode() + b"\n"

@@ -4,10 +4,9 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
@@ -15,7 +14,6 @@ from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Gold, 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
-from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
 
 Records = Iterator[tuple[str, Any]]
@@ -498,42 +496,3 @@ def _describe(value: Any) -> str:
     if isinstance(value, str):
         return "an empty text" if not value.strip() else f"the text {value[:40]!r}"
     return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
-
-
-def write_jsonl(evalset: EvalSet, path: Path) -> None:
-    """Write an eval set as JSON lines in UTF-8; an existing file is replaced.
-
-    The eval set that is read back from the file has the same digest.
-    """
-    try:
-        write_atomically(path, (_line(example) for example in evalset))
-    except OSError as error:
-        raise InputError(f"The eval set {path} cannot be written: {error.strerror or error}.") from error
-
-
-def _line(example: Example) -> bytes:
-    clash = sorted(OWN_FIELD_SET.intersection(example.extra))
-    clash += [name for name in RETRIEVER_CONTEXT if name in example.extra and getattr(example, name)]
-    if clash:
-        raise InputError(
-            f"The example {example.id!r} has {', '.join(clash)} under extra.\n"
-            "These are fields of an example: take them out, or rename them."
-        )
-    gold = ({**asdict(each), **(each.added or {}), "added": None}.items() for each in example.gold)
-    fields: dict[str, Any] = {name: getattr(example, name) for name in FIELDS}
-    fields |= {
-        **{name: dict(fields[name]) for name in ("tags", "filters", "metadata")},
-        "history": [dict(message) for message in example.history],
-        "gold": [
-            {name: value for name, value in items if value is not None and (name, value) != ("grade", 1)}
-            for items in gold
-        ],
-        "nuggets": [nugget._asdict() for nugget in example.nuggets],
-    }
-    record = {name: value for name, value in fields.items() if value not in (None, (), [], {})}
-    record |= {**example.extra, **example.added}
-    try:
-        return json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    except UnicodeEncodeError:
-        # A lone surrogate cannot be encoded in UTF-8, but JSON can escape it.
-        return json.dumps(record, allow_nan=False).encode() + b"\n"

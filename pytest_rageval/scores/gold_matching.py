@@ -1,13 +1,19 @@
 """Finds the gold passages in a ranking, and their ranks, independently of how the corpus was chunked."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import (
+    Collection,
+    Iterable,
+    Sequence,
+)
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple, cast
 
-from pytest_rageval.core.data import Document, Gold, Ranking, Span
+from pytest_rageval.core.data import Document, Example, Gold, Ranking, Span
+from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.lib.foreign_values import id_key, id_keys
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.scores.measures import Labelled
 
 # Loaded at first use: most gold passages are given by id and need no comparison of words.
 shingles: Final = Lazy("scores.near_duplicates", "shingles")
@@ -319,3 +325,28 @@ def _common_text(document: str, passage: str) -> Overlap:
     ]
     common = _union((letters[start] / letters[-1], letters[start + length] / letters[-1]) for start in starts)
     return Overlap(tuple(common), "text")
+
+
+class GoldRules(NamedTuple):
+    """How rankings are compared with gold passages.
+
+    `grade` is the lowest grade of a relevant passage. With `judged_only` only documents count that are gold passages of
+    any grade.
+    """
+
+    k: int
+    grade: int
+    judged_only: bool
+
+
+class GoldMatches(NamedTuple):
+    """The rankings of all examples compared with their gold passages, for all measures by the same rules.
+
+    The value of an outcome is that of the measure that was computed last, or None if the example is unscored.
+    `gold_ranks` has the ranks of the gold passages for each outcome with a value.
+    """
+
+    examples: Sequence[Example]
+    rules: GoldRules
+    outcomes: Sequence[Outcome]
+    gold_ranks: Sequence[Labelled]

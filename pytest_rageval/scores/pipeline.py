@@ -35,8 +35,7 @@ from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE
-from pytest_rageval.scores.measures import Labelled
+from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatches
 from pytest_rageval.scores.rankings import Query, Rankings, SingleFlight, spooled
 
 if TYPE_CHECKING:
@@ -133,31 +132,6 @@ class ResolvedScore:
     @property
     def relevance(self) -> Relevance:
         return Relevance.parse(self.relevant)
-
-
-class GoldRules(NamedTuple):
-    """How rankings are compared with gold passages.
-
-    `grade` is the lowest grade of a relevant passage. With `judged_only` only documents count that are gold passages of
-    any grade.
-    """
-
-    k: int
-    grade: int
-    judged_only: bool
-
-
-class GoldMatches(NamedTuple):
-    """The rankings of all examples compared with their gold passages, for all measures by the same rules.
-
-    The value of an outcome is that of the measure that was computed last, or None if the example is unscored.
-    `gold_ranks` has the ranks of the gold passages for each outcome with a value.
-    """
-
-    examples: Sequence[Example]
-    rules: GoldRules
-    outcomes: Sequence[Outcome]
-    gold_ranks: Sequence[Labelled]
 
 
 @dataclass(eq=False)

@@ -28,16 +28,9 @@ from pytest_rageval.scores.definition import (
     each_example,
     score_each,
 )
-from pytest_rageval.scores.gold_matching import GoldMatch, ideal_labels, match_by_id
+from pytest_rageval.scores.gold_matching import GoldMatch, GoldMatches, GoldRules, ideal_labels, match_by_id
 from pytest_rageval.scores.measures import Labelled, compute_measure
-from pytest_rageval.scores.pipeline import (
-    NO_GOLD,
-    Evaluation,
-    GoldMatches,
-    GoldRules,
-    Pipeline,
-    ResolvedScore,
-)
+from pytest_rageval.scores.pipeline import NO_GOLD, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import UNIT
 
 

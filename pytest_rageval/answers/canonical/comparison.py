@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from pytest_rageval.answers.canonical.dates import Date, date_matches, dates_compatible
 from pytest_rageval.answers.canonical.parsing import (
@@ -25,16 +25,22 @@ from pytest_rageval.answers.canonical.parsing import (
     same_figure,
 )
 from pytest_rageval.answers.canonical.phrases import Phrase, Span, initialisms, phrase_spans
-from pytest_rageval.answers.canonical.sentences import alters, is_hedged, is_negated, negates, states_part
+from pytest_rageval.answers.canonical.sentences import (
+    ANSWER_STEMS,
+    alters,
+    explicit_polarity,
+    is_hedged,
+    is_negated,
+    polarity,
+    states_part,
+)
 from pytest_rageval.answers.canonical.words import (
     ARTICLES,
     DISTINGUISHING,
-    NEGATORS,
     PARTICLES,
     Word,
     fold,
     make_word,
-    word_set,
 )
 
 MIN_WORD_SHARE = Fraction(2, 3)
@@ -55,13 +61,6 @@ _ALTERNATIVE_SEPARATOR = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 _ATTACHED_FOOTNOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
 _CAPITALS = re.compile(r"[A-Z]{2,7}")
 _PHRASE_JOINERS = ARTICLES | frozenset("-'\".#")
-
-_YES = word_set("yes yeah yep true correct right affirmative indeed")
-_NO = word_set("no nope false incorrect wrong")
-_ANSWER_STEMS = frozenset(make_word(form).stem for form in _YES | _NO)
-
-# "no" in "Typically, no" is the answer, although a word precedes it.
-_MAX_WORDS_BEFORE_POLARITY = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,17 +247,17 @@ def _truncate(text: str) -> str:
 
 
 def _matches_variant(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
-    expected = _polarity(parse(reference), question)
-    predicted = _polarity(tokens, question)
-    explicit = _explicit_polarity(parse(reference)) is not None or _explicit_polarity(tokens) is not None
+    expected = polarity(parse(reference), question)
+    predicted = polarity(tokens, question)
+    explicit = explicit_polarity(parse(reference)) is not None or explicit_polarity(tokens) is not None
     if expected is not None and explicit and predicted is not expected:
         return False
     parsed = parse(reference)
     if alters(tokens, parsed, question) or is_hedged(tokens, parsed, question.stems):
         return False
-    if expected is not None and predicted is expected and _explicit_polarity(tokens) is not None:
+    if expected is not None and predicted is expected and explicit_polarity(tokens) is not None:
         words = {token.stem for token in parsed if isinstance(token, Word)}
-        rest = [token for token in tokens if not isinstance(token, Word) or token.stem not in _ANSWER_STEMS]
+        rest = [token for token in tokens if not isinstance(token, Word) or token.stem not in ANSWER_STEMS]
         only_answers = all(isinstance(token, Punctuation) for token in rest)
         # "Yes" is enough if the reference repeats the question as a statement.
         if states_part(rest, parsed, question) or (only_answers and question.stems <= words):
@@ -287,9 +286,9 @@ def _requirements_of(reference: str, question: ParsedQuestion) -> Requirements:
     """
     tokens = parse(reference)
     given = frozenset() if question.offers_choice else question.stems
-    if _polarity(tokens, question) is not None:
+    if polarity(tokens, question) is not None:
         # `_matches_variant` compares yes and no. Here the rest of the reference is required.
-        return _build_requirements(tokens, question, given | _ANSWER_STEMS)
+        return _build_requirements(tokens, question, given | ANSWER_STEMS)
     requirements = _build_requirements(tokens, question, given) or _build_requirements(
         tokens, question, frozenset()
     )
@@ -469,45 +468,3 @@ def _abbreviates(short: str, text: str) -> bool:
     letters, capitals = iter(fold(text)), fold(short)
     starts = _CAPITALS.fullmatch(short) is not None and fold(text)[:1] == capitals[:1]
     return starts and all(letter in letters for letter in capitals)
-
-
-def _explicit_polarity(tokens: Sequence[Token]) -> bool | None:
-    """Return True for "yes" and False for "no" at the start of a text; None if it starts with neither.
-
-    In "no dogs", "no" negates a word and is not an answer.
-
-    >>> [_explicit_polarity(parse(text)) for text in ("Yes, it is", "Typically, no", "six")]
-    [True, False, None]
-    """
-    words = ((index, token.form) for index, token in enumerate(tokens) if isinstance(token, Word))
-    for index, form in islice(words, _MAX_WORDS_BEFORE_POLARITY + 1):
-        alone = index + 1 >= len(tokens) or isinstance(tokens[index + 1], Punctuation)
-        if form in _YES and (alone or index == 0):
-            return True
-        follows = None if alone else tokens[index + 1]
-        pronoun = isinstance(follows, Word) and not follows.is_content_word and follows.form not in NEGATORS
-        if form in _NO and (alone or (index == 0 and pronoun)):
-            return False
-    return None
-
-
-def _polarity(tokens: Sequence[Token], question: ParsedQuestion) -> bool | None:
-    """Return True if a text answers yes, False if it answers no, and None if neither.
-
-    As an answer to a yes-or-no question, a text with a negation means no. A text without one that repeats a content
-    word of the question means yes.
-
-    >>> free = parse_question("Is parking free for staff?")
-    >>> _polarity(parse("Parking is free."), free), _polarity(parse("It is not free"), free)
-    (True, False)
-    """
-    explicit = _explicit_polarity(tokens)
-    if explicit is not None or not question.is_polar or question.offers_choice:
-        return explicit
-    indices = range(len(tokens))
-    if any(negates(tokens, index) for index in indices):
-        return False
-    repeats = any(
-        (word := content_word_at(tokens, index)) and word.stem in question.stems for index in indices
-    )
-    return True if repeats else None

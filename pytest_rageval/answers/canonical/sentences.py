@@ -1,4 +1,4 @@
-"""Compares a prediction with a reference that is a sentence: what it asserts, parts of it, and replaced words.
+"""Compares a prediction with a reference that is a sentence: yes or no, what it asserts, parts, and replaced words.
 
 A right answer often is a part of the sentence: "44" for "There are 44 counties". A wrong answer often is the sentence
 with another word in the place of one, or with exchanged roles. The rules look at the words around a word, so they need
@@ -8,7 +8,7 @@ no dictionary.
 import re
 from collections import Counter
 from collections.abc import Container, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from pytest_rageval.answers.canonical.parsing import (
     Figure,
@@ -383,3 +383,60 @@ def _has_agent(tokens: Sequence[Token], index: int) -> bool:
 
 def _is_passive(tokens: Sequence[Token], index: int) -> bool:
     return form_at(tokens, index - 1) in AUXILIARIES and form_at(tokens, index + 1) == "by"
+
+
+_YES = word_set("yes yeah yep true correct right affirmative indeed")
+
+
+_NO = word_set("no nope false incorrect wrong")
+
+
+ANSWER_STEMS = frozenset(make_word(form).stem for form in _YES | _NO)
+
+
+# "no" in "Typically, no" is the answer, although a word precedes it.
+_MAX_WORDS_BEFORE_POLARITY = 2
+
+
+def explicit_polarity(tokens: Sequence[Token]) -> bool | None:
+    """Return True for "yes" and False for "no" at the start of a text; None if it starts with neither.
+
+    In "no dogs", "no" negates a word and is not an answer.
+
+    >>> from pytest_rageval.answers.canonical.parsing import parse
+    >>> [explicit_polarity(parse(text)) for text in ("Yes, it is", "Typically, no", "six")]
+    [True, False, None]
+    """
+    words = ((index, token.form) for index, token in enumerate(tokens) if isinstance(token, Word))
+    for index, form in islice(words, _MAX_WORDS_BEFORE_POLARITY + 1):
+        alone = index + 1 >= len(tokens) or isinstance(tokens[index + 1], Punctuation)
+        if form in _YES and (alone or index == 0):
+            return True
+        follows = None if alone else tokens[index + 1]
+        pronoun = isinstance(follows, Word) and not follows.is_content_word and follows.form not in NEGATORS
+        if form in _NO and (alone or (index == 0 and pronoun)):
+            return False
+    return None
+
+
+def polarity(tokens: Sequence[Token], question: ParsedQuestion) -> bool | None:
+    """Return True if a text answers yes, False if it answers no, and None if neither.
+
+    As an answer to a yes-or-no question, a text with a negation means no. A text without one that repeats a content
+    word of the question means yes.
+
+    >>> from pytest_rageval.answers.canonical.parsing import parse, parse_question
+    >>> free = parse_question("Is parking free for staff?")
+    >>> polarity(parse("Parking is free."), free), polarity(parse("It is not free"), free)
+    (True, False)
+    """
+    explicit = explicit_polarity(tokens)
+    if explicit is not None or not question.is_polar or question.offers_choice:
+        return explicit
+    indices = range(len(tokens))
+    if any(negates(tokens, index) for index in indices):
+        return False
+    repeats = any(
+        (word := content_word_at(tokens, index)) and word.stem in question.stems for index in indices
+    )
+    return True if repeats else None

@@ -3,7 +3,7 @@
 The application's calls are cached, limited, counted and replayed like the calls of the package.
 
 - `plugin`: the HTTP server on 127.0.0.1, in a separate thread, for a run of pytest or for `rageval gateway`.
-- `application`: answers the requests; sends a stored reply also as the events of a stream.
+- `application`: answers the requests. `events`: a stored reply as the events of a stream.
 """
 
 from argparse import REMAINDER

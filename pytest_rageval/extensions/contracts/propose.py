@@ -14,7 +14,7 @@ from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import YES_THRESHOLD
 from pytest_rageval.evalsets import load
 from pytest_rageval.evalsets.corpus import read_corpus
-from pytest_rageval.evalsets.records import write_jsonl
+from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.extensions.contracts.rules import NEGATIVES, negatives_of
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.models.prompt_rendering import read_prompts

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pytest_rageval.cli.console import echo, format_count, reason_lines
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.evalsets.corpus import read_corpus
-from pytest_rageval.evalsets.records import write_jsonl
+from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, SearchableText
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing
 from pytest_rageval.lib.foreign_values import id_key

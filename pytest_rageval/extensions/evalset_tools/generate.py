@@ -24,7 +24,7 @@ from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.core.errors import BudgetError, InputError, NoGroundTruth, Unscored
 from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.evalsets.corpus import read_corpus
-from pytest_rageval.evalsets.records import write_jsonl
+from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.evalsets.sampling import SampleSpec, allocate, keep_smallest, rank
 from pytest_rageval.extensions.evalset_tools.quotes import SearchableText
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing

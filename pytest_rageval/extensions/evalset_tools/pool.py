@@ -14,7 +14,7 @@ from typing import Any, Final
 from pytest_rageval.cli.console import echo, format_count
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, excerpt
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.evalsets.records import write_jsonl
+from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.evalsets.sampling import rank
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing
 from pytest_rageval.reports.reading import read_report

@@ -397,11 +397,8 @@ def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
     text = ""
     with suppress(OSError, UnicodeDecodeError):
         text = settings.read_text(encoding="utf-8")
-    return [
-        line
-        for line in lines
-        if line not in text and not ("pytest-rageval" in line and "pytest-rageval" in text)
-    ]
+    named = "pytest-rageval" in text
+    return [line for line in lines if line not in text and not (named and "pytest-rageval" in line)]
 
 
 def _setting(name: str) -> list[str]:

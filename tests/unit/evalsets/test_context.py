@@ -8,7 +8,8 @@ import pytest
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.evalsets import load, load_records
-from pytest_rageval.evalsets.records import from_records, write_jsonl
+from pytest_rageval.evalsets.loading import write_jsonl
+from pytest_rageval.evalsets.records import from_records
 
 HISTORY = [{"role": "user", "content": "Do you ship?"}, {"role": "assistant", "content": "Yes."}]
 RECORD = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.extensions.application_calls.application import split_into_events
+from pytest_rageval.extensions.application_calls.events import split_into_events
 from pytest_rageval.models.proxied_request import CHAT, RESPONSES, Sink, _StreamAssembler, reply_record
 from tests.unit.models.test_proxied_request import CALL, choice, completion
 

@@ -10,7 +10,8 @@ from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.evalsets import load
-from pytest_rageval.evalsets.records import check_evalset, example_from, write_jsonl
+from pytest_rageval.evalsets.loading import write_jsonl
+from pytest_rageval.evalsets.records import check_evalset, example_from
 from tests.unit.scores.conftest import World
 
 OLD = (
