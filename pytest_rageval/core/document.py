@@ -385,6 +385,7 @@ class RevisionEntry(TypedDict, total=False):
     title: str
     url: str
     dirty: bool
+    baseline: Mapping[str, object]  # the file, and the commit that last changed it
 
 
 class UsageEntry(TypedDict, total=False):

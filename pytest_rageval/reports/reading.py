@@ -1,8 +1,7 @@
 """Reads JSON reports for the commands `diff`, `merge` and `view`."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_rageval.core.document import ReportDocument
 from pytest_rageval.core.errors import InputError
@@ -11,7 +10,7 @@ from pytest_rageval.lib.shape import check_shape, parse_json
 from pytest_rageval.reports.build import SCHEMA
 
 
-def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
+def read_report(path: Path, *, remedy: str | None = None) -> ReportDocument:
     """Return the document of a JSON report, whose content is checked against `ReportDocument`."""
     if remedy is None:
         remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
@@ -32,7 +31,7 @@ def read_report(path: Path, *, remedy: str | None = None) -> Mapping[str, Any]:
         check_shape(document, ReportDocument)
     except ValueError as error:
         raise InputError(f"{path} is not a JSON report of pytest-rageval: {error}.\n{remedy}") from None
-    return document
+    return cast("ReportDocument", document)
 
 
 def read_json(path: Path, what: str, remedy: str) -> Any:

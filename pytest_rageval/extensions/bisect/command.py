@@ -10,9 +10,10 @@ from math import ceil, log2
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, echo_err, to_one_line
+from pytest_rageval.core.document import ReportDocument
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.bisect import ARGUMENTS
@@ -237,7 +238,8 @@ def _bad_step(run: Run, scratch: Path, bad: str, score: str | None) -> tuple[Tar
     target = next((target for target, entry in chosen if entry["verdict"] == "fail"), None)
     if target is None:
         reasons = [
-            f"\n  {target.name} of {to_one_line(target.nodeid)}: {entry['verdict']}, {to_one_line(entry['reason'])}"
+            f"\n  {target.name} of {to_one_line(target.nodeid)}: "
+            f"{entry['verdict']}, {to_one_line(entry['reason'] or '')}"
             for target, entry in chosen
         ]
         raise InputError(
@@ -264,7 +266,7 @@ def _step(run: Run, scratch: Path, commit: str, target: Target, drop_at_bad: flo
     return step._replace(state=state, unsure=unsure)
 
 
-def _document(run: Run, scratch: Path, commit: str, repeats: Sequence[str] = ()) -> Mapping[str, Any]:
+def _document(run: Run, scratch: Path, commit: str, repeats: Sequence[str] = ()) -> ReportDocument:
     """Return the JSON report of a run at a commit."""
     report = scratch / "report.json"
     report.unlink(missing_ok=True)
@@ -322,7 +324,7 @@ def _call(command: str | Sequence[str], folder: Path, environment: Mapping[str, 
     return done.returncode, next((line.strip() for line in reversed(lines) if line.strip()), "(no output)")
 
 
-def _read(commit: str, document: Mapping[str, Any], target: Target) -> Step:
+def _read(commit: str, document: ReportDocument, target: Target) -> Step:
     """Return a commit with the score that decides, from the report; of several bounds, with the worst verdict."""
     entries = [
         entry

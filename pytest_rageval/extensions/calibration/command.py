@@ -13,7 +13,7 @@ forged reference, forged examples, or a plea; in an answer or in a passage.
 import argparse
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
@@ -25,6 +25,7 @@ from pytest_rageval.answers.judge import Judge
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.cli.command_session import command_settings, session_for
 from pytest_rageval.cli.console import echo, echo_err, format_table, reason_lines, to_one_line
+from pytest_rageval.core.document import ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome, Tally
 from pytest_rageval.core.settings import EMBEDDED
@@ -397,9 +398,7 @@ def sample_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _score_of(
-    report: Mapping[str, Any], options: argparse.Namespace
-) -> tuple[Mapping[str, object], Mapping[str, object]]:
+def _score_of(report: ReportDocument, options: argparse.Namespace) -> tuple[TestEntry, ScoreEntry]:
     scores = [
         (test, score)
         for test in report["tests"]
@@ -420,7 +419,7 @@ def _score_of(
     return found[0]
 
 
-def _answers(test: Mapping[str, Any], score: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _answers(test: TestEntry, score: ScoreEntry) -> Iterator[dict[str, Any]]:
     """Yield a record without a label for each answer of a score that has a verdict."""
     questions = {question["id"]: question for question in test.get("questions", ())}
     for example in score["examples"]:

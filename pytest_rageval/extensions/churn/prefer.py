@@ -2,14 +2,15 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, reason_lines
+from pytest_rageval.core.document import ReportDocument
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.models.prompt_rendering import read_prompts
@@ -84,7 +85,7 @@ def prefer_command(options: argparse.Namespace) -> int:
 
 
 def _questions(
-    document: Mapping[str, Any], options: argparse.Namespace
+    document: ReportDocument, options: argparse.Namespace
 ) -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:
     """Return by test and id each question, after the messages before it, with the texts of its first passages."""
     return {

@@ -9,10 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.cli.console import echo, format_count
 from pytest_rageval.core.data import Document, EvalSet, Example, Gold, excerpt
+from pytest_rageval.core.document import PassageEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.evalsets.sampling import rank
@@ -87,7 +88,7 @@ def read_systems(path: Path, evalset: EvalSet) -> Iterator[System]:
     yield from systems.values()
 
 
-def _document(entry: Mapping[str, Any], path: Path) -> Document:
+def _document(entry: PassageEntry, path: Path) -> Document:
     if not entry.get("text"):
         raise InputError(
             f"{path}: the passage {entry['document']} has no text, so that no answer can be found in it.\n"

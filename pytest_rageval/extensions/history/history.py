@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
-from pytest_rageval.core.document import Count, Length, ScoreEntry
+from pytest_rageval.core.document import Count, Length, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.lib.files import append_line, refuse_special
 from pytest_rageval.lib.shape import check_shape, parse_json
@@ -141,7 +141,7 @@ class Run:
         )
 
 
-def history_entry(document: Mapping[str, Any]) -> dict[str, Any]:
+def history_entry(document: ReportDocument) -> dict[str, Any]:
     """Return the history line of a run from the document of its report; empty if no score has a value."""
     tests = {test["nodeid"]: _test_entry(test) for test in document["tests"]}
     if all(score["mean"] is None for test in tests.values() for score in test["scores"].values()):
@@ -161,7 +161,7 @@ def history_entry(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _test_entry(test: Mapping[str, Any]) -> dict[str, Any]:
+def _test_entry(test: TestEntry) -> dict[str, Any]:
     digest = (test.get("evalset") or {}).get("digest")
     scores: dict[str, dict[str, object]] = {}
     for entry in (part for whole in test["scores"] for part in _split_by_tag(whole)):
@@ -218,7 +218,7 @@ def _round(number: float | None) -> float | None:
 
 def add_run(run: FinishedRun, path: Path) -> dict[str, object]:
     """Append a run to a history; return its last runs as the key `history` of the report, if there are any."""
-    entry = history_entry(run.document)
+    entry = history_entry(cast("ReportDocument", run.document))
     if not entry:
         return {}
     if run.settings.shard or run.settings.sample < 1:

@@ -21,6 +21,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
+from pytest_rageval.core.document import ExampleEntry, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.secret import BaseURL, basic_token
@@ -68,7 +69,7 @@ STATUSES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
 """
 
 
-def send_events(document: Mapping[str, object], address: str) -> str:
+def send_events(document: ReportDocument, address: str) -> str:
     """Send each result as an event; return the number of events and the address of the collector as text."""
     collector = Collector.from_address(address, os.environ)
     resource = resource_attributes(document) | _parse_pairs(os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
@@ -92,7 +93,7 @@ class Event(NamedTuple):
     attributes: Mapping[str, str | float | bool]
 
 
-def resource_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
+def resource_attributes(document: ReportDocument) -> dict[str, Any]:
     run, settings = document.get("run", {}), document["settings"]
     baseline = run.get("baseline", {})
     return _drop_missing(
@@ -112,11 +113,11 @@ def resource_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def end_ns(document: Mapping[str, Any]) -> int:
+def end_ns(document: ReportDocument) -> int:
     return int((datetime.fromisoformat(document["started"]).timestamp() + document["duration_s"]) * 1e9)
 
 
-def generate_events(document: Mapping[str, Any]) -> Iterator[Event]:
+def generate_events(document: ReportDocument) -> Iterator[Event]:
     """Yield the events of each test: one for each score, then one for each question in each score."""
     for test in document["tests"]:
         # Two thresholds on one score have two entries, and maybe only one of them has a baseline. Their questions have
@@ -135,7 +136,7 @@ def generate_events(document: Mapping[str, Any]) -> Iterator[Event]:
         yield from (Event(QUESTION_EVENT, attributes) for attributes in results.values())
 
 
-def _shared_attributes(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+def _shared_attributes(test: TestEntry, entry: ScoreEntry) -> dict[str, Any]:
     evalset = test.get("evalset") or {}
     fingerprint = entry.get("fingerprint") or test.get("fingerprint")
     return {
@@ -150,7 +151,7 @@ def _shared_attributes(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dic
     }
 
 
-def _score_attributes(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _score_attributes(entry: ScoreEntry) -> dict[str, Any]:
     baseline = entry.get("baseline") or {}
     low, high = entry.get("ci95") or (None, None)
     return {
@@ -170,7 +171,7 @@ def _score_attributes(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _example_attributes(example: Mapping[str, Any], change: str | None) -> dict[str, Any]:
+def _example_attributes(example: ExampleEntry, change: str | None) -> dict[str, Any]:
     """Return the attributes of the event of a question, besides the shared ones."""
     unscored, undefined = example["unscored"], example.get("undefined")
     same = "same" if example["score"] is not None and example.get("before") is not None else None
@@ -254,7 +255,7 @@ class _NoRedirectHandler(HTTPRedirectHandler):
 
 
 def encode_request(
-    document: Mapping[str, object], resource: Mapping[str, object], events: Sequence[Event]
+    document: ReportDocument, resource: Mapping[str, object], events: Sequence[Event]
 ) -> bytes:
     """Return a request with the events in OTLP's JSON, which has integers of 64 bits as texts."""
     time_ns = str(end_ns(document))

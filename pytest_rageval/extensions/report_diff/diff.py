@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from pytest_rageval.cli.console import format_count, to_one_line
-from pytest_rageval.core.document import QuestionEntry
+from pytest_rageval.core.document import QuestionEntry, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.spec import SCORE_KEYWORDS
 from pytest_rageval.reports.terminal import number_text
@@ -44,7 +44,7 @@ class ScoreKey(NamedTuple):
 class Report:
     """A JSON report, or the tests of one system in it."""
 
-    document: Mapping[str, Any]
+    document: ReportDocument
     path: Path
     name: str  # in messages
     column: str
@@ -57,8 +57,8 @@ class ReportedScore:
     mean: float | None
     values: Mapping[str, float | None]  # by question; None if it is unscored
     questions: Mapping[str, Mapping[str, object]]  # what is known of each, with keys of `QuestionEntry`
-    test: Mapping[str, Any]
-    entry: Mapping[str, Any]
+    test: TestEntry
+    entry: ScoreEntry
 
     @property
     def statistic(self) -> str | None:
@@ -193,8 +193,8 @@ def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison
     return comparisons, notes
 
 
-def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
-    tests: list[Mapping[str, object]] = []
+def select_system(document: ReportDocument, name: str, path: Path) -> ReportDocument:
+    tests: list[TestEntry] = []
     systems: list[Any] = []
     for test in document["tests"]:
         system = test.get("system", {})
@@ -202,10 +202,8 @@ def select_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping
         if name in system.values():
             others = [value for value in system.values() if value != name]
             others += test.get("parameters", {}).values()
-            nodeid = (
-                f"{test.get('function')}[{'-'.join(map(str, others))}]" if others else test.get("function")
-            )
-            tests.append({**test, "nodeid": nodeid})
+            parameters = f"[{'-'.join(map(str, others))}]" if others else ""
+            tests.append({**test, "nodeid": f"{test.get('function')}{parameters}"})
     if not tests:
         names = (
             ", ".join(map(str, dict.fromkeys(systems))) or "none: no test of it has a parametrized fixture"
@@ -227,7 +225,7 @@ def _reported_scores(report: Report) -> dict[ScoreKey, ReportedScore]:
     return scores
 
 
-def _reported_score(test: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[ScoreKey, ReportedScore]:
+def _reported_score(test: TestEntry, entry: ScoreEntry) -> tuple[ScoreKey, ReportedScore]:
     where = ", ".join(f"{name}={value!r}" for name, value in sorted(entry["where"].items()))
     settings = tuple(
         f"{keyword}={entry[keyword]}" for keyword in SCORE_KEYWORDS if entry.get(keyword) is not None
@@ -237,11 +235,11 @@ def _reported_score(test: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[
     return ScoreKey(test["nodeid"], entry["spec"], where, settings), score
 
 
-def _question_data(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _question_data(test: TestEntry, entry: ScoreEntry) -> dict[str, dict[str, Any]]:
     questions = {question["id"]: question for question in test.get("questions", ())}
     result = {}
     for example in entry["examples"]:
-        question = questions.get(example["id"], {})
+        question: Mapping[str, Any] = questions.get(example["id"], {})
         ranking = [passage["document"] for passage in question.get("retrieved", ())][: example.get("k")]
         data = {
             **{name: question.get(name) for name in QUESTION_KEYS},
@@ -304,7 +302,7 @@ def _reworded_notes(comparisons: Sequence[ScoreComparison]) -> Iterator[str]:
         yield f"{text}: {format_ids(list(ids), everything=False)}"
 
 
-def _settings_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _settings_notes(before: ReportDocument, after: ReportDocument) -> Iterator[str]:
     then, now = (
         {
             **document.get("settings", {}),

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.cli.console import echo
+from pytest_rageval.core.document import EvaluatedQuestion, ReportDocument
 from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.extensions.view import live_file
@@ -251,7 +252,7 @@ class Answer(NamedTuple):
         return _key(self.record)
 
 
-def answers(document: Mapping[str, Any]) -> Iterator[Answer]:
+def answers(document: ReportDocument) -> Iterator[Answer]:
     """Yield the different answers of a report whose questions have a reference answer."""
     seen = set()
     for test in document["tests"]:
@@ -273,7 +274,7 @@ def answers(document: Mapping[str, Any]) -> Iterator[Answer]:
                 yield found
 
 
-def _references(question: Mapping[str, Any]) -> list[str]:
+def _references(question: EvaluatedQuestion) -> list[str]:
     # A labelled answer has only one list of references: each of them is right alone.
     lists = question.get("references", ())
     if len(lists) == 1:
