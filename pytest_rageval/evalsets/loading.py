@@ -15,7 +15,7 @@ from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.formats import COMMON_OPTIONS, FORMATS, Format, find_format
 from pytest_rageval.evalsets.records import FIELDS, OWN_FIELD_SET, Check, Records, from_records
 from pytest_rageval.lib.files import refuse_special, write_atomically
-from pytest_rageval.lib.foreign_values import data_frame_rows, id_key, is_data_frame, to_plain
+from pytest_rageval.lib.foreign_values import JsonObject, data_frame_rows, id_key, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
 
@@ -43,7 +43,7 @@ class LoadOptions:
     )  # for each example, of fields that extensions declare
 
     @classmethod
-    def parse(cls, arguments: Mapping[str, Any]) -> "LoadOptions":
+    def parse(cls, arguments: JsonObject) -> "LoadOptions":
         """Parse the marker's arguments: the attributes, `seed` and `stratify`, and the options of the format."""
         options = dict(arguments)
         added = {name: value for name in declared("FIELDS") if (value := options.pop(name, None)) is not None}
@@ -191,7 +191,7 @@ def _without_own_id(example: Example) -> Example:
     return replace(example, extra={**example.extra, EXCLUDED: own})
 
 
-def _with_added(example: Example, added: Mapping[str, Any]) -> Example:
+def _with_added(example: Example, added: JsonObject) -> Example:
     """Return the example with values for fields of extensions: lists are joined, other values are defaults."""
     own = {
         name: [*value, *added[name]]

@@ -14,6 +14,9 @@ from pathlib import PurePath
 from typing import Any, Final
 from unicodedata import normalize
 
+JsonObject = Mapping[str, Any]
+"""An object of JSON from outside, such as a server's answer or a trace: its reader checks what it takes from it."""
+
 MISSING_TYPES: Final = ("NAType", "NaTType")  # names of the types of missing values in pandas
 MISSING_WORDS: Final = frozenset({"", "nan", "NaN", "<NA>", "NaT", "None"})
 """What Python and pandas print for a missing value."""

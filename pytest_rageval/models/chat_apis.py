@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from pytest_rageval.core.settings import Api
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.models.messages import MAX_TOKEN_COUNT, Message, Request
 
 T = TypeVar("T")
@@ -186,7 +187,7 @@ def _content_part(part: Mapping[str, object], role: object) -> Mapping[str, obje
     return part
 
 
-def _rename_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _rename_parameters(parameters: JsonObject) -> dict[str, Any]:
     """Return the parameters of a chat completion under their names in this API."""
     sent = dict(parameters)
     reasoning, text = dict(sent.pop("reasoning", None) or {}), dict(sent.pop("text", None) or {})
@@ -222,7 +223,7 @@ def _tool_call(item: Mapping[str, object]) -> dict[str, object]:
 
 class ChatApi(NamedTuple):
     path: str  # appended to the base URL
-    body: Callable[[Sequence[Message], Mapping[str, Any]], dict[str, Any]]  # of a request, without the model
+    body: Callable[[Sequence[Message], JsonObject], dict[str, Any]]  # of a request, without the model
     reply_fields: Callable[[Any], dict[str, Any]]  # of a `Reply`, from a parsed answer
 
 

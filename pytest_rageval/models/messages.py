@@ -16,8 +16,9 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.digests import canonical_json, digest, text_digest
+from pytest_rageval.lib.foreign_values import JsonObject
 
-Message = Mapping[str, Any]  # a chat message: `{"role": "user", "content": "…"}`
+Message = JsonObject  # a chat message: `{"role": "user", "content": "…"}`
 KEY_SCHEMA: Final = 1  # part of every key; a higher number makes all stored replies unfindable
 MAX_REPLY_LENGTH: Final = 2**20  # characters; far more than any answer or verdict has
 MAX_TOKEN_COUNT: Final = (1 << 63) - 1  # the largest integer of SQLite
@@ -231,7 +232,7 @@ def _is_silent_response(text: str) -> bool:
         return False
 
 
-def _is_silent_message(message: Mapping[str, Any]) -> bool:
+def _is_silent_message(message: JsonObject) -> bool:
     content = message.get("content") or ""
     texts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
     media = not isinstance(content, str) and any(part["type"] not in TEXT_TYPES for part in content)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.models.chat_apis import CHAT_APIS, completion_fields, response_fields, usage_fields
 from pytest_rageval.models.messages import KEY_SCHEMA, LazyParts, Message, Request, TooLarge
 
@@ -270,7 +271,7 @@ class _StreamAssembler:
         return bool(choices) and all(choice.get("finish_reason") for choice in choices or ())
 
 
-def _add_chunk(answer: dict[str, Any], chunk: Mapping[str, Any]) -> None:
+def _add_chunk(answer: dict[str, Any], chunk: JsonObject) -> None:
     for name, value in chunk.items():
         if name != "choices" and value is not None:
             answer[name] = "chat.completion" if name == "object" else value

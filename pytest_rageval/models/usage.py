@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.files import refuse_special
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import parse_failure
 
 SHIPPED_FILE: Final = Path(__file__).with_name("prices.toml")
@@ -216,9 +217,9 @@ class Usage:
         return {**vars(self), **counters, "remarks": self.sorted_remarks, "servers": servers}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "Usage":
+    def from_dict(cls, plain: JsonObject) -> "Usage":
         servers = UsageByServer({name: cls.from_dict(usage) for name, usage in plain["servers"].items()})
-        counters = {name: Counter(plain[name]) for name in (*COUNTERS, "remarks")}
+        counters = {name: Counter[str](plain[name]) for name in (*COUNTERS, "remarks")}
         # A later version may count more.
         known = {name: plain[name] for name in vars(cls()) if name in plain}
         return cls(**{**known, **counters, "servers": servers})

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pytest_rageval.core.user_code import InvalidResult
 from pytest_rageval.lib.foreign_values import (
+    JsonObject,
     as_mapping,
     data_frame_rows,
     is_data_frame,
@@ -126,7 +127,7 @@ def _is_column(name: str, value: object) -> bool:
     )
 
 
-def _from_fields(fields: Mapping[str, Any], returned: object, where: str) -> Iterable[object]:
+def _from_fields(fields: JsonObject, returned: object, where: str) -> Iterable[object]:
     columns = {
         name: _as_list(value) if _is_series(value) else list(value)
         for name, value in fields.items()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from math import inf
 from operator import index
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask, Verdict
@@ -26,6 +26,7 @@ from pytest_rageval.core.errors import NoGroundTruth, Unscored
 from pytest_rageval.core.gathering import gather_two
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.scores.definition import (
     LONG_REFERENCE,
     Family,
@@ -359,7 +360,7 @@ def domains_text(entry: ScoreEntry) -> str:
     return f"by domain, win, win or tie, no answer: {'; '.join(texts)}"
 
 
-def _position_bias_text(bias: Mapping[str, Any] | None) -> str:
+def _position_bias_text(bias: JsonObject | None) -> str:
     if bias is None:
         return "the judge preferred no answer, so its position bias is not known"
     if bias["orders"] == 1:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.core.data import Document, Example, Ranking
@@ -24,6 +24,7 @@ from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.core.gathering import gather_all, gather_two
 from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.scores.definition import GOLD_TEXTS, Family, ScoreDef, WorkedExample, score_with_progress
 from pytest_rageval.scores.gold_matching import GoldMatch
@@ -317,7 +318,7 @@ def ceiling_notes(score: Score | None) -> dict[str, object]:
     return {"ceiling": {name: sizes[name] for name in names}} if sizes else {}
 
 
-def ceiling_text(entry: Mapping[str, Any]) -> str:
+def ceiling_text(entry: JsonObject) -> str:
     """Return "the generator answers 42% right with the gold passages (51 of 120 answers); of 18 verdicts yes, …"."""
     ceiling = entry["ceiling"]
     answers, right = ceiling["answers"], ceiling["right"]

@@ -19,7 +19,7 @@ from pytest_rageval.evalsets.formats.table import (
     rows_or_records,
 )
 from pytest_rageval.evalsets.records import Check, Records, check_records
-from pytest_rageval.lib.foreign_values import id_key
+from pytest_rageval.lib.foreign_values import JsonObject, id_key
 
 AUTORAG_CORPUS: Final = "corpus.parquet"
 EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
@@ -87,7 +87,7 @@ def read_deepeval(path: Path, *, separator: str = "|") -> Records:
         yield check.place, {"id": number, **read_golden(record, check, separator)}
 
 
-def read_golden(record: Mapping[str, Any], check: Check, separator: str = "|") -> dict[str, Any]:
+def read_golden(record: JsonObject, check: Check, separator: str = "|") -> dict[str, Any]:
     """Return a golden as a native record, without an id unless it has one; empty values are left out."""
     left = {UPPER_CASE.sub("_", str(name)).lower(): value for name, value in given(record).items()}
 

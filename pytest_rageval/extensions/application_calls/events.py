@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.models.proxied_request import (
     CHAT,
     Event,
@@ -34,7 +35,7 @@ def _pieces(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-def _chunks(answer: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any]]:
+def _chunks(answer: JsonObject, *, usage: bool) -> Iterator[dict[str, Any]]:
     common = {name: value for name, value in answer.items() if name not in ("choices", "usage", "object")} | {
         "object": "chat.completion.chunk"
     }
@@ -67,7 +68,7 @@ def _chunks(answer: Mapping[str, Any], *, usage: bool) -> Iterator[dict[str, Any
         yield {**common, "choices": [], "usage": answer.get("usage")}
 
 
-def _response_events(answer: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _response_events(answer: JsonObject) -> Iterator[tuple[str, dict[str, Any]]]:
     status = str(answer.get("status", "completed"))
     begun = {**answer, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}

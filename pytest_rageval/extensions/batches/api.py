@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from pytest_rageval.core.errors import ServerError, StoreError, Unscored
 from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.files import make_private_file, refuse_special
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.chat_apis import CHAT_APIS, error_body, request_body
 from pytest_rageval.models.client import Client, RetryableError
@@ -136,7 +137,7 @@ class Batch:
     tokens_out: int = 0
     cost_usd: float = 0.0
     unpriced: int = 0  # replies without a known cost, which count with their highest possible cost
-    failures: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by key, the fields of a `Failure`
+    failures: dict[str, JsonObject] = field(default_factory=dict)  # by key, the fields of a `Failure`
 
     @property
     def is_open(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, NamedTuple, Required, Self, TypedDict,
 from pytest_rageval.core.document import Count, Length, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.lib.files import append_line, refuse_special
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.shape import check_shape, parse_json
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.gated_tests import failing_gates
@@ -98,7 +99,7 @@ class Run:
     dirty: bool  # with uncommitted changes
     stopped: bool  # ended early: tests may be missing
     points: Mapping[ScoreKey, Point]
-    line: Mapping[str, Any] = field(repr=False)
+    line: JsonObject = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -108,7 +109,7 @@ class Run:
         return f"{self.commit[:COMMIT_DIGITS]}{'+' if self.dirty else ''}"
 
     @classmethod
-    def from_line(cls, line: Mapping[str, Any], time: datetime | None = None) -> Self:
+    def from_line(cls, line: JsonObject, time: datetime | None = None) -> Self:
         """Create the run from the parsed JSON of a line; `time` is the run's time if it has been parsed already."""
         check_shape(line, HistoryLine)
         tests = cast("HistoryLine", line)["tests"]

@@ -5,11 +5,11 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
 from math import ceil, log10
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.cli.console import echo, format_count, to_one_line
 from pytest_rageval.extensions.history.history import (
@@ -25,6 +25,7 @@ from pytest_rageval.extensions.history.history import (
     value_range,
 )
 from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.layout import align_columns, html_entities
 from pytest_rageval.reports.terminal import number_text
@@ -73,7 +74,7 @@ def sparkline(points: Sequence[Point | None], *, ascii_only: bool = False) -> st
     )
 
 
-def chart_lines(document: Mapping[str, Any]) -> list[str]:
+def chart_lines(document: JsonObject) -> list[str]:
     """Return the last runs as a chart for a pull request, in lines of Markdown; empty if the run has no history.
 
     The lines of a chart cannot have gaps, and share an axis. Therefore the chart has only scores of this run that have

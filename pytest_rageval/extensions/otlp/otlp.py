@@ -24,6 +24,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 from pytest_rageval.core.document import ExampleEntry, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.secret import BaseURL, basic_token
 from pytest_rageval.lib.text import one_line
 from pytest_rageval.reports.build import entry_name
@@ -194,7 +195,7 @@ def _to_float(value: float | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _drop_missing(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_missing(attributes: JsonObject) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value not in {None, ""}}
 
 
@@ -277,7 +278,7 @@ def encode_request(
     return json.dumps({"resourceLogs": [logs]}, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _key_values(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _key_values(attributes: JsonObject) -> list[dict[str, Any]]:
     return [{"key": _whole(name), "value": _any_value(value)} for name, value in attributes.items()]
 
 

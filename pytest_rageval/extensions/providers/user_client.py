@@ -18,7 +18,13 @@ from urllib.parse import urlsplit
 from pytest_rageval.core.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.core.settings import Role
 from pytest_rageval.core.user_code import CALL_ERRORS, is_cancelled
-from pytest_rageval.lib.foreign_values import accepts_arguments, format_signature, is_async, signature_of
+from pytest_rageval.lib.foreign_values import (
+    JsonObject,
+    accepts_arguments,
+    format_signature,
+    is_async,
+    signature_of,
+)
 from pytest_rageval.lib.secret import Credentials, Secret, is_secret_name, public_url
 from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.chat_apis import error_body
@@ -243,7 +249,7 @@ def _parameter_names(function: Callable[..., Any]) -> frozenset[str] | None:
     return frozenset(parameter.name for parameter in parameters)
 
 
-def _wrap_extra_arguments(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def _wrap_extra_arguments(arguments: JsonObject, names: Collection[str]) -> dict[str, Any]:
     """Move the arguments that a function does not have into `extra_body`, which the openai client sends as they are."""
     known = {name: value for name, value in arguments.items() if name in names}
     unknown = {name: value for name, value in arguments.items() if name not in names}

@@ -11,6 +11,7 @@ from pytest_rageval.cli.console import format_count, to_one_line
 from pytest_rageval.core.document import QuestionEntry, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.spec import SCORE_KEYWORDS
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
@@ -239,7 +240,7 @@ def _question_data(test: TestEntry, entry: ScoreEntry) -> dict[str, dict[str, An
     questions = {question["id"]: question for question in test.get("questions", ())}
     result = {}
     for example in entry["examples"]:
-        question: Mapping[str, Any] = questions.get(example["id"], {})
+        question: JsonObject = questions.get(example["id"], {})
         ranking = [passage["document"] for passage in question.get("retrieved", ())][: example.get("k")]
         data = {
             **{name: question.get(name) for name in QUESTION_KEYS},

@@ -17,6 +17,7 @@ from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult
 from pytest_rageval.extensions.shards.record import Shard, ShardSettings
 from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.gate.suite import suite_entry, suite_lines
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.cassette import update_cassette
 from pytest_rageval.models.usage import Usage
@@ -179,7 +180,7 @@ def _document(
     )
 
 
-def _summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _summary_lines(document: JsonObject) -> Iterator[str]:
     tests = document["tests"]
     scored = [test for test in tests if has_table(test)]
     yield from table_lines(scored) if scored else ()
@@ -224,7 +225,7 @@ def _contributions(results: Sequence[MergedTestResult]) -> dict[str, Any]:
     }
 
 
-def _why_prevented(entry: Mapping[str, Any]) -> str:
+def _why_prevented(entry: JsonObject) -> str:
     """Return why a test was not compared with the baseline; empty if it failed."""
     failed = entry["outcome"] in FAILING_OUTCOMES
     return "" if failed else ": ".join(filter(None, [entry["outcome"], entry.get("message")]))

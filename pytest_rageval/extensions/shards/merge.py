@@ -18,6 +18,7 @@ from pytest_rageval.extensions.shards.plain import Plain, restore
 from pytest_rageval.extensions.shards.record import PluginDefinition, Shard, ShardTest
 from pytest_rageval.gate.baseline import SCALE_TOLERANCE
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first, printable
 from pytest_rageval.reports.build import REPORTED_KEYS
@@ -206,7 +207,7 @@ class MergedRun:
         missing = [f"{index}/{count}" for index in range(1, count + 1) if index not in present]
         return f"shard {', '.join(missing)} has no scores of this test" if missing else ""
 
-    def _read(self, joined: MergedTest, parts: Sequence[tuple[Shard, Mapping[str, Any]]]) -> MergedTest:
+    def _read(self, joined: MergedTest, parts: Sequence[tuple[Shard, JsonObject]]) -> MergedTest:
         """Complete a test from its parts in all shards; return it."""
         _check_equal(joined.nodeid, parts)
         # If the test failed in a shard, that shard does not know whether its xfail mark is strict.
@@ -283,10 +284,10 @@ class MergedTestResult(NamedTuple):
 
     entry: dict[str, Any]  # the test's entry for the report
     # All results of `TestRun.results`, with the new baseline in an update; empty if the test was not evaluated.
-    results: Mapping[str, Any]
+    results: JsonObject
 
 
-def _apply_xfail(outcome: Mapping[str, str], expected: Mapping[str, Any]) -> Mapping[str, str]:
+def _apply_xfail(outcome: Mapping[str, str], expected: JsonObject) -> Mapping[str, str]:
     """Return the outcome of a test, changed as pytest changes it if the test is expected to fail."""
     if expected and outcome["outcome"] in {"failed", "error"}:
         return {"outcome": "xfailed", "message": expected["reason"]}
@@ -331,7 +332,7 @@ def _check_threshold(
     threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
 
 
-def _check_equal(nodeid: str, parts: Sequence[tuple[Shard, Mapping[str, Any]]]) -> None:
+def _check_equal(nodeid: str, parts: Sequence[tuple[Shard, JsonObject]]) -> None:
     (first, first_part), *others = ((shard, part["value"]) for shard, part in parts)
     for shard, part in others:
         for key in COMMON:

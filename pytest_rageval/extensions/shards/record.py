@@ -29,6 +29,7 @@ from pytest_rageval.extensions.calibration import CALIBRATION
 from pytest_rageval.extensions.shards.plain import Plain, to_plain
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.shape import check_shape
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry
@@ -137,7 +138,7 @@ class Shard:
     """The report of a shard."""
 
     path: str  # path of the report's file, for messages
-    document: Mapping[str, Any]  # the JSON report (`ShardDocument`)
+    document: JsonObject  # the JSON report (`ShardDocument`)
 
     def __post_init__(self) -> None:
         entry = self.document.get("shard")
@@ -164,7 +165,7 @@ class Shard:
             )
 
     @property
-    def entry(self) -> Mapping[str, Any]:
+    def entry(self) -> JsonObject:
         return cast("Mapping[str, object]", self.document["shard"])
 
     @property
@@ -182,7 +183,7 @@ class Shard:
         return f"shard {self.index}/{self.count} ({self.path})"
 
     @cached_property
-    def tests(self) -> dict[str, Mapping[str, Any]]:
+    def tests(self) -> dict[str, JsonObject]:
         return {test["nodeid"]: test for test in self.document["tests"]}
 
 

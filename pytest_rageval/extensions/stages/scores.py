@@ -7,15 +7,15 @@ that it returned, and `final`, of the first k at the end. A lost question says w
 other scores of rankings.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import CallableError, InputError, NoGroundTruth, UnusableRanking
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.gate.verdict import ThresholdInput
-from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_async
+from pytest_rageval.lib.foreign_values import JsonObject, as_identifier, id_key, is_async
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.test import TestRun
@@ -157,7 +157,7 @@ async def evaluate_recall(
     return len(set[int]().union(*found.values())) / of, Evidence(ranking, beside=recalls, remark=remark)
 
 
-def recall_rows(tests: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def recall_rows(tests: Sequence[JsonObject]) -> list[tuple[str, ...]]:
     """Return the recall of each stage, below the heads of the columns; empty without `stages.recall`."""
     rows = [
         (test["nodeid"], sliced_name(entry), stage, f"{recall:.3f}")

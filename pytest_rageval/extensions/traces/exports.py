@@ -41,6 +41,7 @@ from pytest_rageval.extensions.traces.records import (
     first_field,
     parse_time,
 )
+from pytest_rageval.lib.foreign_values import JsonObject
 
 ALLOWED_KINDS: Final = (
     "Allowed are spans of Phoenix (attributes, context), OTLP JSON (resourceSpans), traces, observations, scores and "
@@ -133,7 +134,7 @@ def _read_record(record: Any, place: str) -> Iterator[TraceRecord]:
     yield from read(record, place)
 
 
-def _read_item(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def _read_item(record: JsonObject, place: str) -> Iterator[TraceRecord]:
     """Yield the item of a data set; its expected output becomes the reference answer."""
     question = extract_question(first_field(record, "question", "inputs", "input"))
     if "question" in record and isinstance(record.get("history"), list):
@@ -231,7 +232,7 @@ def read_observation(record: Mapping[str, object], place: str) -> Iterator[Trace
     )
 
 
-def read_download(record: Mapping[str, Any], place: str) -> Iterator[TraceRecord]:
+def read_download(record: JsonObject, place: str) -> Iterator[TraceRecord]:
     """Yield the spans and feedback of a trace as Langfuse's page of a trace downloads it.
 
     This form has the keys `trace` and `observations` side by side.

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.data import Document, Step
-from pytest_rageval.lib.foreign_values import as_identifier
+from pytest_rageval.lib.foreign_values import JsonObject, as_identifier
 
 TEXT_KEYS: Final = ("content", "page_content", "text", "document")
 ID_KEYS: Final = ("id", "_id", "id_", "document_id", "doc_id", "chunk_id")
@@ -103,7 +103,7 @@ class RecordedQuestion:
     metadata: Mapping[str, object] = field(default_factory=dict)
     of_evalset: bool = False  # an example of an eval set that was written from traces
     gold: Sequence[Mapping[str, object]] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)  # other values of an item
+    extra: JsonObject = field(default_factory=dict)  # other values of an item
 
     def record(self, *, answer_is_reference: bool = False) -> dict[str, Any]:
         """Return the question as a record of an eval set. Retrieved passages are not gold."""
@@ -209,7 +209,7 @@ def _identifier(value: Any) -> str | None:
         return None
 
 
-def nest_dotted_keys(flat: Mapping[str, Any], levels: int = MAX_LEVELS) -> dict[str, Any]:
+def nest_dotted_keys(flat: JsonObject, levels: int = MAX_LEVELS) -> dict[str, Any]:
     """Convert dotted keys to nested dicts: {"a.b": 1} becomes {"a": {"b": 1}}."""
     result: dict[str, object] = {}
     for key, held in flat.items():

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.core.errors import StoreError
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.models.messages import Reply, read_summary
 from pytest_rageval.models.stores.interface import (
     CLAIM_TTL_S,
@@ -326,9 +327,7 @@ def _check_columns(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]
     return values, faults
 
 
-def _entry(
-    values: Mapping[str, Any], faults: Mapping[str, str], replies: Mapping[str, Reply]
-) -> Entry | Damaged:
+def _entry(values: JsonObject, faults: Mapping[str, str], replies: Mapping[str, Reply]) -> Entry | Damaged:
     key, why = values["key"], tuple(faults.values())
     if faults.keys() - METADATA:
         return Damaged(key, why)

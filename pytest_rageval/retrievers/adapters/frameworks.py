@@ -31,7 +31,7 @@ from itertools import chain
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.lib.foreign_values import modules_of, signature_of
+from pytest_rageval.lib.foreign_values import JsonObject, modules_of, signature_of
 from pytest_rageval.retrievers.adapters.callables import (
     CONTEXT_NAMES,
     K_NAMES,
@@ -75,7 +75,7 @@ def adapt_langchain(retriever: Any) -> Search:
     k_keyword = name_of_k(search) or ("k" if over_store else None)
     own = dict(retriever.search_kwargs) if over_store else {}
 
-    def keywords(values: Mapping[str, Any]) -> dict[str, Any]:
+    def keywords(values: JsonObject) -> dict[str, Any]:
         by_keyword = {names[name]: value for name, value in values.items()}
         return {
             name: _merge_langchain_filters(own.get(name), value) if name == FILTER else value
