@@ -58,8 +58,10 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
     """Name what changed of a request since the baseline. It is no reason against the comparison: it may be the test."""
     changes: dict[str, None] = {}
     for result in test.judged:
+        if not result.threshold.uses_baseline or test.session.settings.update_baseline:
+            continue
         now = test.record.dependencies_of(result.threshold.request).fingerprint.get("retriever")
-        if now is None or not result.threshold.uses_baseline or test.session.settings.update_baseline:
+        if now is None:
             continue
         from pytest_rageval.extensions.remote_retrievers.messages import fingerprint_changes  # noqa: PLC0415 - few runs
 
