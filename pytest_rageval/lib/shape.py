@@ -47,7 +47,7 @@ class _MismatchError(Exception):
 Check = Callable[[Any], None]  # raises `_MismatchError` for a value of another shape
 
 
-def check_shape(value: object, kind: Any, where: str = "it") -> None:
+def check_shape(value: object, kind: Any) -> None:
     """Check a value against a type.
 
     Understands `TypedDict` (unknown keys are allowed: a later version may have written them), `list[…]`, `dict[…]`,
@@ -62,7 +62,7 @@ def check_shape(value: object, kind: Any, where: str = "it") -> None:
         _check_for(kind)(value)
     except _MismatchError as mismatch:
         place = "".join(reversed(mismatch.places)).removeprefix(".")
-        raise ValueError(f"{place or where} {mismatch}") from None
+        raise ValueError(f"{place or 'it'} {mismatch}") from None
 
 
 def check_fields(kind: type, values: Mapping[str, object]) -> None:

@@ -116,7 +116,7 @@ class Budget:
         return sum(self._max_cost(request, batch=True) for request in requests) if limited else 0.0
 
     async def check_batch(
-        self, ledger: Ledger, requests: Sequence[Request], *, open_calls: int = 0, open_cost: float = 0.0
+        self, ledger: Ledger, requests: Sequence[Request], *, open_calls: int, open_cost: float
     ) -> None:
         """Raise BudgetError if requests in a batch could exceed a limit.
 

@@ -130,7 +130,7 @@ class Cache:
         replies = {(entry.reply.text, entry.reply.refusal, entry.reply.tool_calls) for entry in entries}
         return entries[0] if len(replies) == 1 else None
 
-    def recorded_address(self, model: str, base_url: str, base_urls: Collection[str] = ()) -> str:
+    def recorded_address(self, model: str, base_url: str, base_urls: Collection[str]) -> str:
         """Return the only base URL that the cassette has for a model; `base_url` if it has none, several, or this one.
 
         The base URLs in `base_urls` are ignored, as in `find_at_other_address`.

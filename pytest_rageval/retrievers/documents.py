@@ -410,7 +410,7 @@ def _bounded(document: Document) -> Document:
 
 
 def _read_documents(
-    returned: object, where: str, id_path: str = "", sample: FieldSample | None = None
+    returned: object, where: str, id_path: str, sample: FieldSample | None = None
 ) -> list[Document]:
     is_plain = type(returned) is list and (not returned or isinstance(returned[0], str | dict | Document))
     items: list[object] = bounded_list(

@@ -422,9 +422,7 @@ class Pipeline:
         """
         return await self._combine_comparisons(lowest, example, answer, comparator)
 
-    async def partial_correctness(
-        self, example: Example, answer: str, comparator: str | None = None
-    ) -> float:
+    async def partial_correctness(self, example: Example, answer: str, comparator: str | None) -> float:
         """Return the same as `correctness`, but any one answer of an answer set is enough."""
         return await self._combine_comparisons(highest, example, answer, comparator)
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_elements, json_records
 from pytest_rageval.evalsets.formats import KILT_OUTPUT, Shape, is_alce_prompt
+from pytest_rageval.evalsets.formats.peers import as_passages
 from pytest_rageval.evalsets.formats.table import rows_or_records
 from pytest_rageval.evalsets.formats.trec import read_questions
 from pytest_rageval.evalsets.records import Check, Records, check_records
@@ -25,10 +26,6 @@ MS_MARCO_LISTS: Final = ("passages", "answers")  # columns of a table
 HOPS: Final = re.compile(r"(\d)hop")
 PAGE_KEYS: Final = ("pageid", "title", "url")
 EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
-
-
-def by_text(texts: Iterable[str]) -> list[dict[str, str]]:
-    return [{"text": text} for text in dict.fromkeys(texts)]
 
 
 def by_id(names: Iterable[str]) -> list[dict[str, str]]:
@@ -133,7 +130,7 @@ def read_asqa(path: Path) -> Records:
             "question": check.text(record.pop("ambiguous_question"), "ambiguous_question"),
             "answer_set": _answer_set(record, check),
             "reference": annotations[0].get("long_answer") if annotations else None,
-            "gold": by_text(knowledge),
+            "gold": as_passages(knowledge),
         }
         yield check.place, record
 
@@ -160,7 +157,7 @@ def read_qampari(path: Path) -> Records:
             "id": check.name(record.pop("qid"), "qid"),
             "question": check.text(record.pop("question_text"), "question_text"),
             "answer_set": answer_set,
-            "gold": by_text(texts),
+            "gold": as_passages(texts),
         }
         yield check.place, record
 
@@ -285,7 +282,7 @@ def read_clapnq(path: Path) -> Records:
         answers = [output["answer"] for output in outputs if output.get("answer") not in (None, "")]
         record |= {
             "question": check.text(record.pop("input"), "input"),
-            "gold": by_text(texts) if answers else [],
+            "gold": as_passages(texts) if answers else [],
             "reference": answers[0] if answers else None,
         }
         yield check.place, record
@@ -429,7 +426,7 @@ def read_musique(path: Path) -> Records:
         record |= {
             "id": identifier if answerable else f"{identifier} (unanswerable)",
             "answers": list(dict.fromkeys((check.text(answer, "answer"), *aliases))) if known else [],
-            "gold": by_text(gold),
+            "gold": as_passages(gold),
             "tags": {**({} if hops is None else {"hops": int(hops[1])}), "answerable": answerable},
             PASSAGES_KEY: passages,
         }

@@ -134,18 +134,19 @@ class GatewayServer:
         self.close()
 
     @contextmanager
-    def in_environment(self, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    def in_environment(self) -> Iterator[None]:
         """Within the block, set the environment variables that make clients use this server."""
-        before = {name: environ.get(name) for name in self.variables(environ)}
-        environ.update(self.variables(environ))
+        variables = self.variables()
+        before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
         try:
             yield
         finally:
             for name, value in before.items():
                 if value is None:
-                    environ.pop(name, None)
+                    os.environ.pop(name, None)
                 else:
-                    environ[name] = value
+                    os.environ[name] = value
 
     def variables(self, environ: MutableMapping[str, str] = os.environ) -> dict[str, str]:
         """Return the environment variables that make clients use this server."""

@@ -69,9 +69,7 @@ class LabelJudge:
             self._labels[path] = load_labels(path)
         return self._labels[path]
 
-    def calibrate(
-        self, components: Components, labels: HumanLabels, comparator: str | None = None
-    ) -> "Calibration":
+    def calibrate(self, components: Components, labels: HumanLabels, comparator: str | None) -> "Calibration":
         """Let the judge judge the labelled items; in a plan, only count its requests."""
         session, max_unscored = self._session, self._session.settings.max_unscored
         verdict = pipeline_verdict(session.pipelines.get(components), comparator)

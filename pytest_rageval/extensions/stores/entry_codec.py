@@ -23,7 +23,7 @@ class StoredEntry(NamedTuple):
     run: str = ""
 
 
-def encode_entry(entry: Entry, run: str = "") -> bytes:
+def encode_entry(entry: Entry, run: str) -> bytes:
     request = {"request": dict(entry.summary)} if entry.summary else {}
     written = entry.written or time.time()
     line = entry.reply.dumps(key=entry.key, **request, run=run, written=written).encode()
