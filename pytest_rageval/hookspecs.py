@@ -171,7 +171,7 @@ def pytest_rageval_score_entry(
     threshold: "Threshold",
     score: "Score | None",
     result: "ThresholdResult | None",
-) -> Mapping[str, Any] | None:
+) -> Mapping[str, object] | None:
     """Return more keys for the entry of a score in the report; the result is None for a score without a bound.
 
     A merge calls it.
@@ -179,7 +179,7 @@ def pytest_rageval_score_entry(
 
 
 @hookspec
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any] | None:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object] | None:
     """Return more keys for the entry of a test in the report; lists of `warnings` and `notes` are joined.
 
     Warnings and notes are lines, the notes below the scores of the test. A merge calls it.
@@ -195,7 +195,7 @@ def pytest_rageval_gate_entry(settings: "Settings") -> Mapping[str, Any] | None:
 
 
 @hookspec
-def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, Any] | None:
+def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, object] | None:
     """Do what follows the last test, before the reports are written; return more keys for the JSON report.
 
     It is called in the process that writes the reports, but not in a plan, and by `rageval merge`.

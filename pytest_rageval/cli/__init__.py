@@ -284,7 +284,7 @@ def _plugin_option(name: str) -> Argument:
     """Return a plugin option as an option of a command, also under its name in pytest, which messages use."""
     option = next(option for option in all_options() if option.name == name)
     names = (f"--{option.name.replace('_', '-')}", *([option.typed] if option.is_flag else []))
-    kwargs: dict[str, Any] = {"action": "store_true", "default": None}
+    kwargs: dict[str, object] = {"action": "store_true", "default": None}
     if option.metavar:
         kwargs = {"metavar": option.metavar}
     return names, {"dest": option.name, "help": option.help.replace("%", "%%"), **kwargs}

@@ -282,7 +282,7 @@ def _print_damaged_and_others(place: Place, damaged: int, surveys: Mapping[Cache
         echo_err(f"{format_count(damaged, 'entry')} not counted: damaged. `rageval cache verify` lists them.")
 
 
-def _other_counts(file: CacheFile, found: Survey) -> dict[str, Any]:
+def _other_counts(file: CacheFile, found: Survey) -> dict[str, object]:
     size = {} if found.bytes is None else {"bytes": found.bytes}
     counts = {file.namespace: found.good, "damaged": found.damaged}
     return {**size, **counts, **_oldest_and_newest(found.written)}

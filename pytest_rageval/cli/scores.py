@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.cli.console import echo
 from pytest_rageval.core.errors import InputError, did_you_mean
@@ -120,7 +120,7 @@ def _range(score: ScoreDef) -> str:
     return f"{low:g} to {high:g}" if isfinite(high) else f"{low:g} or more"
 
 
-def _json_entry(score: ScoreDef) -> dict[str, Any]:
+def _json_entry(score: ScoreDef) -> dict[str, object]:
     return {
         "name": score.name,
         "family": _family(score),

@@ -96,7 +96,7 @@ class Document:
     text: str
     id: str | None = None
     score: float | None = field(default=None, metadata={NOT_WRITTEN: True})
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata={NOT_WRITTEN: True})
+    metadata: Mapping[str, object] = field(default_factory=dict, hash=False, metadata={NOT_WRITTEN: True})
     span: Span | None = None
     chunk_id: str | None = None
 
@@ -252,11 +252,11 @@ class Example:
     answer_set: tuple[tuple[str, ...], ...] = ()
     gold: tuple[Gold, ...] = ()
     reference: str | None = None
-    tags: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    tags: Mapping[str, object] = field(default_factory=dict, hash=False)
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata={NOT_WRITTEN: True})
     history: tuple[Message, ...] = field(default=(), hash=False)
-    filters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    filters: Mapping[str, object] = field(default_factory=dict, hash=False)
+    metadata: Mapping[str, object] = field(default_factory=dict, hash=False)
     nuggets: tuple[Nugget, ...] = ()
     added: Mapping[str, Any] = field(default_factory=dict, hash=False)
 

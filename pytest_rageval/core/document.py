@@ -157,9 +157,9 @@ class EvaluatedQuestion(TypedDict, total=False):
 
     id: Required[str]
     question: Required[str]
-    tags: dict[str, Any]
+    tags: dict[str, object]
     history: list[str]
-    filters: dict[str, Any]
+    filters: dict[str, object]
     references: list[list[str]]
     reference: str
     gold: list[str]
@@ -178,7 +178,7 @@ class QuestionEntry(TypedDict, total=False):
     question: str
     score: float | None
     history: list[str]
-    filters: dict[str, Any]
+    filters: dict[str, object]
     retrieved: list[str]
     steps: list[StepEntry]
     answer: str
@@ -276,7 +276,7 @@ class ScoreEntry(TypedDict, total=False):
     draws: int
     relevant: str
     ignored: dict[str, str]
-    where: Required[dict[str, Any]]
+    where: Required[dict[str, object]]
     mean: Required[float | None]
     statistic: str
     ci95: Interval | None
@@ -303,7 +303,7 @@ class ScoreEntry(TypedDict, total=False):
     early_stop: EarlyStopEntry
     verdict: str | None
     reason: str | None
-    ceiling: dict[str, Any]
+    ceiling: dict[str, object]
     cases: dict[str, int]
     spearman: dict[str, float | None]
     warnings: list[str]
@@ -311,9 +311,9 @@ class ScoreEntry(TypedDict, total=False):
     by: SlicesEntry
     questions: QuestionsEntry
     corrected: dict[str, Any]
-    strata: list[dict[str, Any]]
+    strata: list[dict[str, object]]
     canary: dict[str, Any]
-    fingerprint: dict[str, Any]
+    fingerprint: dict[str, object]
     prompts: list[str]
 
 
@@ -421,7 +421,7 @@ class GateEntry(TypedDict, total=False):
     allowed_in_vain: list[str]
     left_out_by: str
     ref: str
-    change: dict[str, Any]
+    change: dict[str, object]
 
 
 class SuiteEntry(TypedDict):

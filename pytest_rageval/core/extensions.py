@@ -47,7 +47,7 @@ def installed() -> Mapping[str, ModuleType]:
 @cache
 def declared(name: str) -> Mapping[str, Any]:
     """Return the items of all mappings that the extensions of this package declare under a name, such as `SCORES`."""
-    mappings: list[Mapping[str, Any]] = [getattr(module, name, {}) for module in installed().values()]
+    mappings: list[Mapping[str, object]] = [getattr(module, name, {}) for module in installed().values()]
     return {key: value for mapping in mappings for key, value in mapping.items()}
 
 

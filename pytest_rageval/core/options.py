@@ -208,12 +208,12 @@ class CoreOptions:
         "server of the judge; its key is in RAGEVAL_JUDGE_API_KEY. Default: RAGEVAL_JUDGE_BASE_URL, or the server "
         "of the generating model", private=True, variable="RAGEVAL_JUDGE_BASE_URL",
     )
-    parameters: Option[Mapping[str, Any] | None] = Option(
+    parameters: Option[Mapping[str, object] | None] = Option(
         "parameters", "JSON", parse_parameters, None,
         "parameters of each request to the generating model, such as '{\"reasoning_effort\": \"low\"}'. They "
         "replace those that the package sets, such as temperature", private=True,
     )
-    judge_parameters: Option[Mapping[str, Any] | None] = Option(
+    judge_parameters: Option[Mapping[str, object] | None] = Option(
         "judge_parameters", "JSON", parse_parameters, None,
         "parameters of each request to the judge; default: none", private=True,
     )
@@ -406,7 +406,7 @@ class CoreOptions:
         "largest share of the baseline's questions that may be removed or edited; above it, the comparison is an "
         "error under CI=true, and elsewhere a warning",
     )
-    policy: Option[Mapping[str, Mapping[str, Any]] | None] = Option(
+    policy: Option[Mapping[str, Mapping[str, object]] | None] = Option(
         "policy", "JSON", Lazy("core.policy", "parse_tables"), None,
         "policies of thresholds: pr (the default), release, snapshot and your own. In pyproject.toml each is a table "
         "[tool.rageval.policy.NAME] with alpha, burden, inconclusive and other keys; here a JSON object of tables",

@@ -177,11 +177,11 @@ class Score(float):
         spec: str,
         outcomes: Sequence[Outcome],
         *,
-        slice: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the attribute
+        slice: Mapping[str, object] | None = None,  # noqa: A002 - the name of the attribute
         max_unscored: float = 1.0,
         repeats: Sequence[Sequence[Outcome]] = (),
         statistic: Statistic = MEAN,
-        keywords: Mapping[str, Any] | None = None,
+        keywords: Mapping[str, object] | None = None,
         **_: Any,
     ) -> Self:
         """Compute the statistic of the scored outcomes.
@@ -210,26 +210,26 @@ class Score(float):
         spec: str,
         outcomes: Sequence[Outcome],
         *,
-        slice: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the attribute
+        slice: Mapping[str, object] | None = None,  # noqa: A002 - the name of the attribute
         max_unscored: float = 1.0,
         seed: int = 0,
         repeats: Sequence[Sequence[Outcome]] = (),
         scale: tuple[float, float] = UNIT,
         statistic: Statistic = MEAN,
-        keywords: Mapping[str, Any] | None = None,
+        keywords: Mapping[str, object] | None = None,
     ) -> None:
         self.spec = spec
         self._first_run = tuple(outcomes)
         self.outcomes: tuple[Outcome, ...] = _average_runs(self._first_run, *repeats)
-        self.slice: dict[str, Any] = dict(slice or {})
+        self.slice: dict[str, object] = dict(slice or {})
         self.max_unscored = max_unscored
         self.seed = seed
         self.repeats: tuple[tuple[Outcome, ...], ...] = tuple(map(tuple, repeats))
         self.scale = scale
         self.statistic = statistic
-        self.keywords: dict[str, Any] = dict(keywords or {})
+        self.keywords: dict[str, object] = dict(keywords or {})
 
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, object]]:
         """Return the arguments of `__new__` for a copy. The copy's attributes are restored from the state."""
         names = ("slice", "max_unscored", "statistic", "keywords")
         return (self.spec, self.outcomes), {name: getattr(self, name) for name in names}
@@ -389,7 +389,7 @@ def _average_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     return replace(closest, value=mean)
 
 
-def _matches(example: Example, tags: Mapping[str, Any]) -> bool:
+def _matches(example: Example, tags: Mapping[str, object]) -> bool:
     for name, wanted in tags.items():
         if name not in example.tags:
             return False
@@ -400,7 +400,7 @@ def _matches(example: Example, tags: Mapping[str, Any]) -> bool:
     return True
 
 
-def _no_such_slice_message(examples: Sequence[Example], tags: Mapping[str, Any]) -> str:
+def _no_such_slice_message(examples: Sequence[Example], tags: Mapping[str, object]) -> str:
     known: dict[str, set[str]] = {}
     for example in examples:
         for name, value in example.tags.items():
@@ -412,7 +412,7 @@ def _no_such_slice_message(examples: Sequence[Example], tags: Mapping[str, Any])
     return f"No example has {requested}. The tags there are:\n{lines}"
 
 
-def _name(spec: str, keywords: Mapping[str, Any], tags: Mapping[str, Any]) -> str:
+def _name(spec: str, keywords: Mapping[str, object], tags: Mapping[str, object]) -> str:
     return score_name(spec, keywords) + "".join(f" where {tag}={value!r}" for tag, value in tags.items())
 
 

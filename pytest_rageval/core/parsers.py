@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 if TYPE_CHECKING:
     from pytest_rageval.lib.secret import BaseURL
@@ -187,7 +187,7 @@ LENGTH_PARAMETERS: Final = ("max_tokens", "max_completion_tokens", "max_output_t
 """Names of the parameter that limits the number of tokens of a reply."""
 
 
-def parse_parameters(text: str) -> dict[str, Any]:
+def parse_parameters(text: str) -> dict[str, object]:
     """Parse a JSON object of request parameters. ValueError says what is allowed.
 
     >>> parse_parameters('{"reasoning_effort": "low"}')
@@ -200,7 +200,7 @@ def parse_parameters(text: str) -> dict[str, Any]:
     return check_parameters(value)
 
 
-def check_parameters(value: object) -> dict[str, Any]:
+def check_parameters(value: object) -> dict[str, object]:
     """Return an object of request parameters unchanged. ValueError says what is allowed."""
     if not isinstance(value, dict):
         message = 'expected an object of parameters, such as {"reasoning_effort": "low"}'
@@ -217,7 +217,7 @@ def check_parameters(value: object) -> dict[str, Any]:
     return value
 
 
-def merge_parameters(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge_parameters(defaults: Mapping[str, object], own: Mapping[str, object]) -> dict[str, object]:
     """Return the package's default parameters of a request, replaced by those of the user.
 
     A length limit of the user replaces every length limit of the package, whatever its name is.

@@ -141,7 +141,7 @@ KEYS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 """The keys of the table of a policy: which values are allowed, and the message for another one."""
 
 
-def parse_tables(text: str) -> Mapping[str, Mapping[str, Any]]:
+def parse_tables(text: str) -> Mapping[str, Mapping[str, object]]:
     example = "expected a table for each policy, such as [tool.rageval.policy.nightly] with alpha = 0.01"
     try:
         tables = json.loads(text)
@@ -153,7 +153,7 @@ def parse_tables(text: str) -> Mapping[str, Mapping[str, Any]]:
     return tables
 
 
-def policies_of(tables: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Policy]:
+def policies_of(tables: Mapping[str, Mapping[str, object]] | None) -> Mapping[str, Policy]:
     """Return the policies by name: the built-in ones, changed and joined by those of the tables.
 
     A table changes the policy of its name; a new one begins as that of its key `like`, "pr" by default. ValueError is

@@ -23,7 +23,7 @@ from pytest_rageval.core.settings import JUDGE_KEY, POLICY_OPTIONS, ROLES, Api, 
 from pytest_rageval.lib.secret import CACHE_URL, BaseURL, Secret, StoreURL, parse_cache
 from pytest_rageval.lib.text import parse_failure
 
-Tables = dict[Role, dict[str, Any]]
+Tables = dict[Role, dict[str, object]]
 """The parsed values of a model's table, by role and key. The base URL, for example, is a `BaseURL`."""
 
 SECRET_SIGNS: Final = frozenset("@?#{")
@@ -120,7 +120,7 @@ def _take_variables(values: dict[str, Any], sources: dict[str, str], environ: Ma
 def _texts_of(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of `[tool.rageval]` as texts, a list for a repeatable option."""
     options = {option.name: option for option in all_options()}
-    texts: dict[str, Any] = {}
+    texts: dict[str, object] = {}
     for name, value in table.items():
         where = f"{FILE}: [tool.rageval] has the key {name!r}"
         if name not in options:
@@ -314,7 +314,7 @@ FILE: Final = "pyproject.toml"
 KEY_SOURCES: Final = ("api_key_env", "api_key_command")
 
 
-def read_pyproject(root: Path) -> tuple[dict[str, Any], Tables]:
+def read_pyproject(root: Path) -> tuple[dict[str, object], Tables]:
     """Return `[tool.rageval]` in the `pyproject.toml` of a folder: options as in TOML, and the tables of the models."""
     try:
         text = (root / FILE).read_text(encoding="utf-8-sig")
@@ -340,7 +340,7 @@ def read_pyproject(root: Path) -> tuple[dict[str, Any], Tables]:
     }
 
 
-def _table(value: object, name: str, known: tuple[str, ...]) -> dict[str, Any]:
+def _table(value: object, name: str, known: tuple[str, ...]) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InputError(f"{FILE}: [{name}] is not a table.\nWrite a table of {' and '.join(known)}.")
     for key in value:
@@ -350,7 +350,7 @@ def _table(value: object, name: str, known: tuple[str, ...]) -> dict[str, Any]:
     return value
 
 
-def _parse_table(value: object, name: str) -> dict[str, Any]:
+def _parse_table(value: object, name: str) -> dict[str, object]:
     if isinstance(value, dict) and "api_key" in value:
         raise InputError(
             f"{FILE}: [{name}] has an api_key, and this file is read by all who see the project.\n"

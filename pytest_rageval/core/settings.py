@@ -46,7 +46,7 @@ class ServerSettings:
 @dataclass(frozen=True)
 class ModelSettings:
     model: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
     server: ServerSettings = field(default_factory=ServerSettings)
 
 
@@ -77,7 +77,7 @@ class Settings(CoreOptions):
         *,
         api_key: Secret | str | None = None,
         judge_api_key: Secret | str | None = None,
-        tables: Mapping[Role, Mapping[str, Any]] | None = None,
+        tables: Mapping[Role, Mapping[str, object]] | None = None,
         gguf: str | None = None,
         ci: bool = False,
         run: str = "",

@@ -127,7 +127,7 @@ class ScoreRequest(NamedTuple):
     draws: int | None = None
 
     @property
-    def keywords(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, object]:
         """The keywords that differ from their defaults."""
         defaults = self._field_defaults
         return {

@@ -145,7 +145,7 @@ class UserCallable:
                 unscored.cause = self._cause
             raise
 
-    async def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TimedResult:
+    async def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> TimedResult:
         call = _Call(self, args, kwargs, args[self._question])
         if not self.is_async:
             return await self._finish(call, await self._loop.call(self._invoke, call))
@@ -258,7 +258,7 @@ class _Call:
     """
 
     def __init__(
-        self, user: UserCallable, args: tuple[Any, ...], kwargs: Mapping[str, Any], question: object
+        self, user: UserCallable, args: tuple[Any, ...], kwargs: Mapping[str, object], question: object
     ) -> None:
         self._user = user
         self.args = args

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, did_you_mean
@@ -235,7 +235,7 @@ class Baseline:
 
 def baseline_entry(
     examples: tuple[Example, ...],
-    scores: Mapping[str, tuple[Score, Mapping[str, Any]]],
+    scores: Mapping[str, tuple[Score, Mapping[str, object]]],
     *,
     context: AbstractSet[str] = frozenset(),
     averaged: Collection[str] = (),
@@ -284,7 +284,9 @@ def _without_evidence(example: BaselineExample) -> BaselineExample:
     return reduced
 
 
-def _score_entry(score: Score, fingerprint: Mapping[str, Any], spool: Spool, *, averaged: bool) -> ScoreEntry:
+def _score_entry(
+    score: Score, fingerprint: Mapping[str, object], spool: Spool, *, averaged: bool
+) -> ScoreEntry:
     under = fingerprint_digest(fingerprint)
     examples = (
         (outcome.example.id, _example(outcome, under, averaged=averaged)) for outcome in score.outcomes

@@ -29,7 +29,7 @@ MAX_SCORE: Final = 1e100  # sums and squares of larger scores overflow
 NO_POSITION: Final = -(2**63)  # the position in the spool of an example without a ranking or an answer
 
 
-class SpooledExample(Mapping[str, Any]):
+class SpooledExample(Mapping[str, object]):
     """A `BaselineExample` whose ranking and answer are stored in a spool, at `position`; None if it has neither."""
 
     __slots__ = ("_spool", "position", "score", "under")
@@ -69,8 +69,8 @@ class SpooledExample(Mapping[str, Any]):
         return repr(dict(self))
 
     @property
-    def _spooled(self) -> dict[str, Any]:
-        return {} if self.position is None else cast("dict[str, Any]", self._spool.get(self.position))
+    def _spooled(self) -> dict[str, object]:
+        return {} if self.position is None else cast("dict[str, object]", self._spool.get(self.position))
 
 
 class SpooledExamples(Mapping[str, SpooledExample]):
@@ -171,7 +171,7 @@ class _Decoder:
             lambda: (SpooledExamples(self._spool), array("l"))
         )
 
-    def decode(self, pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+    def decode(self, pairs: list[tuple[str, Any]]) -> Mapping[str, object]:
         """Return an object of the file. It is the `object_pairs_hook` of the decoder."""
         decoded = _unique_keys(pairs)
         # "digest" and "scores" may be the ids of two questions, too.
@@ -188,7 +188,7 @@ class _Decoder:
                 column.append(score, under, position)
                 rows.append(self._rows)
             self._rows += 1
-            return cast("Mapping[str, Any]", _Digest(decoded["digest"]))
+            return cast("Mapping[str, object]", _Digest(decoded["digest"]))
         if self._rows == len(pairs) and pairs and type(pairs[0][1]) is _Digest:
             return self._questions(decoded)
         return decoded
@@ -212,7 +212,7 @@ def decode(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_Decoder().decode, parse_int=_parse_integer)
 
 
-def take_entries(document: dict[str, Any]) -> None:
+def take_entries(document: dict[str, object]) -> None:
     """Replace the tests and anchors of a document by entries; raise ValueError, with the place, for what is wrong."""
     tests = _object(document.get("tests"), "it has no object of tests")
     anchors = _object(document.setdefault("anchors", {}), "its anchors are not an object")
@@ -245,7 +245,7 @@ def _parse_integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= MAX_INTEGER_DIGITS else inf
 
 
-def _take_examples(test: dict[str, Any], where: str) -> None:
+def _take_examples(test: dict[str, object], where: str) -> None:
     """Give each score of a test the examples that were read with its questions."""
     questions, scores = (_object_at(test, key, where) for key in ("questions", "scores"))
     columns: Mapping[str, SpooledExamples] = getattr(questions, "columns", {})
@@ -264,7 +264,7 @@ def _take_examples(test: dict[str, Any], where: str) -> None:
     test["questions"] = dict(questions)
 
 
-def _take_of_first_schema(test: dict[str, Any], where: str) -> None:
+def _take_of_first_schema(test: dict[str, object], where: str) -> None:
     """Check a test of a file that has the examples, with their rankings, by score; store them in a spool."""
     questions, scores = (_object_at(test, key, where) for key in ("questions", "scores"))
     if not all(isinstance(question_digest, str) for question_digest in questions.values()):
@@ -284,7 +284,7 @@ def _take_of_first_schema(test: dict[str, Any], where: str) -> None:
         score["examples"] = spooled_examples(examples.items(), Spool())
 
 
-def _checked_score(score: dict[str, Any], where: str, name: str) -> dict[str, Any]:
+def _checked_score(score: dict[str, object], where: str, name: str) -> dict[str, object]:
     where = f"{name} of {where}"
     for key, value in _object_at(score, "fingerprint", where).items():
         if isinstance(value, dict | list):
@@ -296,7 +296,7 @@ def _checked_score(score: dict[str, Any], where: str, name: str) -> dict[str, An
     return score
 
 
-def _check_count(value: Mapping[str, Any], key: str, where: str, least: int) -> None:
+def _check_count(value: Mapping[str, object], key: str, where: str, least: int) -> None:
     number = value.get(key, least)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         raise ValueError(
@@ -316,7 +316,9 @@ def _object(value: Any, problem: str) -> dict[str, Any]:
     return value
 
 
-def _examples(question: Any, where: str = "") -> list[tuple[str, float | None, str | None, dict[str, Any]]]:
+def _examples(
+    question: Any, where: str = ""
+) -> list[tuple[str, float | None, str | None, dict[str, object]]]:
     """Return by score what the object of a question has: the score, the digest of the fingerprint, and the evidence.
 
     Raises:
@@ -351,7 +353,7 @@ def _examples(question: Any, where: str = "") -> list[tuple[str, float | None, s
     return examples
 
 
-def _unknown_score(by_score: Mapping[str, dict[str, Any]], scores: Mapping[str, Any]) -> str:
+def _unknown_score(by_score: Mapping[str, dict[str, object]], scores: Mapping[str, object]) -> str:
     """Return what is given by the name of a score that the question lacks; empty if there is none."""
     for key in by_score.keys() & BaselineExample.__annotations__.keys():
         for name in by_score[key].keys() - scores.keys():
@@ -359,7 +361,7 @@ def _unknown_score(by_score: Mapping[str, dict[str, Any]], scores: Mapping[str, 
     return ""
 
 
-def _ranking(by_score: dict[str, Any], name: str) -> Any:
+def _ranking(by_score: dict[str, object], name: str) -> Any:
     """Return the ranking of a score, which may be written as the length of the beginning of the longest one."""
     own = by_score[name]
     if type(own) is not int:
@@ -377,7 +379,7 @@ def _score_problem(score: Any) -> str:
     return f"has the score {score!r:.40}; that is a number, or null where there is none"
 
 
-def _problem(evidence: Mapping[str, Any]) -> str:
+def _problem(evidence: Mapping[str, object]) -> str:
     """Return what is wrong with what a score is based on; empty if it is valid."""
     ranking, runs = evidence.get("ranking", []), evidence.get("runs", 1)
     if not isinstance(ranking, list) or not {str}.issuperset(map(type, ranking)):
@@ -391,14 +393,14 @@ def _problem(evidence: Mapping[str, Any]) -> str:
 
 def document_lines(tests: Mapping[str, BaselineEntry], anchors: Mapping[str, AnchorEntry]) -> Iterator[str]:
     """Yield the lines of a file."""
-    document: dict[str, Any] = {"schema": SCHEMA}
+    document: dict[str, object] = {"schema": SCHEMA}
     for part, entries in (("tests", tests), ("anchors", anchors)):
         if entries or part == "tests":
             document[part] = {nodeid: _written_entry(entry) for nodeid, entry in entries.items()}
     return _json_lines(document, 0)
 
 
-def _written_entry(entry: BaselineEntry) -> dict[str, Any]:
+def _written_entry(entry: BaselineEntry) -> dict[str, object]:
     scores = {
         name: {key: value for key, value in score.items() if key != "examples"}
         for name, score in entry["scores"].items()
@@ -406,7 +408,7 @@ def _written_entry(entry: BaselineEntry) -> dict[str, Any]:
     return {**entry, "questions": _WrittenQuestions(entry), "scores": scores}
 
 
-class _WrittenQuestions(Mapping[str, Any]):
+class _WrittenQuestions(Mapping[str, object]):
     """The questions of a test as the file has them. Each is created when it is written."""
 
     def __init__(self, entry: BaselineEntry) -> None:
@@ -419,14 +421,14 @@ class _WrittenQuestions(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._digests)
 
-    def __getitem__(self, name: str) -> dict[str, Any]:
+    def __getitem__(self, name: str) -> dict[str, object]:
         own = {score: examples[name] for score, examples in self._examples.items() if name in examples}
-        question: dict[str, Any] = {
+        question: dict[str, object] = {
             "digest": self._digests[name],
             "scores": {score: example["score"] for score, example in own.items()},
         }
         for key in dict.fromkeys(key for example in own.values() for key in example if key != "score"):
-            values: dict[str, Any] = {score: example[key] for score, example in own.items() if key in example}  # type: ignore[literal-required]
+            values = {score: example[key] for score, example in own.items() if key in example}  # type: ignore[literal-required]
             question[key] = _once(values, len(own))
         return question
 

@@ -120,7 +120,7 @@ class BaselineScore:
     """
 
     questions: Mapping[str, str]
-    fingerprint: Mapping[str, Any]
+    fingerprint: Mapping[str, object]
     examples: Mapping[str, BaselineExample]
     runs: int = 1
     pin: AnchorPin | None = None
@@ -290,7 +290,7 @@ class Comparison:
 
 def compare(
     score: Score,
-    fingerprint: Mapping[str, Any],
+    fingerprint: Mapping[str, object],
     before: BaselineScore,
     *,
     tolerance: float = SCORE_TOLERANCE,
@@ -382,13 +382,13 @@ def question_changes(
     )
 
 
-def fingerprint_digest(fingerprint: Mapping[str, Any]) -> str:
+def fingerprint_digest(fingerprint: Mapping[str, object]) -> str:
     """A short digest of a fingerprint, which is stored with each example that was scored under it."""
     compared = {name: value for name, value in fingerprint.items() if name not in IGNORED_KEYS}
     return digest(compared)[:FINGERPRINT_DIGITS]
 
 
-def fingerprint_changes(before: BaselineScore, fingerprint: Mapping[str, Any]) -> list[str]:
+def fingerprint_changes(before: BaselineScore, fingerprint: Mapping[str, object]) -> list[str]:
     """Return the differences between the baseline's fingerprint and the one of this run, as a line of text each."""
     old = before.fingerprint
     return [

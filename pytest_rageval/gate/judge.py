@@ -317,7 +317,7 @@ def _tag_values(score: Score, tag: str) -> Sequence[Any]:
     Raises:
         InputError: no example has the tag.
     """
-    by_text: dict[str, Any] = {}
+    by_text: dict[str, object] = {}
     for outcome in score.outcomes:
         value = outcome.example.tags.get(tag)
         for item in value if isinstance(value, list) else [value]:

@@ -42,7 +42,7 @@ class Threshold:
     max_drop: float | None = None
     max_lost: int | None = None
     max_ratio: float | None = None
-    where: Mapping[str, Any] = field(default_factory=dict)
+    where: Mapping[str, object] = field(default_factory=dict)
     by: str | None = None
     policy: Policy = BUILT_IN[DEFAULT]
     comparator: str | None = None
@@ -123,7 +123,7 @@ class Threshold:
     def parse(
         cls,
         args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        kwargs: Mapping[str, object],
         *,
         optional: bool = False,
         policies: Mapping[str, Policy] = BUILT_IN,
@@ -256,7 +256,7 @@ class Threshold:
         return "max_lost" if self.max_drop is None else "max_drop"
 
 
-def tests_a_drop(keywords: Mapping[str, Any], policies: Mapping[str, Policy]) -> bool:
+def tests_a_drop(keywords: Mapping[str, object], policies: Mapping[str, Policy]) -> bool:
     """Whether a threshold with these keywords shares the error rate `alpha` with the other tests of the run."""
     name = keywords.get("policy")
     policy = policies.get(name, policies[DEFAULT]) if isinstance(name, str) else policies[DEFAULT]

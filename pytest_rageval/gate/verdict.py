@@ -193,7 +193,7 @@ class BaselineLookup:
         deterministic: whether no model is in the score, so that it is the same in each run of the same retriever.
     """
 
-    fingerprint: Mapping[str, Any]
+    fingerprint: Mapping[str, object]
     before: "BaselineScore | None"
     updating: bool = False
     required: bool = False

@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     group = parser.getgroup("rageval", "RAG retriever evaluation")
     for option in all_options():
         # The value None means that the command line does not have the option, so that the ini key applies.
-        kwargs: dict[str, Any] = {"dest": option.ini, "default": None, "help": _help(option)}
+        kwargs: dict[str, object] = {"dest": option.ini, "default": None, "help": _help(option)}
         if option.is_flag and not option.metavar:
             group.addoption(option.typed, action="store_const", const="true", **kwargs)
             # Each value is an option of its own. An option with an optional value would read a path that follows it as
@@ -143,7 +143,7 @@ def _refuse_unknown_keys(config: pytest.Config) -> None:
     """Raise UsageError for an ini key that is none: pytest only warns, and a setting would have no effect."""
     overrides = (text.partition("=")[0] for text in config.getoption("override_ini") or ())
     # pytest 9 deprecates `inicfg`, and has no other list of the keys.
-    written: Mapping[str, Any] = getattr(config, "_inicfg" if hasattr(config, "_inicfg") else "inicfg")
+    written: Mapping[str, object] = getattr(config, "_inicfg" if hasattr(config, "_inicfg") else "inicfg")
     for key in (*written, *overrides):
         if not key.startswith("rageval_"):
             continue

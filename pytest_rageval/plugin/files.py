@@ -176,7 +176,7 @@ def head_commit(root: Path) -> str | None:
 
 def run_entry(
     root: Path, baseline: Path, environment: Mapping[str, str], *, written: Collection[Path] = ()
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the revision under test and the revision of the baseline, without the values that are unknown.
 
     Changes of the files `written`, which runs write, do not make the checkout dirty.

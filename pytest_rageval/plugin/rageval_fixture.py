@@ -135,7 +135,7 @@ class Rageval:
             self._clear_progress()
 
 
-def _with_context(query: str | Example, context: dict[str, Any]) -> str | Example:
+def _with_context(query: str | Example, context: dict[str, object]) -> str | Example:
     if not context:
         return query
     if not isinstance(query, str):
@@ -192,7 +192,7 @@ def _escape_unprintable(name: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
-def parametrization(item: pytest.Item) -> dict[str, Any]:
+def parametrization(item: pytest.Item) -> dict[str, object]:
     """Return the keys `function`, `system` and `parameters` of the test's entry; empty without parameters.
 
     A parameter is part of the system under test if it belongs to a component's fixture, or to a fixture that the

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import isasyncgenfunction, iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
@@ -412,7 +412,7 @@ class EvaluationPlugin:
         )
         return "\n\n".join([head, *violations]) if violations else ""
 
-    def _results(self, item: pytest.Item) -> dict[str, Any] | None:
+    def _results(self, item: pytest.Item) -> dict[str, object] | None:
         """Return a test's entry for the report, with its usage of models; None if it uses neither scores nor models.
 
         A test with the fixture `rageval` has an entry even without a score, for instance if its retriever failed.
@@ -439,7 +439,7 @@ class EvaluationPlugin:
         is_own = isinstance(error, RagevalError | Unscored) or hasattr(error, "rageval_summary")
         return is_own or (self._explained and isinstance(error, AssertionError))
 
-    def _results_of(self, test: "TestRun") -> dict[str, Any]:
+    def _results_of(self, test: "TestRun") -> dict[str, object]:
         """Return the results of a test, as detailed as the outputs of this run need them.
 
         Details cost time, since the tokens of all passages are counted, and memory for the texts.

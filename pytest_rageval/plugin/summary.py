@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""
 
-ENTRIES: Final = pytest.StashKey[dict[str, dict[str, Any]]]()
+ENTRIES: Final = pytest.StashKey[dict[str, dict[str, object]]]()
 """The entries of tests for the report, by node id, in the process that writes reports."""
 
 PHASES: Final = frozenset({"setup", "call", "teardown"})
@@ -69,7 +69,7 @@ class SummaryPlugin:
         self._began_at = time.monotonic()
         self._started = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
         # The entries of tests for the report, and the usage of models, by node id.
-        self._tests: dict[str, dict[str, Any]] = config.stash.setdefault(ENTRIES, {})
+        self._tests: dict[str, dict[str, object]] = config.stash.setdefault(ENTRIES, {})
         self._usage_of: dict[str, Usage] = {}
         self._outcomes: dict[str, Mapping[str, str]] = {}
         self._notes: list[str] = []
@@ -169,7 +169,7 @@ class SummaryPlugin:
             run.document.update(self._added)
             self._write_reports(session, run.document)
 
-    def _document(self, session: pytest.Session, exitstatus: int) -> dict[str, Any]:
+    def _document(self, session: pytest.Session, exitstatus: int) -> dict[str, object]:
         from pytest_rageval.plugin.files import run_entry  # noqa: PLC0415
         from pytest_rageval.reports.build import report_document, usage_entry  # noqa: PLC0415
         from pytest_rageval.reports.settings import settings_entry  # noqa: PLC0415 - few runs write reports
@@ -195,7 +195,7 @@ class SummaryPlugin:
             suite=self._completeness.suite,
         )
 
-    def _write_reports(self, session: pytest.Session, document: Mapping[str, Any]) -> None:
+    def _write_reports(self, session: pytest.Session, document: Mapping[str, object]) -> None:
         from pytest_rageval.reports import deliver  # noqa: PLC0415 - few runs write reports
 
         writers = EvaluationPlugin.get(self._config).writers
@@ -233,7 +233,7 @@ class SummaryPlugin:
         print_lines(terminalreporter, self._problems, yellow=True)
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        nothing: dict[str, Any] = {"evalset": None, "scores": []}
+        nothing: dict[str, object] = {"evalset": None, "scores": []}
         self._tests[report.nodeid] = {"nodeid": report.nodeid, **report_outcome(report), **nothing}
 
     @property
@@ -248,7 +248,7 @@ class SummaryPlugin:
         return [self._tests[nodeid] for nodeid in sorted(self._tests)]
 
     @cached_property
-    def _systems(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def _systems(self) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
         """The matrices of systems × scores, and the ratings of systems by arena battles; empty if there are none."""
         if not any(
             test.get("system") or any("arena" in entry for entry in test["scores"]) for test in self._sorted
@@ -307,13 +307,13 @@ class SummaryPlugin:
 
         return [*matrix_lines(matrix), *agreement_by_system_lines(self._sorted), *ratings_lines(ratings)]
 
-    def _added_lines(self, tests: list[dict[str, Any]]) -> list[str]:
+    def _added_lines(self, tests: list[dict[str, object]]) -> list[str]:
         """Return the tables of extensions, with -v."""
         if self._config.get_verbosity() <= 0 or not tests:
             return []
         return [line for table in EvaluationPlugin.get(self._config).tables for line in table.lines(tests)]
 
-    def _retrieval_lines(self, tests: list[dict[str, Any]]) -> list[str]:
+    def _retrieval_lines(self, tests: list[dict[str, object]]) -> list[str]:
         if self._config.get_verbosity() <= 0:
             return []
         from pytest_rageval.reports.evidence import retrieval_lines  # noqa: PLC0415 - only with -v

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
@@ -42,7 +42,7 @@ class FinishedRun:
 
     settings: "Settings"
     root: Path
-    build: Callable[[], dict[str, Any]]
+    build: Callable[[], dict[str, object]]
     collected: Collection[str] = ()
     usage_of: "Mapping[str, Usage]" = field(default_factory=dict)
     usage: "Usage | None" = None
@@ -54,6 +54,6 @@ class FinishedRun:
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All results of the run, in the structure of the JSON report. It is built at the first use."""
         return self.build()

@@ -64,7 +64,7 @@ class TestRecord:
     served: dict[str, list[str]] = field(default_factory=dict)
     verdicts: list[tuple[str, float]] = field(default_factory=list, metadata={NOT_WRITTEN: True})
     rankings: dict[str, Ranking] = field(default_factory=dict)
-    added: dict[str, Any] = field(default_factory=dict)
+    added: dict[str, object] = field(default_factory=dict)
 
     def dependencies_of(self, request: ScoreRequest) -> Dependencies:
         """Return what a score depends on; raise InputError if that is not recorded."""

@@ -52,7 +52,7 @@ def look_up_baseline(  # noqa: PLR0913 - what a comparison depends on
     *,
     threshold: Threshold,
     definition: ScoreDef,
-    fingerprint: Mapping[str, Any],
+    fingerprint: Mapping[str, object],
     received: Iterable[str],
 ) -> BaselineLookup:
     scale = definition.scale

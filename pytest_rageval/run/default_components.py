@@ -271,7 +271,7 @@ class DefaultGenerator:
     ) -> tuple[str, ...] | None:
         return self._generator.answers_nowait(method, question, passages, samples)
 
-    def identity(self, method: str) -> Mapping[str, Any]:
+    def identity(self, method: str) -> Mapping[str, object]:
         return self._generator.identity(method)
 
     def template(self, method: str) -> str:
@@ -320,7 +320,7 @@ class DefaultJudge:
     def repetition(self, n: int) -> "DefaultJudge":
         return replace(self, repeat=n)
 
-    def identity(self, task: "JudgeTask[Any]") -> Mapping[str, Any]:
+    def identity(self, task: "JudgeTask[Any]") -> Mapping[str, object]:
         if isinstance(self._judge, CanonicalComparator):
             return {"": f"canonical comparison, rules {CANONICAL_RULES}"}
         return self._judge.identity(task)

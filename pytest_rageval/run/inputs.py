@@ -52,7 +52,7 @@ class Marker(Protocol):
         pass
 
     @property
-    def kwargs(self) -> Mapping[str, Any]:
+    def kwargs(self) -> Mapping[str, object]:
         pass
 
 
@@ -91,7 +91,7 @@ class Sources:
         self._checked: dict[int, tuple[EvalSet, EvalSet]] = {}
 
     def evalset(
-        self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, Any] | None = None
+        self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, object] | None = None
     ) -> EvalSet:
         """Return the eval set of a marker: of a path, an `EvalSet`, or records; InputError if it is none of these."""
         options = LoadOptions.parse(keywords or {})

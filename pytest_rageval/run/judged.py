@@ -231,9 +231,9 @@ class JudgedTest:
         self.state: dict[str, Any] = {}
         self.report: ReportEntryBuilder = ReportEntryBuilder(session, record, marked)
         self.judged: list[ThresholdResult] = []
-        self._suite: Mapping[str, Any] | None = None
+        self._suite: Mapping[str, object] | None = None
         # By the name of a score: the score, and the fingerprint under which the baseline stores it.
-        self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
+        self._baseline_scores: dict[str, tuple[Score, Mapping[str, object]]] = {}
         self._averaged_scores: set[str] = set()
         # Whether a score of an update is no baseline. Then the test keeps its old entry.
         self._has_no_baseline = False
@@ -330,7 +330,7 @@ class JudgedTest:
     def _other_failures(self, limit: int | None) -> list[str]:
         return joined(self.session.hook.pytest_rageval_failures(test=self, limit=limit))
 
-    def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
+    def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, object]:
         """Return the test's entry for the report, without its outcome; in an update, with its new baseline.
 
         `describe` adds the key `retrieval`, `explain` the key `questions` and the evidence of each score for every
@@ -339,7 +339,7 @@ class JudgedTest:
         served = self.report.served(self.judged)
         changes = dict.fromkeys(str(result.changes) for result in self.judged if result.changes)
         warnings = [f"questions since the baseline: {text}; they are not compared" for text in changes]
-        results: dict[str, Any] = {}
+        results: dict[str, object] = {}
         notes: list[str] = []
         for entry in self.session.hook.pytest_rageval_test_entry(test=self):
             warnings += entry.get("warnings", ())
@@ -439,8 +439,8 @@ class JudgedTest:
 
 def _added_to_entry(
     test: JudgedTest, threshold: Threshold, score: Score | None, result: ThresholdResult | None
-) -> dict[str, Any]:
-    added: dict[str, Any] = {}
+) -> dict[str, object]:
+    added: dict[str, object] = {}
     for entry in test.session.hook.pytest_rageval_score_entry(
         test=test, threshold=threshold, score=score, result=result
     ):

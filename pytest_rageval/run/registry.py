@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from pytest_rageval.run.default_components import Provider, ProviderRequest
     from pytest_rageval.run.plugin_objects import UserComparator
 
-Report = Callable[[Mapping[str, Any]], str | Iterable[str]] | Callable[[Mapping[str, Any], str], str | None]
+Report = (
+    Callable[[Mapping[str, object]], str | Iterable[str]] | Callable[[Mapping[str, object], str], str | None]
+)
 """A function that writes a report from all results, in the structure of the JSON report.
 
 The function for a file returns the text of the file, or an iterable of its parts. The function for an address also
@@ -304,7 +306,7 @@ class Registry:
         _add(self.reports, "report", kind.lower() if kind.endswith(":") else kind, write)
 
     def add_markdown_section(
-        self, summary: str, noun: str, lines: Callable[[Mapping[str, Any]], Sequence[str]]
+        self, summary: str, noun: str, lines: Callable[[Mapping[str, object]], Sequence[str]]
     ) -> None:
         """Add a folded section to the Markdown report. It is left out if the report would be too long with it.
 
@@ -317,7 +319,7 @@ class Registry:
         self.markdown_sections.append(AddedSection(summary, noun, lines))
 
     def add_table(
-        self, title: str, rows: Callable[[Sequence[Mapping[str, Any]]], Sequence[Sequence[str]]]
+        self, title: str, rows: Callable[[Sequence[Mapping[str, object]]], Sequence[Sequence[str]]]
     ) -> None:
         """Add a table to the HTML report, as a folded section to the Markdown report, and with -v to the terminal.
 

@@ -136,7 +136,7 @@ class TestRun(JudgedTest):
         self.components: Components = components
         self.has_stubs: bool = False
         self.is_recorded: bool = False
-        self._agreements: list[Mapping[str, Any]] = []
+        self._agreements: list[Mapping[str, object]] = []
         self._violations: list[str] = []
 
     @property
@@ -167,7 +167,7 @@ class TestRun(JudgedTest):
         """Return the messages of `score` calls with a bound that failed or ended as an error."""
         return list(dict.fromkeys(self._violations))
 
-    def score(self, spec: str, keywords: Mapping[str, Any]) -> Score:
+    def score(self, spec: str, keywords: Mapping[str, object]) -> Score:
         """Return a score of the eval set; with `where`, of that slice; OutOfBoundsError if it is out of a bound.
 
         `max_drop` is tested at its own `alpha`, because the number of `score` calls is not known in advance.
@@ -231,7 +231,7 @@ class TestRun(JudgedTest):
         self.has_stubs = True
         return cast("str", planned_text(text)) if has_placeholder(text) else text
 
-    def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
+    def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, object]:
         self.record.complete()
         evalset = self._evalset_entry()
         agreements = {"agreement": self._agreements} if self._agreements else {}
@@ -287,7 +287,7 @@ class TestRun(JudgedTest):
         repeats = self.session.runs_per_question(threshold.request) - 1
         return score_of_slice(planned_score(self.evalset.examples, threshold.spec, repeats, scale), threshold)
 
-    def _one_threshold(self, spec: str, keywords: Mapping[str, Any]) -> Threshold:
+    def _one_threshold(self, spec: str, keywords: Mapping[str, object]) -> Threshold:
         threshold, *others = self._thresholds((spec,), keywords, optional=True)
         if others:
             specs = ", ".join(item.spec for item in (threshold, *others))
@@ -297,7 +297,7 @@ class TestRun(JudgedTest):
         return threshold
 
     def _thresholds(
-        self, args: tuple[Any, ...], keywords: Mapping[str, Any], *, optional: bool = False
+        self, args: tuple[Any, ...], keywords: Mapping[str, object], *, optional: bool = False
     ) -> list[Threshold]:
         """Return the thresholds of a marker: one, or one per cut-off of the run if the score's name has no cut-off."""
         policies = policies_of(self.session.settings.policy)
@@ -311,7 +311,7 @@ class TestRun(JudgedTest):
             thresholds.append(threshold)
         return thresholds
 
-    def _evalset_entry(self) -> Mapping[str, Any] | None:
+    def _evalset_entry(self) -> Mapping[str, object] | None:
         if not (self.report or self._agreements):
             return None
         try:

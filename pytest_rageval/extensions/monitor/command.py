@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, TypedDict, cast
+from typing import Annotated, Final, NamedTuple, TypedDict, cast
 
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, format_table
@@ -44,7 +44,7 @@ class DayScore(TypedDict):
     """What a line of the history has besides for a score of one day."""
 
     counts: list[Annotated[list[float], Length(2)]]  # each value, and how many questions have it
-    fingerprint: dict[str, Any]
+    fingerprint: dict[str, object]
 
 
 Days = dict[date, Mapping[str, DayScore]]
@@ -219,7 +219,7 @@ def _score(
     return scores
 
 
-def _check_same(spec: str, now: Mapping[str, Any], days: Days) -> None:
+def _check_same(spec: str, now: Mapping[str, object], days: Days) -> None:
     """Raise InputError if a score was measured in another way on an earlier day, such as by another judge."""
     for day, scores in days.items():
         before = scores[spec]["fingerprint"] if spec in scores else now
@@ -277,7 +277,7 @@ def _judge(spec: str, score: ScoreDef, days: Days, reference: Days, options: arg
 
 def _line(
     day: date, scores: Mapping[str, tuple[Score, DayScore]], verdicts: Mapping[str, Verdict]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     entries = {
         spec: {
             "mean": _rounded(score),

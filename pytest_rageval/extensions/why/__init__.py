@@ -6,7 +6,7 @@
 
 from argparse import REMAINDER
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.command import Command, value
 from pytest_rageval.core.options import Option
@@ -39,7 +39,7 @@ COMMANDS: Final = (
 # fmt: on
 
 
-def rageval_factor(pytestconfig: "pytest.Config") -> Mapping[str, Any]:
+def rageval_factor(pytestconfig: "pytest.Config") -> Mapping[str, object]:
     """The values in force of the factors in rageval_factors, by name: those after the change, but for reverted ones."""
     from pytest_rageval.extensions.why.plugin import values_in_force  # noqa: PLC0415 - every run imports this module
     from pytest_rageval.plugin.lazy_start import get_evaluation_plugin  # noqa: PLC0415 - as above

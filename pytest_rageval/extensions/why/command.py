@@ -144,7 +144,7 @@ def _title(run: Run, factors: Iterable[str]) -> str:
 
 def _entries(report: Report) -> dict[Key, Mapping[str, Any]]:
     """Return the scores of a run, without times, which differ from run to run."""
-    entries: dict[Key, Mapping[str, Any]] = {}
+    entries: dict[Key, Mapping[str, object]] = {}
     for test in report["tests"]:
         for entry in test["scores"]:
             if not entry.get("statistic"):

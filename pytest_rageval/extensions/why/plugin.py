@@ -34,7 +34,7 @@ class Factor(NamedTuple):
         return [one_line(repr(value)) for value in self]
 
 
-class Values(dict[str, Any]):
+class Values(dict[str, object]):
     """The values in force, by name."""
 
     def __missing__(self, name: object) -> Any:
@@ -54,7 +54,7 @@ def values_in_force(config: pytest.Config, reverted: tuple[str, ...]) -> Values:
     )
 
 
-def _unknown(name: str, factors: Mapping[str, Any]) -> str:
+def _unknown(name: str, factors: Mapping[str, object]) -> str:
     if not factors:
         return NO_FACTORS
     return f"There is no factor {name!r}.{did_you_mean(name, factors)}\n{TABLE} has {', '.join(factors)}."
