@@ -93,9 +93,7 @@ def coin_toss_text(measured: Measured, bound: float) -> str:
     chance = NormalDist().cdf(-abs(score - bound) / error) if error else 0.0
     if chance < COIN_TOSS:
         return ""
-    return (
-        f"; about 1 in {round(1 / chance)} other sets of {score.n} such questions would pass: add questions"
-    )
+    return f"; add questions, since about 1 in {round(1 / chance)} other sets of {score.n} would pass"
 
 
 def excluded_failures_warnings(score: Score) -> Iterator[str]:

@@ -264,7 +264,7 @@ def test_a_violated_bound_is_reported_before_a_drop() -> None:
     )
     assert (verdict.status, verdict.reason) == (
         "fail",
-        "0.950 is below the minimum 0.99; about 1 in 5 other sets of 20 such questions would pass: add questions",
+        "0.950 is below the minimum 0.99; add questions, since about 1 in 5 other sets of 20 would pass",
     )
     (warning,) = verdict.warnings
     assert warning.startswith("UNSURE: fell from 1.000 to 0.950")
