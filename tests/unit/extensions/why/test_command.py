@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.why.command import Key, _explained, _lines
 from pytest_rageval.extensions.why.plugin import factors_of
 from pytest_rageval.extensions.why.shares import Run, runs_of
+from tests.llm_server import LLMServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*asyncio_default_fixture_loop_scope")
 
@@ -95,6 +97,43 @@ def test_one_of_three_factors_matters_and_nothing_is_written(tmp_path: Path) -> 
         "  reranker (True → False): no question changed in any run. Does a fixture use rageval_factor['reranker']?\n"
         "  interaction, shared by the factors above: nothing that could be shown\n"
     )
+
+
+@pytest.mark.slow
+def test_a_run_pays_only_for_passages_that_no_run_before_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four runs, in two of which 15 of 60 questions get other passages."""
+    conftest = """
+        import pytest
+
+        rageval_factors = {"kept": (60, 45), "reranker": (True, False)}
+
+        @pytest.fixture(scope="session")
+        def rageval_retriever(rageval_factor):
+            def search(query):
+                n = int(query[:-1].split("-")[1])
+                return [{"id": n, "text": f"item-{n} has the code X{n}" if n < rageval_factor["kept"] else "nothing"}]
+            return search
+    """
+    test = """
+        import pytest
+
+        QUESTIONS = [{"id": n, "question": f"Which code has item-{n}?", "reference": f"X{n}"} for n in range(60)]
+
+        @pytest.mark.rageval_evalset(QUESTIONS)
+        @pytest.mark.rageval_threshold("answer.em@1", min=0.5)
+        def test_found():
+            pass
+    """
+    write(tmp_path, dedent(conftest), dedent(test), "rageval_model = clerk\n")
+    with LLMServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+        status, output, errors = why(tmp_path)
+    assert (status, errors) == (0, "")
+    assert "\n  kept (60 → 45) explains -0.250 of -0.250 [" in output
+    assert len(server.requests) == 60 + 15
 
 
 @pytest.mark.slow
