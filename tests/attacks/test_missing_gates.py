@@ -4,6 +4,7 @@ Promise: on a build server none of them is missing in silence: it fails the run 
 that allows it is shown.
 """
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -206,7 +207,9 @@ def test_a_shard_that_skips_fails_the_merge(gated):
     for option, status in (([], 1), (["--rageval=allow_missing=test_it.py"], 0)):
         for index in (1, 2):
             gated.run(f"--rageval-shard={index}/2", f"--rageval-report=s{index}.json", *option)
-        result = gated.pytester.run("rageval", "merge", "s1.json", "s2.json", "--report=merged.json")
+        result = gated.pytester.run(
+            sys.executable, "-m", "pytest_rageval", "merge", "s1.json", "s2.json", "--report=merged.json"
+        )
         assert result.ret == status
         expected = "1 gated test is missing, as *" if option else "  test_it.py::test_gate: skipped: no index"
         result.stderr.fnmatch_lines([expected])

@@ -205,6 +205,7 @@ def run_examples(pytester, names):
     result.assert_outcomes(passed=len(names))
 
 
+@pytest.mark.slow
 def test_the_worked_examples_are_right(pytester):
     """The value of every score in its worked example is the one that the package computes."""
     run_examples(

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -251,7 +252,9 @@ def test_a_merge_compares_with_the_baseline_of_another_commit(branch):
         for index in (1, 2):
             arguments = (f"--rageval-shard={index}/2", f"--rageval-report=report{index}.json")
             branch.run(*arguments, f"--rageval=baseline_ref={ref}")
-        result = branch.pytester.run("rageval", "merge", "report1.json", "report2.json")
+        result = branch.pytester.run(
+            sys.executable, "-m", "pytest_rageval", "merge", "report1.json", "report2.json"
+        )
         assert result.ret == status
         result.stderr.fnmatch_lines([f"compared with the baseline of {ref} (--rageval baseline_ref={ref})"])
 

@@ -23,7 +23,7 @@ def _llm(project: Project, *arguments: str) -> dict[str, int]:
 def test_half_of_the_replies_cached_is_the_same_number_of_requests(project: Project, llm: LLMServer) -> None:
     """Each reply counts as one request, although several scores use it, some before and some after it is cached."""
     project.use(llm)
-    project.evalset(20)
+    project.evalset(8)
     project.test(GATE)
     cold = _llm(project)
     total = cold["requests"]
