@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 
 CONFTEST = """
@@ -60,7 +61,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 def test_retriever_and_generator_are_the_application(project: pytest.Pytester) -> None:
     """Each question is asked once for all scores whose cut-off covers its passages."""
     project.makepyfile(TEST)
-    result = project.runpytest("-p", "no:randomly")
+    result = project.runpytest(*WITHOUT, "-p", "no:randomly")
     assert result.ret == 0, result.stdout.str()
 
 
@@ -76,7 +77,7 @@ def test_a_score_that_needs_other_passages_says_so(project: pytest.Pytester, sco
         path = project.path / "e.jsonl"
         path.write_text(path.read_text().replace('"text": "Code', '"text": "Another text: code'))
     project.makepyfile(TEST.replace("answer.containment@5", score))
-    result = project.runpytest()
+    result = project.runpytest(*WITHOUT)
     assert result.ret == 1
     assert words in " ".join(result.stdout.str().split()), result.stdout.str()
 
@@ -84,7 +85,7 @@ def test_a_score_that_needs_other_passages_says_so(project: pytest.Pytester, sco
 def test_an_error_of_the_fixture_names_its_line(project: pytest.Pytester) -> None:
     project.makeconftest(CONFTEST.replace('similarity_search")', 'similarity_serch")'))
     project.makepyfile(TEST)
-    result = project.runpytest()
+    result = project.runpytest(*WITHOUT)
     result.assert_outcomes(errors=1)
     lines = result.stdout.str()
     assert "\ncapture: Store has no method 'similarity_serch'. Did you mean similarity_search?\n" in lines
@@ -97,5 +98,5 @@ def test_the_header_names_no_generator_that_is_not_used(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
     project.makepyfile(TEST.replace("answer.containment@5", "answer.correct@5"))
-    result = project.runpytest("--rageval-model=m1", "-p", "no:randomly")
+    result = project.runpytest(*WITHOUT, "--rageval-model=m1", "-p", "no:randomly")
     result.stdout.fnmatch_lines(["your own generator, answers judged by m1"])

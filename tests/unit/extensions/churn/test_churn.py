@@ -7,6 +7,7 @@ import pytest
 
 from pytest_rageval.extensions.churn.scores import MEASURES, _numbered
 from pytest_rageval.scores import SCORES
+from tests.foreign_plugins import WITHOUT
 
 CONFTEST = """
 import json
@@ -60,7 +61,7 @@ class Project:
     def run(self, found: dict[str, str], *options: str) -> pytest.RunResult:
         """Run pytest with these rankings by question; "abcde" for all others."""
         self.pytester.path.joinpath("found.json").write_text(json.dumps(found))
-        return self.pytester.runpytest_inprocess(*options)
+        return self.pytester.runpytest_inprocess(*WITHOUT, *options)
 
 
 @pytest.fixture

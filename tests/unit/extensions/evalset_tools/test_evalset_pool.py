@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.cli import main
+from tests.foreign_plugins import WITHOUT
 from tests.unit.cli.folders import Done
 
 Pool = Callable[..., Done]
@@ -55,7 +56,7 @@ def pool(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Pool:
     Path("e.jsonl").write_text("\n".join(records), encoding="utf-8")
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TESTS)
-    pytester.runpytest_inprocess("--rageval-report=report.json").assert_outcomes(passed=2)
+    pytester.runpytest_inprocess(*WITHOUT, "--rageval-report=report.json").assert_outcomes(passed=2)
     capsys.readouterr()
 
     def run(*arguments: str) -> Done:

@@ -13,6 +13,7 @@ from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
+from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 from tests.unit.scores.conftest import World
 
@@ -172,7 +173,7 @@ def test_it():
 def test_the_report_says_how_far_both_agree(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TEST)
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [

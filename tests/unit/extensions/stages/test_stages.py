@@ -9,6 +9,7 @@ from pytest_rageval.core.data import Document, Example, Gold, Ranking, Retrieval
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.extensions.stages.scores import losses, recall_rows
+from tests.foreign_plugins import WITHOUT
 from tests.unit.scores.conftest import World
 
 
@@ -123,7 +124,7 @@ def test_a_lost_question_names_the_stage(pytester: pytest.Pytester, stages: str,
     questions = ("fine 0?", "fine 1?", "lost 2?", "lost 3?")
     records = [{"id": f"q{n}", "question": text, "gold": [{"id": "a"}]} for n, text in enumerate(questions)]
     pytester.path.joinpath("e.jsonl").write_text("\n".join(map(json.dumps, records)))
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
     result.stdout.fnmatch_lines(lines)
 
@@ -135,7 +136,7 @@ def test_reports_have_a_table_by_stage(pytester: pytest.Pytester) -> None:
     records = [{"id": text, "question": text, "gold": [{"id": "a"}]} for text in ("fine", "lost")]
     pytester.path.joinpath("e.jsonl").write_text("\n".join(map(json.dumps, records)))
     names = ("r.md", "r.json", "r.html")
-    result = pytester.runpytest_inprocess("-v", *(f"--rageval-report={name}" for name in names))
+    result = pytester.runpytest_inprocess(*WITHOUT, "-v", *(f"--rageval-report={name}" for name in names))
     text, report, page = (pytester.path.joinpath(name).read_text(encoding="utf-8") for name in names)
     _, _, section = text.partition("<details><summary>Recall by stage</summary>\n\n")
     head, _, *rows = section.partition("\n\n</details>")[0].splitlines()
@@ -165,7 +166,7 @@ def test_reports_without_stages_have_no_table(pytester: pytest.Pytester) -> None
     pytester.makepyfile(TEST)
     pytester.path.joinpath("e.jsonl").write_text('{"id": "q", "question": "fine", "gold": [{"id": "a"}]}')
     names = ("r.md", "r.html")
-    result = pytester.runpytest_inprocess("-v", *(f"--rageval-report={name}" for name in names))
+    result = pytester.runpytest_inprocess(*WITHOUT, "-v", *(f"--rageval-report={name}" for name in names))
     result.stdout.no_fnmatch_line("Recall by stage")
     assert not any(
         "Recall by stage" in pytester.path.joinpath(name).read_text(encoding="utf-8") for name in names
@@ -199,7 +200,7 @@ def test_a_passage_that_is_not_in_the_index(pytester: pytest.Pytester, value: st
     pytester.makepyfile(TEST)
     record = {"id": "q", "question": "q", "gold": [{"id": "x"}, {"id": "7"}]}
     pytester.path.joinpath("e.jsonl").write_text(json.dumps(record))
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
     result.stdout.fnmatch_lines(lines)
 
