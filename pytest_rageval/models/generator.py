@@ -22,7 +22,7 @@ from pytest_rageval.lib.foreign_values import has_parameter, signature_of
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
-from pytest_rageval.models.messages import LazyParts, Reply, Request, describe_parameters, empty_reason
+from pytest_rageval.models.messages import Reply, Request, describe_parameters, empty_reason
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
     Prompts,
@@ -174,7 +174,7 @@ class _ModelGenerator(_DispatchingGenerator):
             messages=({"role": "user", "content": _render_prompt(render, question, texts)},),
             parameters=parameters,
             sample=sample,
-            parts=LazyParts(lambda: _parts(render, question, texts)),
+            parts=_parts(render, question, texts),
         )
 
 

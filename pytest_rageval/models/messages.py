@@ -5,12 +5,11 @@ a prompt, unless `--rageval record_prompts=true` is set.
 """
 
 import json
-import marshal
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pytest_rageval.core.errors import Unscored
@@ -23,26 +22,6 @@ KEY_SCHEMA: Final = 1  # part of every key; a higher number makes all stored rep
 MAX_REPLY_LENGTH: Final = 2**20  # characters; far more than any answer or verdict has
 MAX_TOKEN_COUNT: Final = (1 << 63) - 1  # the largest integer of SQLite
 T = TypeVar("T")
-
-
-class LazyParts(Mapping[str, str]):
-    """The parts of a request, built at the first access: the parts of a request with a cached reply are never read."""
-
-    def __init__(self, build: Callable[[], Mapping[str, str]]) -> None:
-        self._build = build
-
-    @cached_property
-    def _parts(self) -> Mapping[str, str]:
-        return self._build()
-
-    def __getitem__(self, name: str) -> str:
-        return self._parts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
 
 
 @dataclass(frozen=True)
@@ -70,12 +49,7 @@ class Request:
     def keys_for_samples(self, samples: Iterable[int]) -> list[str]:
         keys, messages = [], _canonical_messages(self.messages)
         for sample in samples:
-            fields = self.base_url, self.model, self.api, sample, self.parameters
-            try:
-                before, after = _cached_key_affixes(marshal.dumps(cast("Any", fields), 2))
-            except (TypeError, ValueError):
-                # `marshal` cannot encode a parameter: JSON's encoder may, or raises an error.
-                before, after = _key_affixes(*fields)
+            before, after = _key_affixes(self.base_url, self.model, self.api, sample, self.parameters)
             keys.append(text_digest(f"{before}{messages}{after}"))
         return keys
 
@@ -98,12 +72,6 @@ class Request:
     def generates(self) -> bool:
         """Whether the model generates tokens for the reply, which it does not for an embedding."""
         return True
-
-
-@lru_cache(maxsize=1 << 8)
-def _cached_key_affixes(marshalled: bytes) -> tuple[str, str]:
-    """`_key_affixes` of marshalled arguments, which most requests of a run have in common."""
-    return _key_affixes(*marshal.loads(marshalled))  # noqa: S302 - marshalled by this process  # nosec B302
 
 
 def _key_affixes(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.models.chat_apis import CHAT_APIS, completion_fields, response_fields, usage_fields
-from pytest_rageval.models.messages import KEY_SCHEMA, LazyParts, Message, Request, TooLarge
+from pytest_rageval.models.messages import KEY_SCHEMA, Message, Request, TooLarge
 
 if TYPE_CHECKING:
     import httpx2
@@ -115,9 +115,7 @@ def make_proxied_request(
         raise ValueError("'model' is missing, or no text")
     rest = {name: value for name, value in body.items() if name not in ("model", "stream", "stream_options")}
     messages = _messages(rest)
-    parts = LazyParts(
-        lambda: {name: json.dumps(message, sort_keys=True) for name, message in messages.items()}
-    )
+    parts = {name: json.dumps(message, sort_keys=True) for name, message in messages.items()}
     proxied = ProxiedRequest(
         base_url, model, tuple(messages.values()), rest, sample, parts, path=path, sink=sink
     )

@@ -21,7 +21,7 @@ from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
-from pytest_rageval.models.messages import LazyParts, Reply, Request, describe_parameters, empty_reason
+from pytest_rageval.models.messages import Reply, Request, describe_parameters, empty_reason
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts, repair_prompt
 
 V = TypeVar("V")
@@ -171,16 +171,14 @@ class LLMJudge:
     async def ask(self, task: JudgeTask[V], question: str, *texts: Text) -> V:
         prepared = task.prepare(question, *texts)
         prompt = task.prompt(self.prompts, *prepared)
-        parts = LazyParts(
-            lambda: {
-                "instructions of the judge": task.prompt(self.prompts),
-                **{
-                    name.removesuffix("*"): str(text) if isinstance(text, str) else "\n".join(text)
-                    for name, text in zip(task.texts, prepared, strict=True)
-                },
-                **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
-            }
-        )
+        parts = {
+            "instructions of the judge": task.prompt(self.prompts),
+            **{
+                name.removesuffix("*"): str(text) if isinstance(text, str) else "\n".join(text)
+                for name, text in zip(task.texts, prepared, strict=True)
+            },
+            **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
+        }
 
         async def request_vote(voter: Voter) -> V:
             request = self._build_request(task, prompt, parts, voter)

@@ -121,7 +121,6 @@ def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -
     for sample in range(3):
         loop.run(generator.generate("Which?", PASSAGES, sample=sample))
     assert len({request.key for request in gateway.requests}) == 3
-    assert rendered == ["Which?"]
     assert len({str(request_summary(request)["parts"]) for request in gateway.requests}) == 1
     assert rendered == ["Which?", ""]
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from pytest_rageval.models.messages import (
-    LazyParts,
     Request,
     describe_differences,
     find_nearest,
@@ -38,20 +37,6 @@ def test_an_outline_names_what_a_request_is_made_of() -> None:
     assert list(outline["parts"]) == list(ASKED.parts)
     assert all(len(part) == 12 for part in outline["parts"].values())
     assert len(set(outline["parts"].values())) == 4
-
-
-def test_parts_are_made_once_and_only_for_a_summary() -> None:
-    computed_parts: list[dict[str, str]] = []
-
-    def make() -> dict[str, str]:
-        computed_parts.append(dict(ASKED.parts))
-        return computed_parts[-1]
-
-    request = replace(ASKED, parts=LazyParts(make))
-    assert request.key == ASKED.key
-    assert not computed_parts
-    assert request_summary(request) == request_summary(request) == request_summary(ASKED)
-    assert len(computed_parts) == 1
 
 
 def test_no_text_of_a_prompt_is_in_an_outline() -> None:
