@@ -77,7 +77,7 @@ class Retriever:
         # Options of the run that change what it returns, for the fingerprint of the baseline.
         self.settings: Mapping[str, str] = {}
         self.description: str = search.description
-        self.own_k: int | None = search.own_k
+        self.own_k: int | None = search.own_k or search.default_k
         self.context_names: frozenset[str] = frozenset(search.context)
         self._search = search
         self._name = name

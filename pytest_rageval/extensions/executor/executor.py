@@ -63,6 +63,7 @@ class Signature(NamedTuple):
 
     context: Mapping[str, bool]
     own_k: int | None
+    default_k: int | None
     asynchronous: bool
     description: str
 
@@ -85,7 +86,9 @@ def read_signature(pickled: PickledRetriever) -> Signature | str:
         search = _load_search(pickled)
     except CallableError as error:
         return str(error)
-    return Signature(dict(search.context), search.own_k, is_async(search.retrieve), search.description)
+    return Signature(
+        dict(search.context), search.own_k, search.default_k, is_async(search.retrieve), search.description
+    )
 
 
 def answer_chunk(
@@ -216,7 +219,13 @@ def retriever_in_executor(  # noqa: PLR0913 - see adapt_retriever
             "one.\nLeave rageval_executor out, or return the sync form of the retriever."
         )
     sender = _ChunkSender(executor, pickled, loop)
-    search = Search(sender.retrieve, signature.context, signature.own_k, description=signature.description)
+    search = Search(
+        sender.retrieve,
+        signature.context,
+        signature.own_k,
+        signature.default_k,
+        description=signature.description,
+    )
     return Retriever(search, loop, name=name, read=read_remote_result, max_concurrency=MAX_CONCURRENCY)
 
 

@@ -1,7 +1,6 @@
 """Calls a retriever without k, so that it returns as many documents as it is configured to."""
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,15 +10,13 @@ import pluggy
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.lib.foreign_values import signature_of
 from pytest_rageval.retrievers import Retriever, replays_rankings
 from pytest_rageval.retrievers.adapters import Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import (
     Search,
-    as_count,
     async_if,
     context_of,
-    name_of_k,
+    parameter_of_k,
     required,
 )
 from pytest_rageval.retrievers.documents import retrieval_from
@@ -73,12 +70,11 @@ def _without_k(search: Search, retriever: object, name: str) -> Search:
         retrieve_many = None if many is None else async_if(many, lambda queries, _k: many(queries, None))
         return _described(replace(search, retrieve=retrieve_one, retrieve_many=retrieve_many))
     function: Any = retriever if callable(retriever) else None
-    parameter = None if function is None else _parameter_of_k(function)
-    if function is None or parameter is None:
+    parameter = None if function is None else parameter_of_k(function)
+    if parameter is None:
         # Nothing of it takes k: it is called in the same way in each run.
         return _described(search)
-    own_k = as_count(parameter.default)
-    if own_k is None:
+    if parameter.default is parameter.empty:
         raise CallableError(
             f"--rageval k=own: {name} requires {parameter.name}, and so has no number of documents of its own.\n"
             f"Give it a default, as it ships: {parameter.name}=5."
@@ -89,23 +85,10 @@ def _without_k(search: Search, retriever: object, name: str) -> Search:
         return function(query, **{context[part].name: value for part, value in values.items()})
 
     return _described(
-        Search(async_if(function, retrieve), required(context), own_k, description=search.description)
+        Search(
+            async_if(function, retrieve), required(context), search.default_k, description=search.description
+        )
     )
-
-
-def _parameter_of_k(function: Callable[..., Any]) -> inspect.Parameter | None:
-    """Return the parameter for k: one with a usual name, or a second one that is required or has an integer."""
-    signature = signature_of(function)
-    if signature is None:
-        return None
-    named = name_of_k(function)
-    if named is not None and named in signature.parameters:
-        return signature.parameters[named]
-    second = next(iter(list(signature.parameters.values())[1:2]), None)
-    context = {parameter.name for parameter in context_of(function).values()}
-    if second is None or second.kind is not second.POSITIONAL_OR_KEYWORD or second.name in context:
-        return None
-    return second if second.default is second.empty or as_count(second.default) else None
 
 
 def _described(search: Search) -> Search:

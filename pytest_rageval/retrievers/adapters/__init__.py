@@ -140,7 +140,7 @@ def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Sear
     if not isinstance(search, Search):
         context = callables.context_of(search).items()
         named = {name: parameter for name, parameter in context if parameter.name == name}
-        search = Search(search, callables.required(named))
+        search = Search(search, callables.required(named), default_k=callables.default_k(search))
     if isinstance(recognises, MethodTest):
         search = replace(search, description=f"{type(retriever).__name__}, {recognises.description}")
     elif found not in ADAPTERS and not search.description:

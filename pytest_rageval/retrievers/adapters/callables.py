@@ -48,8 +48,8 @@ class Search:
     """A retriever in the common form in which this package calls it, sync or async.
 
     It is called as `retrieve(query, k, **context)`. If it is configured to return a number of documents, `own_k`, k may
-    be None for that number. If it accepts several questions without context in one call, `retrieve_many(queries, k)`
-    returns one result per query.
+    be None for that number. A function is passed k, whatever its `default_k`. If it accepts several questions without
+    context in one call, `retrieve_many(queries, k)` returns one result per query.
     """
 
     retrieve: Callable[..., Any]
@@ -57,6 +57,7 @@ class Search:
         default_factory=dict
     )  # names in `CONTEXT_NAMES`; whether each is required
     own_k: int | None = None
+    default_k: int | None = None
     retrieve_many: Callable[..., Any] | None = None
     description: str = ""  # its class, and by what it was recognised; empty for a function
 
@@ -90,9 +91,9 @@ def adapt(function: Callable[..., Any]) -> Search:
     parameters = _parameters(function)
     _refuse_k_first(function, parameters or ())
     context = context_of(function)
-    k_is_second = parameters is None or _second_is_k(parameters)
+    k_is_second, own = parameters is None or _second_is_k(parameters), default_k(function)
     if k_is_second and all(name == parameter.name for name, parameter in context.items()):
-        return Search(function, required(context))
+        return Search(function, required(context), default_k=own)
     keyword_of_k = None if k_is_second else name_of_k(function)
 
     def retrieve(query: str, k: int, **values: Any) -> Any:
@@ -101,7 +102,7 @@ def adapt(function: Callable[..., Any]) -> Search:
             kwargs[keyword_of_k] = k
         return function(query, k, **kwargs) if k_is_second else function(query, **kwargs)
 
-    return Search(async_if(function, retrieve), required(context))
+    return Search(async_if(function, retrieve), required(context), default_k=own)
 
 
 def _refuse_k_first(function: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> None:
@@ -182,6 +183,21 @@ def name_of_k(function: Callable[..., Any]) -> str | None:
     """Return the first name of `K_NAMES` among the parameters after the first; None if there is none."""
     named = _keywords(function)
     return next((name for name in K_NAMES if name in named), None)
+
+
+def parameter_of_k(function: Callable[..., Any]) -> inspect.Parameter | None:
+    """Return the parameter that `adapt` passes k to; None if there is none, or its name is not known."""
+    parameters = _parameters(function) or []
+    if _second_is_k(parameters):
+        second = next(iter(parameters[1:]), None)
+        return second if second is not None and second.kind in POSITIONAL else None
+    return _keywords(function).get(name_of_k(function) or "")
+
+
+def default_k(function: Callable[..., Any]) -> int | None:
+    """Return the number of documents that a function returns when it is called without k, as far as is known."""
+    parameter = parameter_of_k(function)
+    return None if parameter is None else as_count(parameter.default)
 
 
 def default_of(function: Callable[..., Any], name: str) -> int | None:

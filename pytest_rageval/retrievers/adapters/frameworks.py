@@ -103,7 +103,7 @@ def adapt_langchain(retriever: Any) -> Search:
         return getattr(with_k(k), str(batch_method))(queries, **k_keywords(k))
 
     batch = async_if(invoke, retrieve_many) if batch_method else None
-    return Search(async_if(invoke, retrieve), context, own_k, batch)
+    return Search(async_if(invoke, retrieve), context, own_k, retrieve_many=batch)
 
 
 def _invoke_name(retriever: Any) -> str:
@@ -250,7 +250,8 @@ def adapt_component(retriever: Any) -> Search:
             inputs |= dict.fromkeys(counts, k)
         return _documents_of(retriever.run(**inputs), retriever)
 
-    return Search(run, context, _own_k(retriever, counts))
+    own = next((default_of(retriever.run, name) for name in counts), None)
+    return Search(run, context, _own_k(retriever, counts), own)
 
 
 def _own_k(component: Any, names: Iterable[str]) -> int | None:

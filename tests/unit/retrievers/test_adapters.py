@@ -185,6 +185,37 @@ def test_a_retrievers_own_k_is_used_if_it_is_large_enough(
     assert ranking.own_k == 10
 
 
+class _OwnRetrieve:
+    def retrieve(self, query: str, *, top_k: int = 4) -> list[str]:
+        return [f"{query} {top_k}"]
+
+
+class _OwnRun:
+    def run(self, query: str, top_k: int = 4) -> dict[str, list[str]]:
+        return {"documents": [f"{query} {top_k}"]}
+
+
+@pytest.mark.parametrize(
+    ("retriever", "own_k"),
+    [
+        (lambda query, k=4: [f"{query} {k}"], 4),
+        (partial(lambda query, k: [f"{query} {k}"], k=4), 4),
+        (_OwnRetrieve(), 4),
+        (_OwnRun(), 4),
+        (lambda query, k: [f"{query} {k}"], None),
+        (lambda query, **rest: [f"{query} {rest.get('k', 9)}"], None),
+        (lambda *args: [" ".join(map(str, args))], None),
+    ],
+)
+def test_the_default_of_a_function_is_known_and_k_is_passed(
+    loop: BackgroundEventLoop, retriever: object, own_k: int | None
+) -> None:
+    adapted = adapt_retriever(retriever, loop)
+    ranking = loop.run(adapted.retrieve("q", 9))
+    assert [document.text for document in ranking] == ["q 9"]
+    assert (adapted.own_k, ranking.own_k) == (own_k, None)
+
+
 class _LlamaIndex:
     def retrieve(self, bundle: str) -> list[str]:
         return [f"{bundle} as it is"]
