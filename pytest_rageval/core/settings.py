@@ -191,6 +191,11 @@ class Settings(CoreOptions):
         return isinstance(self.batch, str)
 
     @property
+    def plans_without_cassette(self) -> bool:
+        """Whether this is a plan before the cassette is recorded."""
+        return self.plan and self.cassette is not None and not self.cassette.exists()
+
+    @property
     def tiers(self) -> tuple[Literal["flex", "batch"], ...]:
         """The cheaper service tiers that this run uses."""
         return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))

@@ -51,7 +51,7 @@ def read_cassette(path: Path) -> dict[str, Entry]:
     except FileNotFoundError:
         raise StoreError(
             f"The cassette {path} does not exist.\n"
-            "Record it: pytest --rageval-record. What that needs: pytest --rageval-plan -o rageval_cassette="
+            "Record it: pytest --rageval-record. What that needs: pytest --rageval-plan"
         ) from None
     except (OSError, EOFError, zlib.error) as error:
         raise StoreError(

@@ -270,6 +270,10 @@ class SummaryPlugin:
                 if nodeid in self._usage_of and test["outcome"] not in GREEN_OUTCOMES
             }
             notes = [option.plan_note for option in all_options() if self._settings[option]]
+            if self._settings.plans_without_cassette:
+                notes.append(
+                    f"{self._settings.cassette} does not exist: planned as if nothing were recorded."
+                )
             lines = plan_lines(sorted(self._usage_of.items()), self._settings.tiers, failed=failed)
             return [*lines, *filter(None, notes)]
         # pytest itself reports the tests without a score.

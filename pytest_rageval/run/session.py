@@ -167,7 +167,7 @@ class Session(BaseSession):
         addresses = frozenset(server.base_url.public for server in servers if server.base_url)
         access = GatewaySettings(
             cache_dir=settings.cache_dir,
-            cassette=settings.cassette,
+            cassette=None if settings.plans_without_cassette else settings.cassette,
             mode="plan" if settings.plan else "replay" if settings.replay else "live",
             open_store=store_opener(settings.cache_location, settings.cache_dir, self.registry.stores),
             run=settings.run or self.context.run,

@@ -101,6 +101,19 @@ def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm, gate):
     assert not llm.requests
 
 
+def test_a_plan_needs_no_cassette(project, llm):
+    """A plan pays nothing: before the cassette is recorded, it says what the recording needs."""
+    project.use(llm)
+    project.test(GATE)
+    plan = project.run("--rageval-plan", "--rageval-cassette=tape.jsonl")
+    assert plan.ret == 0
+    plan.stdout.fnmatch_lines(["*tape.jsonl does not exist: planned as if nothing were recorded."])
+    plan.stdout.no_fnmatch_line("*rageval_cassette=*")
+    (project.path / "tape.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    assert project.run("--rageval-plan", "--rageval-cassette=tape.jsonl").ret == 1
+    assert not llm.requests
+
+
 def test_passing_failures_of_the_server_do_not_change_the_score(project, llm):
     """Requests that fail with 429 and Retry-After, 500, 503 or 409 are retried."""
     count = iter(range(10_000))
