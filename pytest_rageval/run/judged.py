@@ -380,14 +380,14 @@ class JudgedTest:
             return score
         try:
             given = ThresholdInput(score, threshold, self.look_up_baseline(threshold), early)
-            if text := _why_no_baseline(given, self.definition(threshold)):
-                return given._replace(baseline=replace(given.baseline, missing=text))
             changed: ThresholdInput | None = self.session.hook.pytest_rageval_before_judge(
                 test=self, threshold_input=given
             )
         except RagevalError as error:
             return error
-        return changed or given
+        given = changed or given
+        text = _why_no_baseline(given, self.definition(threshold))
+        return given._replace(baseline=replace(given.baseline, missing=text)) if text else given
 
     def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
         score, threshold = threshold_input.score, threshold_input.threshold

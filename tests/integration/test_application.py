@@ -100,3 +100,48 @@ def test_the_header_names_no_generator_that_is_not_used(
     project.makepyfile(TEST.replace("answer.containment@5", "answer.correct@5"))
     result = project.runpytest(*WITHOUT, "--rageval-model=m1", "-p", "no:randomly")
     result.stdout.fnmatch_lines(["your own generator, answers judged by m1"])
+
+
+@pytest.mark.parametrize(
+    ("captured", "name"),
+    [
+        ("OTHER, 'similarity_search'", "Store.similarity_search"),
+        ("Store(), 'similarity_search'", "Store.similarity_search"),
+        ("'llama_index'", "llama_index"),
+    ],
+)
+def test_an_application_of_which_no_search_is_seen_is_an_error(
+    project: pytest.Pytester, captured: str, name: str
+) -> None:
+    """The method that is captured is not the one that it calls: its index is not empty."""
+    if "index" in name:
+        pytest.importorskip("llama_index.core")
+    code = CONFTEST.replace('STORE, "similarity_search"', captured).replace("STORE, ASK", "OTHER, STORE, ASK")
+    project.makeconftest(code.replace("= Store(), [", "= Store(), Store(), ["))
+    project.makepyfile(TEST.replace('"recall@1", min=0.9', '"recall@1", max_drop=0.1'))
+    result = project.runpytest("-q")
+    result.assert_outcomes(errors=1)
+    lines = " ".join(result.stdout.str().split())
+    assert "ask answered 6 questions, and no search was seen" in lines
+    assert f"Captured was {name}: is that what the application calls, and the same object?" in lines
+    assert "index built" not in lines
+    assert "scores 0" not in lines
+
+
+def test_small_talk_needs_no_search(project: pytest.Pytester) -> None:
+    """Without gold passages nothing says that the application should search."""
+    path = project.path / "e.jsonl"
+    path.write_text(path.read_text().replace('"gold": [{', '"other": [{'))
+    project.makeconftest(
+        CONFTEST.replace("STORE.similarity_search(question, k=2)", "[{'text': question[-3:-1]}]")
+    )
+    project.makepyfile("""
+        import pytest
+
+        @pytest.mark.rageval_evalset("e.jsonl")
+        @pytest.mark.rageval_threshold("answer.containment@5", min=0.0)
+        def test_it():
+            pass
+    """)
+    result = project.runpytest("-q")
+    assert result.ret == 0, result.stdout.str()

@@ -12,6 +12,9 @@ import pluggy
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_rageval.gate.verdict import ThresholdInput
+    from pytest_rageval.run.judged import JudgedTest
+
 hookimpl = pluggy.HookimplMarker("pytest")
 
 FIXTURE: Final = "rageval_application"
@@ -45,3 +48,17 @@ def pytest_rageval_default_fixture(name: str, request: "pytest.FixtureRequest") 
 
     application = application_of(value)
     return application.retriever if name == "rageval_retriever" else application.generator
+
+
+@hookimpl(tryfirst=True)
+def pytest_rageval_before_judge(test: "JudgedTest", threshold_input: "ThresholdInput") -> None:
+    """Refuse rankings that are all empty because nothing of what is captured was called."""
+    components = getattr(test, "components", None)  # a merge has none
+    application = getattr(getattr(components, "retriever", None), "application", None)
+    if application is None or not any(each.example.relevant for each in threshold_input.score.outcomes):
+        return
+    from pytest_rageval.core.errors import InputError  # noqa: PLC0415 - few runs have an application
+    from pytest_rageval.extensions.application.application import Application  # noqa: PLC0415 - as above
+
+    if isinstance(application, Application) and (text := application.unseen_text()):
+        raise InputError(text)

@@ -14,9 +14,10 @@ from weakref import WeakValueDictionary
 from pytest_rageval.core.data import Document, Ranking, Retrieval
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.user_code import CACHED, InvalidResult, qualified_name
-from pytest_rageval.extensions.application.capture import Recorder, is_capturing, recording
+from pytest_rageval.extensions.application.capture import Recorder, captured, recording
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_mapping, is_async
+from pytest_rageval.lib.text import counted
 from pytest_rageval.retrievers.adapters.callables import async_if, context_of
 from pytest_rageval.retrievers.documents import is_document_list, retrieval_from
 
@@ -54,6 +55,10 @@ class Application:
         self._retrievals: dict[tuple[str, str], Retrieval] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[Retrieval]] = {}
         self._replies: dict[str, list[Reply]] = {}
+        # Of the answers without sources: how many, whether a search was seen, and what was captured.
+        self._captured_answers = 0
+        self._saw_search = False
+        self._captured: tuple[str, ...] = ()
         function: Any = self._retrieve_async if is_async(ask) else self._retrieve
 
         def retrieve(question: str, **context: Any) -> Any:
@@ -66,6 +71,7 @@ class Application:
         ]
         retriever: Any = async_if(function, retrieve)
         retriever.__signature__ = Signature(parameters)
+        retriever.application = self
         self.retriever: Callable[..., Any] = retriever
 
         def generate(question: str, passages: Sequence[Document], sample: int = 0) -> str:
@@ -121,8 +127,11 @@ class Application:
         searches = recorder.searches()
         steps = None
         if sources is None:
-            if not is_capturing():
+            if not captured():
                 raise CallableError(f"{self.name} returned an answer and no sources.\n{REMEDY}")
+            self._captured_answers += 1
+            self._saw_search = self._saw_search or bool(searches)
+            self._captured = captured()
             # As in a trace: the last search, which may be a reranking, has the passages of the answer.
             sources = searches[-1].documents if searches else []
             steps = searches if len(searches) > 1 else None
@@ -133,6 +142,15 @@ class Application:
             ]
             self._replies.setdefault(question, []).append(Reply(answer, tuple(texts)))
         return Retrieval(sources, steps, seconds=seconds)
+
+    def unseen_text(self) -> str:
+        """Return that no search was seen while it answered; empty if one was, or none was waited for."""
+        if self._saw_search or not self._captured_answers:
+            return ""
+        return (
+            f"{self.name} answered {counted(self._captured_answers, 'question')}, and no search was seen.\n"
+            f"Captured was {' and '.join(self._captured)}: is that what the application calls, and the same object?"
+        )
 
     def answer_from(self, question: str, passages: Sequence[Document]) -> str:
         """Return the answer that the application gave from these passages; InputError if it answered from others."""

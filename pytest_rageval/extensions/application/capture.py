@@ -38,11 +38,12 @@ class Recorder:
 _CURRENT: Final[ContextVar[Recorder | None]] = ContextVar("rageval_recorder", default=None)
 _ACTIVE: Final[set[Recorder]] = set()
 _LOCK: Final = threading.Lock()
-_captures = 0
+_CAPTURED: Final[list[str]] = []
 
 
-def is_capturing() -> bool:
-    return _captures > 0
+def captured() -> tuple[str, ...]:
+    """Return the names of what is captured now, such as "Store.search"."""
+    return tuple(_CAPTURED)
 
 
 @contextmanager
@@ -256,22 +257,22 @@ def capture(owner: object, method: str = "") -> Iterator[None]:
     Raises:
         InputError: there is no such method or framework.
     """
-    global _captures  # noqa: PLW0603 - a count, for all threads
     if isinstance(owner, str):
         if owner not in FRAMEWORKS or method:
             raise InputError(
                 f"capture({owner!r}): there is no such framework.{did_you_mean(owner, FRAMEWORKS)}\n"
                 f'There are: {", ".join(FRAMEWORKS)}. For a method, give its object: capture(store, "search").'
             )
-        manager = FRAMEWORKS[owner]()
+        manager, name = FRAMEWORKS[owner](), owner
     else:
-        manager = _patched(owner, method)
+        kind = owner if isinstance(owner, type) else type(owner)
+        manager, name = _patched(owner, method), f"{kind.__name__}.{method}"
     with manager:
-        _captures += 1
+        _CAPTURED.append(name)
         try:
             yield
         finally:
-            _captures -= 1
+            _CAPTURED.remove(name)
 
 
 @contextmanager
