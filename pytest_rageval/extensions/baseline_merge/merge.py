@@ -1,6 +1,7 @@
 """Merges the baselines of two branches, test by test."""
 
 import argparse
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +11,9 @@ from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.options import BASELINE
 from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
+from pytest_rageval.lib.git import git_output
 
 DRIVER: Final = "rageval-baseline"
-ATTRIBUTES: Final = f"{BASELINE} merge={DRIVER}"
 CONFIG: Final = (
     (f"merge.{DRIVER}.name", "test by test"),
     (f"merge.{DRIVER}.driver", "rageval baseline merge %O %A %B"),
@@ -79,10 +80,13 @@ def _install(folder: Path) -> int:
             raise InputError(
                 f"git config failed: {reason.strip()}.\nRun it in the repository of the tests."
             ) from None
-    attributes = folder / ".gitattributes"
-    lines = attributes.read_text(encoding="utf-8") if attributes.exists() else ""
-    if ATTRIBUTES not in lines.splitlines():
+    done, commit = f"git merges {BASELINE} with `rageval baseline merge` in this clone", ""
+    if git_output(folder, "check-attr", "merge", "--", str(BASELINE)) != f"{BASELINE}: merge: {DRIVER}":
+        # At the root it applies to baselines in all folders; in this folder, not to one above.
+        attributes = Path(git_output(folder, "rev-parse", "--show-toplevel") or folder, ".gitattributes")
+        lines = attributes.read_text(encoding="utf-8") if attributes.exists() else ""
         end = "" if not lines or lines.endswith("\n") else "\n"
-        attributes.write_text(f"{lines}{end}{ATTRIBUTES}\n", encoding="utf-8")
-    echo(f"git merges {BASELINE} with `rageval baseline merge` in this clone; commit .gitattributes")
+        attributes.write_text(f"{lines}{end}{BASELINE} merge={DRIVER}\n", encoding="utf-8")
+        commit = f"; commit {os.path.relpath(attributes, folder)}"
+    echo(f"{done}{commit}")
     return 0

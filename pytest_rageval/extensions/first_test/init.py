@@ -269,7 +269,7 @@ def _next_steps(options: argparse.Namespace, *, passes: bool) -> list[str]:
     place = _place()
     run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
     if not passes:
-        run = "See the warning above: until then the test does not run. Then run `pytest`: it passes."
+        run = "Do what the warning above says; until then the test does not run. Then run `pytest`."
     baseline = "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it."
     file = (place / QUESTIONS).as_posix()
     questions = f"Write your own questions into {file}, each with the passages that answer it (gold)."

@@ -106,3 +106,33 @@ def test_git_merges_two_branches_by_it(tmp_path: Path, monkeypatch: pytest.Monke
     commit({"a": 0.6, "b": 0.2})
     assert git("merge", "main") != 0
     Baseline.read(Path("rageval_baseline.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        ("", "../../.gitattributes"),
+        ("*.png binary", "../../.gitattributes"),
+        ("rageval_baseline.json text eol=lf merge=rageval-baseline\n", ""),
+    ],
+)
+def test_in_a_folder_of_a_repository_the_line_is_at_its_root(
+    given: str,
+    changed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It then applies to a baseline above the folder too; what `rageval init` has written is enough."""
+    subprocess.run(["git", "init", str(tmp_path)], check=True, capture_output=True)  # noqa: S607
+    folder = tmp_path / "services" / "bot"
+    folder.mkdir(parents=True)
+    (tmp_path / ".gitattributes").write_text(given)
+    monkeypatch.chdir(folder)
+    assert main(["baseline", "merge", "--install"]) == 0
+    assert capsys.readouterr().out.endswith(f"; commit {changed}\n" if changed else "in this clone\n")
+    line = "rageval_baseline.json merge=rageval-baseline"
+    expected = [*given.splitlines(), *([line] if changed else [])]
+    assert (tmp_path / ".gitattributes").read_text().splitlines() == expected
+    assert not (folder / ".gitattributes").exists()
