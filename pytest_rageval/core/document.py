@@ -370,6 +370,7 @@ class TestEntry(TypedDict, total=False):
     system: dict[str, str]
     parameters: dict[str, str]
     own: list[Literal["generator", "judge"]]
+    uses: list[Literal["generator", "judge", "comparator"]]
     agreement: list[AgreementEntry]
     served: dict[str, list[str]]
     warnings: list[str]

@@ -19,6 +19,10 @@ Api = Literal["chat", "responses"]
 """The API of a model: `/chat/completions`, or `/responses` for models without chat completions."""
 
 
+MODEL_USES: Final = ("generator", "judge", "comparator")
+"""What scores use. The comparator compares answers, and may be the judge, who may also judge other texts."""
+
+
 @dataclass(frozen=True)
 class ServerSettings:
     """A server, its key, and the limits of its requests; None is OpenAI's server, and no limit.
@@ -186,14 +190,14 @@ class Settings(CoreOptions):
         return self.batch == "submit" and not self.plan
 
     @property
-    def is_step(self) -> bool:
-        """Whether this run is a single step of a run in batches: it writes no reports."""
-        return isinstance(self.batch, str)
-
-    @property
     def plans_without_cassette(self) -> bool:
         """Whether this is a plan before the cassette is recorded."""
         return self.plan and self.cassette is not None and not self.cassette.exists()
+
+    @property
+    def is_step(self) -> bool:
+        """Whether this run is a single step of a run in batches: it writes no reports."""
+        return isinstance(self.batch, str)
 
     @property
     def tiers(self) -> tuple[Literal["flex", "batch"], ...]:

@@ -14,7 +14,7 @@ import pytest
 from pytest_rageval.core.errors import RagevalError, exception_text
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.parsers import Address, destination_kind
-from pytest_rageval.core.settings import Settings
+from pytest_rageval.core.settings import MODEL_USES, Settings
 from pytest_rageval.lib.text import one_line, printable
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
@@ -295,9 +295,12 @@ class SummaryPlugin:
             return []
         from pytest_rageval.reports.settings import header_line  # noqa: PLC0415 - few tests use models
 
-        cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
-        own = all("generator" in test.get("own", ()) for test in self._sorted if test["scores"])
-        return [one_line(f"{header_line(self._settings, own_generator=own)}{cassette}")]
+        users = {use: [test for test in self._sorted if use in test.get("uses", ())] for use in MODEL_USES}
+        uses = [use for use, tests in users.items() if tests]
+        own = [use for use in uses if all(use in test.get("own", ()) for test in users[use])]
+        cassette = f"cassette {path.name}" if (path := self._settings.cassette) else ""
+        parts = [header_line(self._settings, uses, own), cassette]
+        return [one_line(", ".join(filter(None, parts)))] if any(parts) else []
 
     def _systems_lines(self) -> list[str]:
         matrix, ratings = self._systems

@@ -38,8 +38,8 @@ near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few eval sets 
 SCHEMA: Final = 1
 
 REPORTED_KEYS: Final = (
-    "nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings", "notes", "shard", "scores",
-    "accept", "retrieval", "agreement", "battles", "calibration", "fingerprint", "prompts", "questions",
+    "nodeid", "evalset", "function", "system", "parameters", "own", "uses", "served", "warnings", "notes", "shard",
+    "scores", "accept", "retrieval", "agreement", "battles", "calibration", "fingerprint", "prompts", "questions",
 )  # fmt: skip
 """The keys of a test's results that are written to reports."""
 

@@ -44,6 +44,8 @@ MIN_LINES: Final = 8
 STEP: Final = 4
 
 
+ASSERTION_INDENT: Final = len("E     ")  # before each line of the explanation, by pytest
+
 NEW_SHARE: Final = 0.5
 """From this share of ids that the baseline does not have, the index was probably rebuilt."""
 
@@ -254,6 +256,14 @@ def _brief_lines(question: LostQuestion) -> Iterator[str]:
 
 def explain_assertion(op: str, left: object, right: object, room: Room) -> list[str] | None:
     """Return the explanation of the failed assertion `left op right` in lines, the first line as a summary."""
+    token = width.set(width.get() - ASSERTION_INDENT)
+    try:
+        return _explain_assertion(op, left, right, room)
+    finally:
+        width.reset(token)
+
+
+def _explain_assertion(op: str, left: object, right: object, room: Room) -> list[str] | None:
     if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
         return _assertion_lines(left, op, float(right), room)
     if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:

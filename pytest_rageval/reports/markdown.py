@@ -92,11 +92,8 @@ def markdown_report(document: Mapping[str, Any], added: Iterable[AddedSection] =
     left out and counted. Text of users, passages and models is written as code, so that it is not markup, a link or a
     mention.
     """
-    # The models of the settings say nothing about a run of ranking measures, which calls none.
-    usage = document["llm"]
-    called = usage["requests"] or usage["failed"] or any(test.get("own") for test in document["tests"])
-    models = [models_text(document)] if called else []
-    facts = [*_run_facts(document.get("run", {})), *models, *usage_lines(usage)]
+    models = filter(None, [models_text(document)])
+    facts = [*_run_facts(document.get("run", {})), *models, *usage_lines(document["llm"])]
     foot = f"<sub>{' · '.join(map(_code, facts[:MAX_FACTS]))}</sub>" if facts else ""
     ends = [f"### {headline(document)}", "", foot]
     sections = list(_sections(document, added))

@@ -106,6 +106,12 @@ def _anchor_text(entry: ScoreEntry) -> str:
     return _comparison_text(entry, anchor, f"anchor {anchor['mean']:.3f} ({pin})")
 
 
+def p_of_drop(entry: ScoreEntry, comparison: Mapping[str, Any]) -> float | None:
+    """Return the p-value of the test of a drop, which says nothing about a gain; a strict one excludes a drop."""
+    is_told = comparison["drop"] > 0 or (entry["threshold"] or {}).get("strict")
+    return comparison.get("p_value") if is_told else None
+
+
 def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) -> str:
     """Return a comparison as text, after its `name` such as "baseline 0.792"."""
     n = baseline["n"]
@@ -119,7 +125,7 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     if drop and "interval" in baseline:
         low, high = sorted(bound if drop > 0 else -bound for bound in baseline["interval"])
         parts = [drop_interval_text(low, high, baseline["alpha"])]
-    parts += [f"p = {baseline['p_value']:.2g}"] if "p_value" in baseline else []
+    parts += [] if (p_value := p_of_drop(entry, baseline)) is None else [f"p = {p_value:.2g}"]
     parts += [f"{len(baseline['worse'])} of {n} worse"] if baseline["worse"] else []
     changes = [", ".join(parts)] if parts else []
     if better := baseline["better"]:
@@ -145,7 +151,8 @@ def _early_stop_text(entry: ScoreEntry) -> str:
     asked = f"{early['changed']:,} changed questions evaluated ({early['unchanged']:,} unchanged)"
     if early["verdict"] is None:
         return f"all {asked}"
-    drop = "" if early["drop"] is None else f", drop about {early['drop']:.3f}"
+    change = early["drop"]
+    drop = "" if change is None else f", {'gain' if change < 0 else 'drop'} about {abs(change):.3f}"
     return f"stopped early: {early['asked']:,} of {asked}{drop}"
 
 
@@ -168,7 +175,8 @@ def change_text(entry: ScoreEntry, *, p_value: bool = False) -> str:
     drop = baseline["drop"]
     if not drop:
         return "±0"
-    chance = f" (p = {baseline['p_value']:.2g})" if p_value and "p_value" in baseline else ""
+    p = p_of_drop(entry, baseline) if p_value else None
+    chance = "" if p is None else f" (p = {p:.2g})"
     return f"{'−' if drop > 0 else '+'}{abs(drop):.3f}{chance}"
 
 

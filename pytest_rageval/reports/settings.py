@@ -2,19 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.settings import CANONICAL, TEMPERATURE, ServerSettings, Settings
+from pytest_rageval.core.settings import CANONICAL, MODEL_USES, TEMPERATURE, ServerSettings, Settings
 from pytest_rageval.lib.text import counted
 
 WITHOUT_MODEL: Final = "recall, contains.* and provenance.* need no model"
 """Scores to begin with where no model is configured."""
 
 
-def header_line(settings: Settings, *, own_generator: bool) -> str:
-    """Return the models in a line; with the user's `own_generator` that of the settings is not used."""
+def header_line(settings: Settings, uses: Collection[str] = MODEL_USES, own: Collection[str] = ()) -> str:
+    """Return the models that the run `uses` in a line; of the user's `own` parts the settings say nothing."""
     how = " in turn" if re.search(r"\sthen\s", settings.comparator) else " together"
     votes = how if len(settings.judge_models) > 1 else ""
     votes += f" in {settings.judge_votes} votes" if settings.llm_judge and settings.judge_votes > 1 else ""
@@ -25,20 +25,26 @@ def header_line(settings: Settings, *, own_generator: bool) -> str:
         judge = f"compared by {settings.comparator}"
         if "judge" in re.findall(r"\w+", settings.comparator):
             judge += f" (judge: {_judge_text(settings)}{votes})"
-    if own_generator:
-        return f"your own generator, answers {judge}"
-    if _generator_text(settings) is None:
-        unnamed = f"no model is named (--rageval-model); {WITHOUT_MODEL}"
-        return (
-            unnamed if settings.comparator == Settings.comparator.default else f"{unnamed}, answers {judge}"
-        )
-    quality = f" [smoke-test quality; {WITHOUT_MODEL}]" if settings.embedded else ""
-    return f"generator {_generator_text(settings)}{_sampling_text(settings_entry(settings))}, answers {judge}{quality}"
+    generator, quality = "", ""
+    if "generator" not in uses:
+        pass
+    elif "generator" in own:
+        generator = "your own generator"
+    elif _generator_text(settings) is None:
+        generator = f"no model is named (--rageval-model); {WITHOUT_MODEL}"
+        judge = "" if settings.comparator == Settings.comparator.default else judge
+    else:
+        generator = f"generator {_generator_text(settings)}{_sampling_text(settings_entry(settings))}"
+        quality = f" [smoke-test quality; {WITHOUT_MODEL}]" if settings.embedded else ""
+    return f"{', '.join(filter(None, [generator, _judging_text(uses, judge)]))}{quality}"
 
 
 def models_text(document: Mapping[str, Any]) -> str:
-    """Return the default models, and the number of tests that use other models."""
-    settings, tests = document["settings"], document["tests"]
+    """Return the default models that the tests use, and the number that use others; empty if none is called."""
+    settings, tests, usage = document["settings"], document["tests"], document["llm"]
+    if not (usage["requests"] or usage["failed"] or any(test.get("own") for test in tests)):
+        return ""
+    uses = {use for test in tests for use in test.get("uses", ())}
     own = Counter(part for test in tests for part in test.get("own", ()))
     drawn = _sampling_text(settings) if settings["generator"] else ""
     judge, comparator = settings["judge"], settings["comparator"]
@@ -47,7 +53,19 @@ def models_text(document: Mapping[str, Any]) -> str:
         compared = f"compared by {comparator} (judge: {judge})"
     generator = f"generator {settings['generator']}{drawn}" if settings["generator"] else "no generator"
     others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
-    return "; ".join([f"{generator}, answers {compared}", *others])
+    models = ", ".join(
+        filter(None, [generator if "generator" in uses else "", _judging_text(uses, compared)])
+    )
+    return "; ".join(filter(None, [models, *(others if uses else ())]))
+
+
+def _judging_text(uses: Collection[str], judging: str) -> str:
+    """Return what of "judged by m" a run uses: "answers judged by m" if it compares answers; else, if it judges, that.
+
+    >>> _judging_text({"comparator"}, "judged by m"), _judging_text({"generator"}, "judged by m")
+    ('answers judged by m', '')
+    """
+    return f"answers {judging}" if judging and "comparator" in uses else judging if "judge" in uses else ""
 
 
 def settings_entry(settings: Settings) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pytest_rageval.core.errors import RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score, compute_intervals
+from pytest_rageval.core.settings import MODEL_USES
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.gate.judge import evaluate_thresholds, violated_bounds
 from pytest_rageval.gate.threshold import Threshold
@@ -211,7 +212,8 @@ class JudgedTest:
     """A recorded test: its verdicts and its entry for the report.
 
     `sharing_alpha` has the node ids of the selected tests that share one error rate, as their markers test a drop.
-    `room` depends on the failures so far. `state` is what extensions remember of this test, by their names.
+    `room` depends on the failures so far. `state` is what extensions remember of this test, by their names,
+    `uses` what it asks, out of `MODEL_USES`.
     """
 
     def __init__(
@@ -231,6 +233,7 @@ class JudgedTest:
         self.state: dict[str, Any] = {}
         self.report: ReportEntryBuilder = ReportEntryBuilder(session, record, marked)
         self.judged: list[ThresholdResult] = []
+        self.uses: set[str] = set()
         self._suite: Mapping[str, object] | None = None
         # By the name of a score: the score, and the fingerprint under which the baseline stores it.
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, object]]] = {}
@@ -345,7 +348,18 @@ class JudgedTest:
             warnings += entry.get("warnings", ())
             notes += entry.get("notes", ())
             results |= entry
-        optional = {"own": self.record.own, "served": served, "warnings": warnings, "notes": notes}
+        # The scores of an evaluation that stopped early have no complete runs.
+        requests = [result.threshold.request for result in self.judged]
+        for request in dict.fromkeys([*requests, *(request for request, _ in self.record.runs)]):
+            self.add_uses(request)
+        uses = [use for use in MODEL_USES if use in self.uses]
+        optional = {
+            "own": self.record.own,
+            "uses": uses,
+            "served": served,
+            "warnings": warnings,
+            "notes": notes,
+        }
         results |= {name: value for name, value in optional.items() if value}
         results |= self.report.build(describe=describe, explain=explain)
         results |= self._accept_entry(self._failed_results)
@@ -355,6 +369,14 @@ class JudgedTest:
             results["baseline"] = self._baseline_entry(served)
             results["out_of_bounds"] = sorted({result.threshold.name for result in self._failed_results})
         return results
+
+    def add_uses(self, request: ScoreRequest) -> None:
+        """Note which models a score uses, as its fingerprint has their names."""
+        if not self.session.definition(request).asks:
+            return
+        with suppress(RagevalError):  # an error was that of the score
+            fingerprint = self.record.dependencies_of(request).fingerprint
+            self.uses |= {use for use in MODEL_USES if use in fingerprint}
 
     def _baseline_entry(self, served: Mapping[str, list[str]]) -> "BaselineEntry":
         record, context = self.record, {*self.record.received, "history"}

@@ -204,6 +204,8 @@ class TestRun(JudgedTest):
             scores = self.session.score(self.components, self.evalset, request.score_requests)
         except ReplyPending:
             return self._agreement_stub(request)
+        for score_request in request.score_requests:
+            self.add_uses(score_request)
         agreement = request.agreement(scores)
         self._agreements.append(agreement.entry())
         return agreement
@@ -221,6 +223,7 @@ class TestRun(JudgedTest):
         return planned
 
     def answer(self, query: Query, k: int) -> str:
+        self.uses.add("generator")
         try:
             text: str = self.session.answer(self.components, query, k)
         except Planned as planned:

@@ -177,7 +177,7 @@ def test_three_models_judge_together(arena, llm):
     result.stdout.fnmatch_lines(
         [
             "*: flip rate 100.0% (4 of 4 verdicts), minority 41.7% (5 of 12 votes)",
-            "generator m1 at *, answers judged by a, b, c together",
+            "generator m1 at *, judged by a, b, c together",
         ]
     )
 

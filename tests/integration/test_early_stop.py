@@ -65,7 +65,7 @@ def test_without_a_change_no_request_is_sent(gated, llm):
         [
             "  pass * answer.em@1  1.000 * ↓ 0.02 * 200  0.981 to 1.000",
             "    answer.em@1: all 0 changed questions evaluated (200 unchanged)",
-            "    answer.em@1: baseline 1.000, no change (p = 1)",
+            "    answer.em@1: baseline 1.000, no change",
         ]
     )
 

@@ -206,11 +206,27 @@ def test_requests_in_flight_are_limited(project, llm):
     assert llm.most_in_flight == 3
 
 
-def test_a_model_that_no_test_needs_is_not_named(project, llm):
+@pytest.mark.parametrize(
+    ("score", "line", "reply"),
+    [
+        ("answer.em", "generator m1 at * (temperature 0.5)", None),
+        ("sufficient", "judged by m1", "yes"),
+        ("judged.correctness", "generator m1 at * (temperature 0.5), judged by m1", "Rating: 5"),
+        ("llm_reteval", "generator m1 at * (temperature 0.5), answers judged by m1", None),
+    ],
+)
+def test_a_model_that_no_test_needs_is_not_named(project, llm, score, line, reply):
     """The models are named if a request was sent or answered from the cache, and only then."""
+    llm.model = (lambda _prompt: reply) if reply else llm.model
     project.use(llm)
+    project.evalset(4, answers=["c1x"])
     project.test(GATE.replace("llm_reteval", "recall"))
-    project.run("--rageval-model=m1").stdout.no_fnmatch_line("*m1*")
+    project.run("--rageval-model=m1", "--rageval-report=r.md").stdout.no_fnmatch_line("*m1*")
+    assert "m1" not in (project.path / "r.md").read_text()
+    project.test(
+        GATE.replace("llm_reteval", score).replace("min=0.1", "max=5.0" if "judged" in score else "max=1.0")
+    )
+    project.run("--rageval-model=m1").stdout.fnmatch_lines(["*= rageval =*", line, "* replies: *"])
     project.test(GATE)
     project.run("--rageval-model=m1").stdout.fnmatch_lines(
         ["*= rageval =*", "generator m1 at * (temperature 0.5), answers judged by m1", "* replies: *"]

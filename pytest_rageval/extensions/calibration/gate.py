@@ -114,6 +114,8 @@ class CalibrationGate:
 
     def results(self) -> dict[str, object]:
         results = {"calibration": list(map(calibration_entry, self._results))} if self._results else {}
+        for result in self._results:
+            self._test.uses.add("comparator" if result.calibration.labels.kind == "answers" else "judge")
         return results | ({"warnings": [*self._warnings]} if self._warnings else {})
 
     def corrected_mean(self, score: Score | None, threshold: Threshold) -> dict[str, object]:

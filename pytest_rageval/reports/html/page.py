@@ -25,7 +25,7 @@ from pytest_rageval.reports.html.question_rows import (
     short_digest,
 )
 from pytest_rageval.reports.layout import AddedTable
-from pytest_rageval.reports.notes import significant_gain
+from pytest_rageval.reports.notes import p_of_drop, significant_gain
 from pytest_rageval.reports.settings import models_text
 from pytest_rageval.reports.systems import PAIRS, pairs_notes, pairs_table, ratings_text, system_names
 from pytest_rageval.reports.terminal import (
@@ -140,7 +140,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
     if baseline := run.get("baseline"):
         parts = [baseline.get("path"), (baseline.get("commit") or "")[:12], baseline.get("date")]
         yield Fact("Baseline", ", ".join(filter(None, parts)))
-    yield Fact("Models", models_text(document))
+    if models := models_text(document):
+        yield Fact("Models", models)
     yield Fact("Written by", f"pytest-rageval {document['package']}")
 
 
@@ -196,7 +197,7 @@ class ScoreView:
 
     @property
     def p_value(self) -> float | None:
-        return (self.baseline or {}).get("p_value")
+        return p_of_drop(self.entry, self.baseline) if self.baseline else None
 
     @property
     def bound(self) -> float | None:

@@ -190,6 +190,7 @@ def _curves(known: Sequence[Rankings]) -> Plot | None:
     ]
     ticks = [(TOP + HEIGHT * (1 - value), f"{value:g}") for value in (0.0, 0.5, 1.0)]
     feet = [(x(k), f"@{k}") for k in _some(depth)]
+    words["baseline"] = "before (dashed)"
     summary = ", ".join(f"{words[kind]} {each[-1]:.3f} @{len(each)}" for kind, each in values.items())
     return Plot("Gold passages found in the first k", "curve", marks, lines, ticks, feet, HEIGHT, summary)
 

@@ -203,7 +203,7 @@ def test_the_header_names_the_judges_server_where_it_is_another(resolved) -> Non
         }
     )
     assert (
-        header_line(settings, own_generator=False)
+        header_line(settings)
         == "generator m at http://a/v1 (temperature 0.5), answers judged by j at http://b/v1"
     )
     assert settings_entry(settings)["judge"] == "j at http://b/v1"

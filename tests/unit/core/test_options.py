@@ -120,7 +120,7 @@ def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> No
     assert base_url.query == Secret("api-version=2024-10-21&api-key=hidden")
     assert base_url.public == BaseURL.parse("https://llm.example:8080/v1?api-version=2024-10-21").public
     for secret in ("me:", "pass", "word", "hidden", "2024"):
-        assert secret not in f"{settings!r} {header_line(settings, own_generator=False)}"
+        assert secret not in f"{settings!r} {header_line(settings)}"
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ SMOKE = f"[smoke-test quality; {NEED_NONE}]"
 )
 def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:
     settings = Settings(**given)
-    assert (settings.embedded, settings.llm_judge, header_line(settings, own_generator=False)) == (
+    assert (settings.embedded, settings.llm_judge, header_line(settings)) == (
         embedded,
         judge,
         line,
@@ -350,7 +350,7 @@ def test_an_even_number_of_judges_is_refused(models: str) -> None:
     ],
 )
 def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:
-    assert drawn in header_line(Settings(**{"model": "m", **given}), own_generator=False)
+    assert drawn in header_line(Settings(**{"model": "m", **given}))
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: st
     ],
 )
 def test_another_comparator_is_in_the_header(given: dict[str, Any], expected: str) -> None:
-    assert expected in header_line(Settings(**given), own_generator=False)
+    assert expected in header_line(Settings(**given))
 
 
 def test_what_is_in_force_as_data() -> None:
@@ -401,7 +401,7 @@ def test_what_is_in_force_as_data() -> None:
 
 def test_the_key_is_never_in_the_header() -> None:
     settings = Settings(model="m", api_key="sk-secret", base_url="http://x/v1")
-    assert "sk-secret" not in header_line(settings, own_generator=False)
+    assert "sk-secret" not in header_line(settings)
     assert "sk-secret" not in str(settings_entry(settings))
 
 

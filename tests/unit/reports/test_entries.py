@@ -10,7 +10,8 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score, Tally
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.build import entry_name
-from pytest_rageval.reports.settings import models_text, settings_entry
+from pytest_rageval.reports.notes import NOTE_TEXTS, change_text
+from pytest_rageval.reports.settings import header_line, models_text, settings_entry
 from tests.unit.gate.scored import verdict_on
 from tests.unit.reports.entries import error_entry, score_entry
 
@@ -27,6 +28,7 @@ DESIGNED = {
     "reason",
     "examples",
 }
+LLM = {"requests": 4, "failed": 0}
 BOUND = Threshold("llm_reteval@2", min=0.75)
 
 
@@ -176,8 +178,54 @@ def test_how_answers_were_drawn_is_part_of_the_name() -> None:
 
 def test_the_line_of_models_says_how_answers_were_drawn() -> None:
     settings = {"generator": "m", "judge": "j", "comparator": "judge"}
-    assert models_text({"settings": settings, "tests": []}) == "generator m, answers judged by j"
+    document = {"settings": settings, "tests": [{"uses": ["generator", "judge", "comparator"]}], "llm": LLM}
+    assert models_text(document) == "generator m, answers judged by j"
     drawn = settings_entry(Settings(model="m", judge_model="j", temperature=0.2, draws=2))
-    assert models_text({"settings": drawn, "tests": []}).startswith(
+    assert models_text({**document, "settings": drawn}).startswith(
         "generator m (temperature 0.2, 2 draws; llm_reteval: temperature 0.5), answers judged by j"
     )
+
+
+@pytest.mark.parametrize(
+    ("uses", "text"),
+    [
+        ([], ""),
+        (["generator"], "generator m"),
+        (["judge"], "judged by j"),
+        (["generator", "judge"], "generator m, judged by j"),
+        (["generator", "comparator"], "generator m, answers judged by j"),
+    ],
+)
+def test_the_line_of_models_names_what_is_used(uses: list[str], text: str) -> None:
+    settings = {"generator": "m", "judge": "j", "comparator": "judge"}
+    document = {"settings": settings, "tests": [{"uses": uses}, {}], "llm": LLM}
+    assert models_text(document) == text
+    assert not models_text({**document, "llm": {"requests": 0, "failed": 0}})
+    line = header_line(Settings(model="m", judge_model="j"), uses)
+    assert line == text.replace("generator m", "generator m (temperature 0.5)")
+
+
+@pytest.mark.parametrize(("drop", "shown"), [(0.1, True), (0.0, False), (-0.1, False)])
+def test_the_p_value_of_a_drop_says_nothing_of_a_gain(drop: float, shown: bool) -> None:  # noqa: FBT001 - parametrized
+    baseline = {
+        "mean": 0.5,
+        "drop": drop,
+        "n": 4,
+        "p_value": 0.98,
+        "interval": [0, 0],
+        "alpha": 0.05,
+        "worse": [],
+        "better": [],
+    }
+    entry: Any = {"n": 4, "baseline": baseline, "verdict": "pass", "threshold": None}
+    assert ("p = 0.98" in change_text(entry, p_value=True)) is shown
+    assert ("p = 0.98" in NOTE_TEXTS["baseline"](entry)) is shown
+    # The test that excludes a drop says most where there is none.
+    assert "p = 0.98" in change_text(entry | {"threshold": {"strict": True}}, p_value=True) or not drop
+
+
+@pytest.mark.parametrize(("drop", "text"), [(0.1, "drop about 0.100"), (-0.1, "gain about 0.100")])
+def test_a_gain_of_an_early_stop_is_no_drop(drop: float, text: str) -> None:
+    early = {"verdict": "pass", "asked": 3, "changed": 5, "unchanged": 4, "drop": drop}
+    entry: Any = {"early_stop": early}
+    assert NOTE_TEXTS["early_stop"](entry).endswith(f"(4 unchanged), {text}")

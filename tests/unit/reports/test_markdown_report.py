@@ -547,11 +547,11 @@ def test_where_nothing_was_scored_there_is_no_table() -> None:
 
 def test_run_models_and_replies_are_shown_below() -> None:
     """The last line has the run, the models and the replies, in small type; unknown facts of the run are left out."""
-    assert _report().splitlines()[-1] == (
+    assert _report(_test("test_a", uses=["generator", "comparator"])).splitlines()[-1] == (
         "<sub>`generator m_1, answers compared by judge or em (judge: m2)` · `4 replies: 4 cached, 0 live` · "
         "`2 × 2 | 3 @team`</sub>"
     )
-    document = copy.deepcopy(_document())
+    document = copy.deepcopy(_document(_test("test_a", uses=["generator", "comparator"])))
     document["run"] = {
         "branch": "main",
         "commit": "0123456789",
@@ -565,7 +565,7 @@ def test_run_models_and_replies_are_shown_below() -> None:
 
 
 def test_the_models_are_left_out_of_a_run_that_called_none() -> None:
-    document = copy.deepcopy(_document())
+    document = copy.deepcopy(_document(_test("test_a", uses=["generator"])))
     document["llm"] |= {"requests": 0, "cached": 0, "remarks": {}}
     text = markdown_report(document)
     assert "generator" not in text
@@ -575,7 +575,9 @@ def test_the_models_are_left_out_of_a_run_that_called_none() -> None:
 
 def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None:
     text = _report(
-        _test("test_a", own=["generator", "judge"]), _test("test_b", own=["generator"]), _test("test_c")
+        _test("test_a", own=["generator", "judge"], uses=["comparator"]),
+        _test("test_b", own=["generator"]),
+        _test("test_c"),
     )
     models_line = (
         "compared by judge or em (judge: m2); own generator in 2 of 3 tests; own judge in 1 of 3 tests` · "

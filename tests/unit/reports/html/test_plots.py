@@ -83,7 +83,7 @@ def test_recall_at_each_k_before_and_now() -> None:
     assert labels[-1] == "recall@5: 1.000 now"
     assert len(labels) == 3 + 5
     assert [text for _, text in plot.ticks] == ["0", "0.5", "1"]
-    assert plot.summary == "before 1.000 @3, now 1.000 @5"
+    assert plot.summary == "before (dashed) 1.000 @3, now 1.000 @5"
 
 
 def test_lost_and_gained_by_topic() -> None:
