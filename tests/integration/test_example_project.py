@@ -193,3 +193,50 @@ def test_another_judge_is_refused(pytester, llm, monkeypatch):
             f"  judge: canonical comparison, rules 2 in the baseline, m1 at {llm.url} now",
         ]
     )
+
+
+@pytest.fixture
+def agent(example: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The agent on LangChain, without a key and without its server."""
+    pytest.importorskip("langchain_openai")
+    folder = example / "langchain_agent"
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("agent")
+def test_the_agent_is_green_from_the_shipped_replies(pytester):
+    result = run(pytester)
+    assert result.ret == pytest.ExitCode.OK, result.stdout.str()
+    result.stdout.fnmatch_lines(["*steps.recall@2 *0.958 *", "24 replies: 24 cached, 0 live"])
+
+
+@pytest.mark.slow
+def test_a_lost_passage_of_the_second_search_turns_the_agent_red(agent, pytester):
+    """The index loses a paragraph that only the second search finds. No prompt changes, so that no model is needed."""
+    atlas = agent / "atlas.txt"
+    text = atlas.read_text(encoding="utf-8")
+    atlas.write_text(text.replace("tarn: The Tarn", "tarn-2: The Tarn"), encoding="utf-8")
+    result = run(pytester, "--rageval-replay")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "steps.recall@2: 0.917: 1 of 12 examples score less than in the baseline, allowed",
+            "  q10 *",
+            "* replies: * cached, 0 live",
+        ]
+    )
+
+
+@pytest.mark.slow
+def test_another_k_inside_the_agent_is_not_green(agent, pytester):
+    """The number of passages stands in the agent: its prompts change with it, and a replay has no reply to them."""
+    source = agent / "atlas_agent.py"
+    source.write_text(
+        source.read_text(encoding="utf-8").replace("k: int = 2", "k: int = 1"), encoding="utf-8"
+    )
+    result = run(pytester, "--rageval-replay")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["A reply of gemma-3-270m is in neither the cache nor a cassette*"])
