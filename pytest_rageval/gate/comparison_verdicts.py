@@ -64,8 +64,8 @@ def _lost_verdict(score: Score, threshold: Threshold, comparison: Comparison) ->
     lost, allowed = _losses(threshold, comparison), threshold.max_lost or 0
     by = f" by more than {threshold.policy.tolerance:g}" if threshold.policy.tolerance else ""
     text = (
-        f"{score:.3f}: {len(lost)} of {counted(comparison.n, 'example')} score less than in the "
-        f"baseline{by}, allowed {allowed}"
+        f"{score:.3f}: {len(lost)} of {counted(comparison.n, 'question')} worse than in the baseline{by} "
+        f"(allowed {allowed})"
     )
     if len(lost) > allowed:
         return Verdict("fail", f"{text}: {ids_text(lost)}", brief=f"lost {len(lost)} > {allowed}")
@@ -106,7 +106,7 @@ def _repeats_verdicts(score: Score, threshold: Threshold, drop: DropTestResult) 
     if worse:
         named = [f"{name} went from {count}" for name, count in worse.items()]
         questions = counted(drop.comparison.n, "question")
-        text = f"{', '.join(named)} repeats right: more than chance does to any of {questions}"
+        text = f"{', '.join(named)} repeats right; chance alone rarely does that to any of {questions}"
         yield Verdict("fail", text, brief=f"{counted(len(worse), 'question')} surely worse")
 
 
@@ -153,8 +153,8 @@ def _hopeless_text(threshold: Threshold, drop: DropTestResult) -> str:
     if not threshold.policy.strict or n >= needed or drop.significant:
         return ""
     return (
-        f"the policy {threshold.policy.name!r} could not pass: {counted(n, 'question')} cannot exclude a drop of "
-        f"{threshold.max_drop:g}, even if nothing changes; at least {needed} are needed, or a larger max_drop"
+        f"the policy {threshold.policy.name!r} could not pass: {counted(n, 'question')} cannot show that the drop is "
+        f"below {threshold.max_drop:g}, even if nothing changes; at least {needed} are needed, or a larger max_drop"
     )
 
 
@@ -191,7 +191,7 @@ def _total_drop_verdict(measured: Measured, threshold: Threshold, anchor: DropTe
     if verdict.status == "pass":
         return verdict
     remedy = (
-        "; the git log of the baseline has the updates that lowered it: fix them, or accept it: "
+        ". Several updates of the baseline lowered it: `git log -p` of its file shows which. Fix that, or accept it: "
         "`rageval baseline pin`"
     )
     return replace(
@@ -212,7 +212,7 @@ def _drop_verdict(measured: Measured, threshold: Threshold, drop: DropTestResult
         return verdict
     lost_drop, max_drop = format_number(drop.with_lost.comparison.drop), threshold.max_drop or 0.0
     text = f"{verdict.reason}; {lost_text(drop.comparison)} the drop would be {lost_drop}"
-    text += "" if threshold.policy.strict else f". {chance_text(drop.with_lost)}"
+    text += "" if threshold.policy.strict else f". {chance_text(drop.with_lost, threshold.policy.alpha)}"
     brief = f"drop {lost_drop} > {max_drop:g} with those that have no score"
     if threshold.policy.strict:
         return Verdict("fail", text, brief=brief)
@@ -229,27 +229,36 @@ def _known_drop_verdict(measured: Measured, threshold: Threshold, drop: DropTest
         return Verdict("pass", text)
     brief = f"drop {format_against(drop.comparison.drop, max_drop)} > {max_drop:g}"
     if drop.significant:
-        return Verdict("fail", f"{text}. {chance_text(drop)}", brief=brief)
+        return Verdict("fail", f"{text}. {chance_text(drop, threshold.policy.alpha)}", brief=brief)
     least = _small_set_drop(measured, threshold, drop)
     if least is not None and drop.comparison.drop >= least - SCORE_TOLERANCE:
         why = (
-            f"Red because the set is small (fewer than {SMALL_SET} questions) and no model is in the score: a drop of "
-            f"{least:g} or more then fails, as a deterministic retriever loses no question by chance"
+            f"Red, though chance could do that: with fewer than {SMALL_SET} questions and no model in the score, a "
+            f"drop of {least:g} or more always is"
         )
+        text = change_text(score, drop, max_drop, minimum=minimum, look="; look at {}")
         return Verdict("fail", f"{text}. {why}", brief=brief)
     # A violated minimum has a reason of its own.
-    text = change_text(score, drop, max_drop, name_worse=True)
-    return inconclusive(threshold, f"UNSURE: {text}. {chance_text(drop)}{power_text(score, drop)}", brief)
+    text = change_text(score, drop, max_drop, look="; look at {} before you merge")
+    chance = chance_text(drop, threshold.policy.alpha)
+    return inconclusive(threshold, f"UNSURE: {text}. {chance}{power_text(score, drop)}", brief)
 
 
 def _exclusion_verdict(score: Score, threshold: Threshold, drop: DropTestResult, text: str) -> Verdict:
     if drop.significant:
-        return Verdict("pass", f"{text}. A drop of {threshold.max_drop:g} is excluded")
+        return Verdict("pass", f"{text}. So the true drop is below {threshold.max_drop:g}")
     hopeless = _hopeless_text(threshold, drop)
     if hopeless and drop.comparison.drop <= (threshold.max_drop or 0.0) + SCORE_TOLERANCE:
         return Verdict("error", f"{score.name}: {hopeless}.")
-    reason = f"{text}. A drop of {threshold.max_drop:g} is not excluded{power_text(score, drop, strict=True)}"
-    return Verdict("fail", reason, brief=f"drop of {threshold.max_drop:g} not excluded")
+    reason = (
+        f"{text}. The policy {threshold.policy.name!r} asks for proof that the true drop is below "
+        f"{threshold.max_drop:g}; {counted(drop.comparison.n, 'question')} do not give it"
+    )
+    return Verdict(
+        "fail",
+        f"{reason}{power_text(score, drop, strict=True)}",
+        brief=f"drop not shown to be below {threshold.max_drop:g}",
+    )
 
 
 def _small_set_drop(measured: Measured, threshold: Threshold, drop: DropTestResult) -> float | None:
@@ -284,8 +293,8 @@ def _spread_warnings(score: Score, threshold: Threshold, comparison: Comparison 
         if abs(mean - bound) < standard_error:
             others = round(1 / NormalDist().cdf(-abs(mean - bound) / standard_error))
             yield (
-                f"{name} is a coin toss: the mean of {runs} runs is {mean:.3f}, give or take {standard_error:.3f}, so "
-                f"that about 1 in {others} such means is on the other side; more repeats decide it"
+                f"{name} is a coin toss: it is so close to {mean:.3f}, the mean of {runs} runs, that about 1 in "
+                f"{others} reruns would be on its other side; with a larger --rageval-repeat, fewer"
             )
 
 

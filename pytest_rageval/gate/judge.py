@@ -23,6 +23,7 @@ from pytest_rageval.gate.verdict import (
     worst_of,
 )
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.text import counted
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult
@@ -258,7 +259,10 @@ def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> 
         text, brief = f"{mean_text} is {how} {bound:g}", f"{mean_text} {sign} {bound:g}"
         ends = score.ci95 if threshold.policy.bounds == "interval" else None
         if ends is not None and not is_violated(ends[keyword == "min"], keyword, bound):
-            text += f", but not surely: its 95% interval is {ends[0]:.3f} to {ends[1]:.3f}"
+            text = (
+                f"UNSURE: {text}, but {counted(score.n, 'question')} are too few to tell: other samples of that size "
+                f"could give {ends[0]:.3f} to {ends[1]:.3f} (95% interval)"
+            )
             unclear.append(inconclusive(threshold, text, brief))
         else:
             violated[keyword] = text + coin_toss_text(measured, bound), brief

@@ -24,12 +24,12 @@ def change_text(
     max_drop: float | None = None,
     *,
     minimum: float | None = None,
-    name_worse: bool = False,
+    look: str = "",
 ) -> str:
     """Return a change as text: "fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0 better".
 
     If the comparison excludes examples, or counts some with the worst value, their numbers follow. `minimum` is the
-    minimum that the score violates, if any.
+    minimum that the score violates, if any. `look` names the questions that got worse, in place of its {}.
     """
     comparison = drop.comparison
     old, change = comparison.mean, comparison.drop
@@ -51,15 +51,15 @@ def change_text(
     text += f" ({'; '.join(limits)})" if limits else ""
     worse = [pair.outcome.example.id for pair in comparison.worse]
     counts = f"{len(worse)} of {counted(comparison.n, 'question')} worse, {len(comparison.better)} better"
-    named = f"; look at {join_first(worse, MAX_WORSE_IDS)}" if name_worse and worse else ""
+    named = look.format(join_first(worse, MAX_WORSE_IDS)) if worse else ""
     return f"{text}: {counts}{named}{_examples_text(comparison)}"
 
 
-def chance_text(drop: DropTestResult) -> str:
+def chance_text(drop: DropTestResult, alpha: float) -> str:
     """Return how often chance alone gives such a drop: "Chance alone: about 1 in 60 comparisons".
 
     A drop beyond `max_drop` is compared with chance at a true drop of `max_drop`. If the drop is not significant, the
-    text also says how rare it would have to be.
+    text also says how rare it would have to be, and why, if that is rarer than `alpha`.
     """
     given = f"With a true drop of {drop.beyond:g}, chance alone" if drop.beyond else "Chance alone"
     if drop.p_value > LIKELY:
@@ -67,8 +67,10 @@ def chance_text(drop: DropTestResult) -> str:
     if drop.significant and drop.p_value < RARE:
         return f"{given}: {odds_text(drop.p_value)}"
     often, limit = odds(drop)
-    fails = "" if drop.significant else f"; red needs 1 in {limit} or rarer"
-    return f"{given}: about 1 in {often} comparisons{fails}"
+    if drop.significant:
+        return f"{given}: about 1 in {often} comparisons"
+    why = " among so many scores" if drop.alpha < alpha else ""
+    return f"{given}: about 1 in {often} comparisons (red{why}: 1 in {limit} or rarer)"
 
 
 def odds_text(p_value: float) -> str:
@@ -134,17 +136,16 @@ def _examples_text(comparison: Comparison) -> str:
 
 def power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> str:
     comparison, detectable, needed = drop.comparison, drop.detectable_drop, drop.examples_needed
-    questions, parts = counted(comparison.n, "question"), []
-    if detectable is not None and detectable <= comparison.mean - score.reach[0]:
-        parts.append(f"With {questions} only drops above about {detectable:.2g} are found reliably")
-    elif detectable is not None:
-        parts.append(f"{questions} cannot show any drop reliably")
-    changed = sum(1 for _ in comparison.changed_pairs)
+    questions, changed = counted(comparison.n, "question"), sum(1 for _ in comparison.changed_pairs)
     # From a few changed questions their number would be a false precision.
-    if needed is not None and needed > comparison.n and (strict or changed >= MIN_CHANGED):
-        what = "exclude it" if strict else "show this one"
-        parts.append(f"About {round_digits(needed, 1):,} questions would {what}")
-    return "".join(f". {part}" for part in parts)
+    known = needed is not None and needed > comparison.n and (strict or changed >= MIN_CHANGED)
+    number = f"about {round_digits(needed, 1):,}" if known and needed is not None else "more"
+    if detectable is None:
+        return f". {number.capitalize()} questions would show it" if known else ""
+    if detectable > comparison.mean - score.reach[0]:
+        return f". {questions} are too few for any drop"
+    smaller = "this one needs" if known else "smaller ones need"
+    return f". {questions} show drops above about {detectable:.2g}; {smaller} {number}"
 
 
 def lost_text(comparison: Comparison) -> str:

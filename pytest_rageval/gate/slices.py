@@ -125,9 +125,8 @@ def anchor_warnings(score: Score, part: Slice) -> Iterator[str]:
         test.significant or (allowed is not None and drop > allowed + SCORE_TOLERANCE)
     ):
         anchor = "it is replaced" if pinning else "it is kept, and --rageval-pin-baseline would replace it"
-        yield (
-            f"the new baseline is below the anchor: {change_text(score, test, allowed)}. {chance_text(test)}; {anchor}"
-        )
+        chance = chance_text(test, part.threshold.policy.alpha)
+        yield f"the new baseline is below the anchor: {change_text(score, test, allowed)}. {chance}; {anchor}"
 
 
 def _is_new_slice(score: Score, before: BaselineScore) -> bool:

@@ -120,7 +120,7 @@ def suite_lines(suite: SuiteEntry | None) -> Iterator[str]:
     where = (
         "Most of the drop is in"
         if sum(sorted(parts.values())[-MAX_TESTS:]) > total / 2
-        else "It is spread over"
+        else "Look for a common cause, such as the index"
     )
     yield (
         f"the suite got worse: {suite['worse']:,} of {suite['n']:,} questions of its "

@@ -93,7 +93,10 @@ def coin_toss_text(measured: Measured, bound: float) -> str:
     chance = NormalDist().cdf(-abs(score - bound) / error) if error else 0.0
     if chance < COIN_TOSS:
         return ""
-    return f"; add questions, since about 1 in {round(1 / chance)} other sets of {score.n} would pass"
+    return (
+        f". Improve the retriever, or add questions: {score.n} are too few to tell, as about 1 in {round(1 / chance)} "
+        "other samples of that size would pass"
+    )
 
 
 def excluded_failures_warnings(score: Score) -> Iterator[str]:

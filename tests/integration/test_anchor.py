@@ -71,8 +71,9 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
         [
             "recall@1 fell from the anchor's 1.000 (pinned on *, 19 updates ago) to",
             "*20 of 100 questions worse, 0 better*",
-            "*the git log of the baseline*",
-            "*`rageval baseline pin`",
+            "*Several updates of the baseline lowered it: `git",
+            "  log -p` of its file shows which. Fix that, or accept it: `rageval baseline",
+            "  pin`",
             "  fail * recall@1 * ↓ 0.02 total ↓ 0.05 *",
             "    recall@1: anchor 1.000 (pinned on *, 19 updates ago), drop 0.200 *, 20 of 100 worse)",
         ]

@@ -173,22 +173,22 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
             6,
             {"alpha": 0.02},
             "inconclusive",
-            "(allowed 0.05): 6 of 100 *; look at q94, *. Chance alone: about 1 in 200 *; the git log of *",
+            "(allowed 0.05): 6 of 100 *; look at q94, *. Chance alone: about 1 in 200 *`git log -p` of *",
         ),
         (
             6,
             {"alpha": 0.02, "inconclusive": "fail"},
             "fail",
-            "; inconclusive is set to fail; the git log of *",
+            "; inconclusive is set to fail. Several updates *`git log -p` of *",
         ),
         (
             12,
             {},
             "fail",
             (
-                "(allowed 0.05): 12 of 100 questions worse, 0 better. Chance alone: fewer than 1 in 1,000 comparisons; "
-                "the git log of the baseline has the updates that lowered it: fix them, or accept it: "
-                "`rageval baseline pin`"
+                "(allowed 0.05): 12 of 100 questions worse, 0 better. Chance alone: fewer than 1 in 1,000 comparisons. "
+                "Several updates of the baseline lowered it: `git log -p` of its file shows which. Fix that, or accept "
+                "it: `rageval baseline pin`"
             ),
         ),
         (30, {"burden": "beyond"}, "fail", ". With a true drop of 0.05, chance alone: fewer *"),

@@ -53,8 +53,9 @@ ALL = numbered(20, 0)
             0.05,
             "inconclusive",
             (
-                "UNSURE: fell from 1.000 to 0.950 (allowed 0.02): 1 of 20 questions worse, 0 better; look at q19. "
-                "Chance alone often does that. With 20 questions only drops above about 0.2 are found reliably"
+                "UNSURE: fell from 1.000 to 0.950 (allowed 0.02): 1 of 20 questions worse, 0 better; look at q19 "
+                "before you merge. Chance alone often does that. 20 questions show drops above about 0.2; "
+                "smaller ones need more"
             ),
         ),
         (
@@ -73,9 +74,9 @@ ALL = numbered(20, 0)
             "inconclusive",
             (
                 "UNSURE: fell from 1.000 to 0.700 (allowed 0.02): 6 of 20 questions worse, 0 better; look at q14, q15, "
-                "q16, q17, q18, …. Chance alone: about 1 in 190 comparisons; red needs 1 in 200 or rarer. "
-                "With 20 questions only drops above about 0.42 are found reliably. About 40 questions would show this "
-                "one"
+                "q16, q17, q18, … before you merge. Chance alone: about 1 in 190 comparisons (red among so "
+                "many scores: 1 in 200 or rarer). 20 questions show drops above about 0.42; this one needs "
+                "about 40"
             ),
         ),
     ],
@@ -114,7 +115,7 @@ def test_what_chance_does_has_enough_digits_to_differ_from_the_level() -> None:
     p_value = _test(ALL, numbered(14, 6), max_drop=0.02).p_value
     reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=p_value * 0.999).reason
     often, limit = re.search(
-        r"about 1 in ([\d.]+) comparisons; red needs 1 in ([\d.]+) or rarer", reason
+        r"about 1 in ([\d.]+) comparisons \(red among so many scores: 1 in ([\d.]+) or rarer", reason
     ).groups()  # type: ignore[union-attr]
     assert float(often) < float(limit)
 
@@ -141,7 +142,7 @@ def test_too_few_examples_are_called_too_few() -> None:
     """If the detectable drop exceeds the largest possible one, the reason names the examples that are needed."""
     verdict = _verdict(numbered(4, 0), numbered(3, 1), max_drop=0.02)
     assert verdict.status == "inconclusive"
-    assert verdict.reason.endswith(". 4 questions cannot show any drop reliably")
+    assert verdict.reason.endswith(". 4 questions are too few for any drop")
 
 
 @pytest.mark.parametrize(
@@ -150,22 +151,22 @@ def test_too_few_examples_are_called_too_few() -> None:
         (
             100,
             "pass",
-            "is 1.000 as before (allowed 0.05): 0 of 100 questions worse, 0 better. A drop of 0.05 is excluded",
+            "is 1.000 as before (allowed 0.05): 0 of 100 questions worse, 0 better. So the true drop is below 0.05",
         ),
         (
             98,
             "fail",
             (
-                "fell from 1.000 to 0.980 (allowed 0.05): 2 of 100 questions worse, 0 better. A drop of 0.05 is not "
-                "excluded. About 200 questions would exclude it"
+                "fell from 1.000 to 0.980 (allowed 0.05): 2 of 100 questions worse, 0 better. The policy 'pr' asks "
+                "for proof that the true drop is below 0.05; 100 questions do not give it. About 200 questions would show it"
             ),
         ),
         (
             90,
             "fail",
             (
-                "fell from 1.000 to 0.900 (allowed 0.05): 10 of 100 questions worse, 0 better. A drop of 0.05 is not "
-                "excluded"
+                "fell from 1.000 to 0.900 (allowed 0.05): 10 of 100 questions worse, 0 better. The policy 'pr' asks "
+                "for proof that the true drop is below 0.05; 100 questions do not give it"
             ),
         ),
     ],
@@ -198,8 +199,8 @@ def test_a_strict_threshold_needs_examples_though_nothing_changed(
     assert verdict.status == status
     if status == "error":
         assert verdict.reason == (
-            f"recall@5: the policy 'pr' could not pass: {n} questions cannot exclude a drop of 0.02, even if nothing "
-            "changes; at least 149 are needed, or a larger max_drop."
+            f"recall@5: the policy 'pr' could not pass: {n} questions cannot show that the drop is below 0.02, "
+            "even if nothing changes; at least 149 are needed, or a larger max_drop."
         )
     # A retriever that is surely worse fails, however few questions there are.
     assert _verdict(numbered(n, 0), numbered(0, n), max_drop=0.02, strict=True).status == "fail"
@@ -264,7 +265,8 @@ def test_a_violated_bound_is_reported_before_a_drop() -> None:
     )
     assert (verdict.status, verdict.reason) == (
         "fail",
-        "0.950 is below the minimum 0.99; add questions, since about 1 in 5 other sets of 20 would pass",
+        "0.950 is below the minimum 0.99. Improve the retriever, or add questions: 20 are too few to tell, as about 1 "
+        "in 5 other samples of that size would pass",
     )
     (warning,) = verdict.warnings
     assert warning.startswith("UNSURE: fell from 1.000 to 0.950")
@@ -304,8 +306,8 @@ def test_a_bound_within_the_noise_of_runs_is_pointed_out(
     shown = [warning for warning in verdict.warnings if "coin toss" in warning]
     # P(Z > 0.04 / 0.05) = 0.21
     assert shown == [
-        f"{name} is a coin toss: the mean of 2 runs is 0.800, give or take 0.050, so that about 1 in 5 such means is "
-        "on the other side; more repeats decide it"
+        f"{name} is a coin toss: it is so close to 0.800, the mean of 2 runs, that about 1 in 5 reruns would be on "
+        "its other side; with a larger --rageval-repeat, fewer"
         for name in warnings
     ]
 
@@ -316,7 +318,7 @@ def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> Non
     score = Score("answer.em@5", score_of(now).outcomes, repeats=[again])
     drop = drop_test(comparison_of(ALL, now), max_drop=0.21, alpha=0.05)
     _, warning, _ = drop_verdict(score, threshold_of("answer.em@5", max_drop=0.21), drop).warnings
-    assert warning.startswith("max_drop (0.790) is a coin toss: the mean of 2 runs is 0.8")
+    assert warning.startswith("max_drop (0.790) is a coin toss: it is so close to 0.800, the mean of 2 runs")
 
 
 @pytest.mark.parametrize(
@@ -360,7 +362,7 @@ def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
     verdict = drop_verdict(
         score_of(now, scale=(1.0, 5.0)), threshold_of("judged.correctness@5", max_drop=0.1), drop
     )
-    assert "4 questions cannot show any drop reliably" in verdict.reason
+    assert "4 questions are too few for any drop" in verdict.reason
 
 
 def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
@@ -369,7 +371,7 @@ def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
     now = before | {f"q{n}": before[f"q{n}"] - 1 for n in range(2)}
     verdict = _verdict(before, now, max_drop=0.01)
     assert verdict.status == "inconclusive"
-    assert "With 50 questions only drops above about 0." in verdict.reason
+    assert "50 questions show drops above about 0." in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -562,7 +564,7 @@ def test_a_question_that_all_repeats_lose_is_red_alone() -> None:
     assert verdict.status == "fail"
     assert (
         verdict.reason
-        == "q17 went from 5 of 5 to 0 of 5 repeats right: more than chance does to any of 60 questions"
+        == "q17 went from 5 of 5 to 0 of 5 repeats right; chance alone rarely does that to any of 60 questions"
     )
     assert verdict.brief == "1 question surely worse"
     # 1 of 5, p = 6 / 252
@@ -596,5 +598,5 @@ def test_a_minimum_is_violated_for_sure_beside_a_drop_that_is_unsure() -> None:
         drop_test(comparison_of(numbered(20, 0), values), max_drop=0.02),
     )
     assert verdict.status == "fail"
-    assert verdict.reason.startswith("0.950 is below the minimum 0.96; ")
+    assert verdict.reason.startswith("0.950 is below the minimum 0.96. Improve the retriever, ")
     assert "minimum" not in verdict.reason.partition("UNSURE")[2]

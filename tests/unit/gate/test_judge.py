@@ -469,7 +469,7 @@ def test_a_small_set_without_a_model_in_the_score_is_red_though_unsure(
     alpha = threshold.policy.alpha
     verdict = rule_on(score_of(numbered(n - lost, lost)), threshold, memory, alpha=alpha).verdict
     assert verdict.status == status
-    assert ("Red because the set is small" in verdict.reason) == (status == "fail")
+    assert ("Red, though chance could do that" in verdict.reason) == (status == "fail")
 
 
 def test_the_small_set_drop_is_a_share_of_the_scale() -> None:
@@ -489,7 +489,8 @@ def test_a_minimum_may_be_compared_with_the_interval(minimum: float, status: str
     assert verdict.status == status
     if status == "inconclusive":
         assert verdict.reason == (
-            "0.900 is below the minimum 0.91, but not surely: its 95% interval is 0.826 to 0.945"
+            "UNSURE: 0.900 is below the minimum 0.91, but 100 questions are too few to tell: other samples of that "
+            "size could give 0.826 to 0.945 (95% interval)"
         )
     maximum = threshold_of("recall@5", max=1 - minimum, bounds="interval")
     assert rule_on(score_of(numbered(10, 90)), maximum, NOTHING).verdict.status == status

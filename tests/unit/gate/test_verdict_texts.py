@@ -43,7 +43,8 @@ def _judged(  # noqa: PLR0913 - what a verdict depends on
     )
     assert isinstance(result, ThresholdResult)
     verdict = result.verdict
-    return f"{verdict.status}: {verdict.reason.removeprefix('recall@3: ')}"
+    status = "green, with a warning" if verdict.status == "inconclusive" else verdict.status
+    return f"{status}: {verdict.reason.removeprefix('recall@3: ')}"
 
 
 def _suite() -> str:

@@ -208,7 +208,7 @@ def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> No
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0] * 7 + [1.0]}, max_drop=0.02)
     assert failure_lines([ruling], Room(6)) == [
         "answer.em@1 where topic='a' fell from 1.000 to 0.000 (allowed 0.02): 8 of 8",
-        "  questions worse, 0 better. Chance alone: about 1 in 540 comparisons",
+        "  questions worse, 0 better. Chance alone: about 1 in 210 comparisons",
         "  2 of 3 values of topic fail: a, c",
         "Likely cause: 8 of 8 lost: their gold is not in the top 1 now; lost by retriever",
         "  8",
