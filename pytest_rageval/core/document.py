@@ -371,7 +371,10 @@ class TestEntry(TypedDict, total=False):
     parameters: dict[str, str]
     own: list[Literal["generator", "judge"]]
     uses: list[Literal["generator", "judge", "comparator"]]
+    retrieval: RetrievalEntry
     agreement: list[AgreementEntry]
+    calibration: list[dict[str, Any]]
+    accept: str
     served: dict[str, list[str]]
     warnings: list[str]
     notes: list[str]

@@ -302,6 +302,7 @@ ENCODED_DATA: Final = re.compile(r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,39}[0-9])[A
 """Base64 or a hexadecimal hash, which no vocabulary contains."""
 
 MIN_ENCODED_LENGTH: Final = 40
+IRREGULAR: Final = 2**40  # more tokens than any text has
 
 ENCODED_DATA_RATE: Final = 75  # hundredths of a token per character of encoded data
 NON_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
@@ -358,11 +359,10 @@ def count_tokens(text: str) -> int:
         return 0
     words = text.split(" ")
     # No token contains a single space, and no short word is encoded data.
-    if "" in words or "\r" in text or "\n " in text or max(map(len, words)) >= MIN_ENCODED_LENGTH:
+    pieces, hundredths = sum(map(_pieces_of, words)), 0
+    if pieces >= IRREGULAR or "\r" in text or "\n " in text:
         plain = ENCODED_DATA.sub(" ", text)
         pieces, hundredths = len(ASCII_TOKEN.findall(plain)), ENCODED_DATA_RATE * (len(text) - len(plain))
-    else:
-        pieces, hundredths = sum(map(_pieces_of, words)), 0
     rest = "" if text.isascii() else "".join(NON_ASCII.findall(text))
     for script, rate in SCRIPT_RATES if rest else ():
         left = script.sub("", rest)
@@ -374,8 +374,8 @@ def count_tokens(text: str) -> int:
 
 @lru_cache(maxsize=8192)
 def _pieces_of(word: str) -> int:
-    """Return the number of ASCII tokens of a word. The words of a corpus recur."""
-    return len(ASCII_TOKEN.findall(word))
+    """Return the number of ASCII tokens of a word; `IRREGULAR` if it is empty or long. The words of a corpus recur."""
+    return len(ASCII_TOKEN.findall(word)) if 0 < len(word) < MIN_ENCODED_LENGTH else IRREGULAR
 
 
 def prompt_tokens(

@@ -22,6 +22,7 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.parsers import destination_kind
 from pytest_rageval.core.settings import Settings
+from pytest_rageval.lib.spool import rare_collection
 from pytest_rageval.lib.text import printable
 from pytest_rageval.plugin.markers import (
     CALLS,
@@ -235,7 +236,8 @@ class EvaluationPlugin:
         item.stash[RECEIVED_FIXTURE] = True
         clear_progress = self._progress.clear if self._progress else lambda: None
         try:
-            problems = test.evaluate_markers()
+            with rare_collection():
+                problems = test.evaluate_markers()
         except ReplyPending:
             # Another BaseException would leave the fixture unfinished: pytest then fails the next test that uses it.
             raise pytest.skip.Exception(WAITS_FOR_BATCH) from None
@@ -445,11 +447,12 @@ class EvaluationPlugin:
         Details cost time, since the tokens of all passages are counted, and memory for the texts.
         """
         reports = set(map(destination_kind, self.settings.report))
-        return test.results(
-            describe=bool(reports) or self.config.get_verbosity() > 0,
-            # A plugin may replace a built-in report by one with more details.
-            explain=any(kind not in BRIEF_REPORTS or kind in self.registry.reports for kind in reports),
-        )
+        with rare_collection():
+            return test.results(
+                describe=bool(reports) or self.config.get_verbosity() > 0,
+                # A plugin may replace a built-in report by one with more details.
+                explain=any(kind not in BRIEF_REPORTS or kind in self.registry.reports for kind in reports),
+            )
 
     def _room(self) -> "Room":
         from pytest_rageval.reports.failures import Room  # noqa: PLC0415 - loaded by now

@@ -31,13 +31,14 @@ from pytest_rageval.plugin.terminal import (
 )
 
 if TYPE_CHECKING:
+    from pytest_rageval.core.document import TestEntry
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.files import CassetteWriterPlugin
 
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""
 
-ENTRIES: Final = pytest.StashKey[dict[str, dict[str, object]]]()
+ENTRIES: Final = pytest.StashKey[dict[str, Any]]()
 """The entries of tests for the report, by node id, in the process that writes reports."""
 
 PHASES: Final = frozenset({"setup", "call", "teardown"})
@@ -69,7 +70,7 @@ class SummaryPlugin:
         self._began_at = time.monotonic()
         self._started = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
         # The entries of tests for the report, and the usage of models, by node id.
-        self._tests: dict[str, dict[str, object]] = config.stash.setdefault(ENTRIES, {})
+        self._tests: dict[str, Any] = config.stash.setdefault(ENTRIES, {})
         self._usage_of: dict[str, Usage] = {}
         self._outcomes: dict[str, Mapping[str, str]] = {}
         self._notes: list[str] = []
@@ -243,7 +244,7 @@ class SummaryPlugin:
         return sum(self._usage_of.values(), Usage(batches=EvaluationPlugin.get(self._config).batch_usage))
 
     @property
-    def _sorted(self) -> list[dict[str, Any]]:
+    def _sorted(self) -> "list[TestEntry]":
         """The entries of the tests, sorted by node id: xdist's workers finish tests in any order."""
         return [self._tests[nodeid] for nodeid in sorted(self._tests)]
 
@@ -314,13 +315,13 @@ class SummaryPlugin:
 
         return [*matrix_lines(matrix), *agreement_by_system_lines(self._sorted), *ratings_lines(ratings)]
 
-    def _added_lines(self, tests: list[dict[str, object]]) -> list[str]:
+    def _added_lines(self, tests: "list[TestEntry]") -> list[str]:
         """Return the tables of extensions, with -v."""
         if self._config.get_verbosity() <= 0 or not tests:
             return []
         return [line for table in EvaluationPlugin.get(self._config).tables for line in table.lines(tests)]
 
-    def _retrieval_lines(self, tests: list[dict[str, object]]) -> list[str]:
+    def _retrieval_lines(self, tests: "list[TestEntry]") -> list[str]:
         if self._config.get_verbosity() <= 0:
             return []
         from pytest_rageval.reports.evidence import retrieval_lines  # noqa: PLC0415 - only with -v

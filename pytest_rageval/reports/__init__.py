@@ -19,6 +19,7 @@ from typing import Any, Final
 from pytest_rageval.core.parsers import Address
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.spool import rare_collection
 
 
 def json_report(document: Mapping[str, Any]) -> Iterator[str]:
@@ -48,9 +49,12 @@ def deliver(write: Callable[..., Any], document: Mapping[str, Any], destination:
     """Write a report to its file or send it to its address, and return its text for the line `report: …` of the run."""
     if isinstance(destination, Address):
         return str(write(document, destination.rest) or destination)
-    text = write(document)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    # UTF-8 cannot encode an unpaired surrogate; `backslashreplace` writes JSON's escape for it.
-    parts = (part.encode(errors="backslashreplace") for part in ([text] if isinstance(text, str) else text))
-    write_atomically(destination, parts)
+    with rare_collection():
+        text = write(document)
+        # UTF-8 cannot encode an unpaired surrogate; `backslashreplace` writes JSON's escape for it.
+        parts = (
+            part.encode(errors="backslashreplace") for part in ([text] if isinstance(text, str) else text)
+        )
+        write_atomically(destination, parts)
     return str(destination)

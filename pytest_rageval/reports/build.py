@@ -67,15 +67,14 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     merge: str = "",
 ) -> dict[str, Any]:
     """Return the document with all results of a run."""
+    optional = {"run": run, "gate": gate, "suite": suite}
     return {
         "schema": SCHEMA,
         "package": package,
         "started": started,
         "duration_s": round(duration_s, 3),
         "stopped": stopped,
-        **({"run": dict(run)} if run else {}),
-        **({"gate": dict(gate)} if gate else {}),
-        **({"suite": dict(suite)} if suite else {}),
+        **{name: dict(entry) for name, entry in optional.items() if entry},
         **({"merge": merge} if merge else {}),
         "settings": dict(settings),
         "llm": dict(llm),
@@ -98,7 +97,7 @@ def threshold_result_entry(
     if result.score is None:
         entry = error_entry(threshold.spec, threshold, verdict.reason, notes)
     else:
-        entry = score_entry(result.score, threshold, verdict, notes, spool=spool)
+        entry = score_entry(result.score, threshold, verdict, notes)
     entry = entry if result.early is None else result.early.complete_entry(entry)
     # Questions can explain the verdict that differ from the baseline, or lie beyond a bound.
     is_explained = result.comparison is not None or result.anchor is not None or verdict.status == "fail"
@@ -117,8 +116,6 @@ def score_entry(
     threshold: Threshold | None,
     verdict: Verdict | None,
     notes: Notes | None = None,
-    *,
-    spool: Spool,
 ) -> dict[str, Any]:
     """Return the entry of a score over the whole eval set or a slice."""
     added = {} if notes is None else notes(score)
@@ -142,7 +139,7 @@ def score_entry(
         "reason": None if verdict is None else verdict.reason,
         # If there is a verdict, its warnings include these warnings, and the caller adds them.
         **warnings_entry(list(excluded_failures_warnings(score)) if verdict is None else ()),
-        "examples": spooled_map(partial(_example_entry, triaged=triaged), score.outcomes, spool),
+        "examples": spooled_map(partial(_example_entry, triaged=triaged), score.outcomes),
     }
     return order_keys(entry)
 
@@ -285,12 +282,8 @@ def usage_entry(usage: Usage) -> dict[str, Any]:
     order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
     entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
     servers = {
-        name: {
-            "live": server.live,
-            "tokens_in": server.tokens_in,
-            "tokens_out": server.tokens_out,
-            "cost_usd": _cost(server),
-        }
+        name: {key: getattr(server, key) for key in ("live", "tokens_in", "tokens_out")}
+        | {"cost_usd": _cost(server)}
         for name, server in sorted(usage.servers.items())
     }
     totals = usage.batches

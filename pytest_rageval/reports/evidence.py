@@ -4,15 +4,16 @@ Reports that show only the questions that explain a verdict do not need these en
 tokens, calls and cost of a test's retrievals.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from pytest_rageval.core.data import Example, Gold, Ranking
 from pytest_rageval.core.document import EvaluatedQuestion, ExampleEntry, RetrievalEntry
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.comparison import BaselineExample, Comparison
-from pytest_rageval.lib.spool import Spool, spooled_list
+from pytest_rageval.lib.spool import Spool, SpooledList, spooled_list
 from pytest_rageval.models.budget import count_tokens
 from pytest_rageval.models.prompts import numbered_list
 from pytest_rageval.reports.questions import context_entry, expected_entry, restore_answer, steps_entry
@@ -20,50 +21,166 @@ from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.stats.intervals import Quantile
 
 
-class Retrieval(NamedTuple):
-    """A ranking with its number of tokens."""
+class Retrievals:
+    """The longest ranking of each question of some scores, by id; and rankings of questions without a score."""
 
-    ranking: Ranking
-    tokens: int | None  # estimated, of the documents in a prompt; None if one has no text
+    def __init__(self, scores: Iterable[Score]) -> None:
+        self.rankings: dict[str, Ranking] = {}
+        self.unscored: Mapping[str, Ranking] = {}
+        self._tokens: dict[str, int | None] = {}
+        for score in scores:
+            for outcome in score.outcomes:
+                ranking, best = outcome.evidence.ranking, self.rankings.get(outcome.example.id)
+                # A score of latency repeats a retrieval whose time was not measured. Prefer the ranking with a time.
+                if ranking is not None and (best is None or _preference(ranking) > _preference(best)):
+                    self.rankings[outcome.example.id] = ranking
+
+    @property
+    def k(self) -> int:
+        """The largest cut-off; 0 without a ranking."""
+        return max((ranking.k for ranking in self.rankings.values()), default=0)
+
+    def of(self, name: str) -> Ranking | None:
+        return self.rankings[name] if name in self.rankings else self.unscored.get(name)
+
+    def tokens(self, name: str) -> int | None:
+        """Return the estimated tokens of a question's documents in a prompt; None if one of them has no text."""
+        if name not in self._tokens:
+            ranking = self.rankings[name] if name in self.rankings else self.unscored[name]
+            texts = numbered_list([document.text for document in ranking]) if len(ranking) else ""
+            self._tokens[name] = None if ranking.textless else count_tokens(texts)
+        return self._tokens[name]
+
+    def entry(self, retriever: str = "") -> RetrievalEntry | None:
+        """Return the key `retrieval` of a test: latency, tokens, calls and cost at the largest cut-off.
+
+        None is returned if there are no retrievals. Latencies are over the questions during whose retrieval no other
+        retrieval ran; they are None if there is no such question. `retriever` is the class of the retriever, and by
+        what it was recognised; empty for a function.
+        """
+        if not self.rankings:
+            return None
+        k = self.k
+        longest = {name: ranking for name, ranking in self.rankings.items() if ranking.k == k}
+        rankings = list(longest.values())
+        tokens = [count for name in longest if (count := self.tokens(name)) is not None]
+        seconds = _known_values(rankings, lambda ranking: ranking.seconds)
+        costs = _known_values(rankings, lambda ranking: ranking.cost)
+        return {
+            "k": k,
+            "questions": len(rankings),
+            "timed": len(seconds),
+            "latency_p50": Quantile(0.5).compute(seconds) if seconds else None,
+            "latency_p95": Quantile(0.95).compute(seconds) if seconds else None,
+            "context_tokens": fmean(tokens) if tokens else None,
+            "calls": fmean(ranking.calls for ranking in rankings),
+            "cost": fmean(costs) if costs else None,
+            **({"retriever": retriever} if retriever else {}),
+        }
 
 
-def evaluated_questions(
+def _preference(ranking: Ranking) -> tuple[int, bool]:
+    """Return a key by which longer rankings, then rankings with a time, are greater."""
+    return ranking.k, ranking.seconds is not None
+
+
+def _known_values(rankings: Iterable[Ranking], get: Callable[[Ranking], float | None]) -> list[float]:
+    return [value for ranking in rankings if (value := get(ranking)) is not None]
+
+
+class ExplainedScore:
+    """The examples of a score's entry, each extended by its evidence and by its outcome in the baseline."""
+
+    def __init__(
+        self,
+        entries: Iterable[ExampleEntry],
+        score: Score,
+        comparison: Comparison | None,
+        retrievals: Retrievals,
+        spool: Spool,
+    ) -> None:
+        self._entries = iter(entries)
+        self._next = next(self._entries, None)
+        self._outcomes = {outcome.example.id: outcome for outcome in score.outcomes}
+        self._before = {} if comparison is None else comparison.before.examples
+        self._drops: dict[str, float | None] = {}
+        if comparison is not None:
+            self._drops = {
+                **dict.fromkeys([each.example.id for each in comparison.lost]),
+                **comparison.drops_by_id,
+            }
+        self._retrievals = retrievals
+        self._spool = spool
+        self._places = array("q")
+
+    def add(self, name: str | None = None) -> None:
+        """Store the next examples as long as they are of this question; None: all that are left."""
+        while (entry := self._next) is not None and name in {None, entry["id"]}:
+            id_ = entry["id"]
+            if (outcome := self._outcomes.get(id_)) is not None:
+                added = _evidence_keys(outcome, self._retrievals.of(id_))
+                if id_ in self._drops:
+                    added |= _baseline_keys(outcome, self._before[id_], self._drops[id_])
+                entry = cast("ExampleEntry", {**entry, **added})
+            self._places.append(self._spool.put(entry))
+            self._next = next(self._entries, None)
+
+    @property
+    def examples(self) -> list[ExampleEntry]:
+        self.add()
+        return SpooledList(self._spool, self._places)
+
+
+def explained_questions(
     examples: Iterable[Example],
-    retrievals: Mapping[str, Retrieval],
+    scores: Sequence[ExplainedScore],
+    retrievals: Retrievals,
     *,
     match_share: float,
     spool: Spool,
 ) -> list[EvaluatedQuestion]:
-    """Return an entry for each question: its text, right answers and gold passages, and its longest ranking."""
-    return spooled_list(
-        (_question(example, retrievals.get(example.id), match_share) for example in examples), spool
-    )
+    """Return an entry for each question: its text, right answers and gold passages, and its longest ranking.
+
+    The examples of the scores are stored too: question by question, so that its documents are read once.
+    """
+
+    def entries() -> Iterator[EvaluatedQuestion]:
+        for example in examples:
+            yield _question(example, retrievals, match_share)
+            for score in scores:
+                score.add(example.id)
+
+    return spooled_list(entries(), spool)
 
 
-def _question(example: Example, retrieval: Retrieval | None, match_share: float) -> EvaluatedQuestion:
-    relevant = example.relevant
-    retrieved_texts = set() if retrieval is None else {document.text for document in retrieval.ranking}
+def _question(example: Example, retrievals: Retrievals, match_share: float) -> EvaluatedQuestion:
+    ranking, relevant = retrievals.of(example.id), example.relevant
+    texts = {gold.label: gold.text for gold in relevant if gold.text}
+    if texts and ranking is not None:
+        retrieved = {document.text for document in ranking}
+        texts = {label: text for label, text in texts.items() if text not in retrieved}
     optional = {
         "tags": dict(example.tags),
         **context_entry(example),
         "references": [list(aliases) for aliases in example.wanted],
         "reference": example.reference,
         "gold": [gold.label for gold in relevant],
-        "gold_texts": {
-            gold.label: gold.text for gold in relevant if gold.text and gold.text not in retrieved_texts
-        },
+        "gold_texts": texts,
     }
     question = {
         "id": example.id,
         "question": example.question,
         **{name: value for name, value in optional.items() if value},
-        **({} if retrieval is None else _retrieval_keys(retrieval, relevant, match_share)),
     }
+    if ranking is not None:
+        tokens = retrievals.tokens(example.id)
+        question |= _retrieval_keys(ranking, tokens, relevant, match_share)
     return cast("EvaluatedQuestion", question)
 
 
-def _retrieval_keys(retrieval: Retrieval, relevant: Sequence[Gold], match_share: float) -> dict[str, Any]:
-    ranking = retrieval.ranking
+def _retrieval_keys(
+    ranking: Ranking, tokens: int | None, relevant: Sequence[Gold], match_share: float
+) -> dict[str, Any]:
     match = GoldMatch(ranking, relevant, match_share)
     ranks: dict[str, int | None] = {}
     for gold, rank in zip(relevant, match.ranks, strict=True):
@@ -79,48 +196,17 @@ def _retrieval_keys(retrieval: Retrieval, relevant: Sequence[Gold], match_share:
         "retrieved": passages,
         "steps": steps_entry(ranking) or None,
         "seconds": ranking.seconds,
-        "context_tokens": retrieval.tokens,
+        "context_tokens": tokens,
     }
     return {name: value for name, value in optional.items() if value is not None}
 
 
-def explained_examples(
-    entries: Sequence[ExampleEntry],
-    score: Score,
-    comparison: Comparison | None,
-    retrievals: Mapping[str, Retrieval],
-    *,
-    spool: Spool,
-) -> list[ExampleEntry]:
-    """Return the examples of a score's entry, each extended by its evidence and by its outcome in the baseline."""
-    outcomes = {outcome.example.id: outcome for outcome in score.outcomes}
-    drops = {} if comparison is None else comparison.drops_by_id
-    before: dict[str, BaselineExample] = {}
-    if comparison is not None:
-        lost = (outcome.example.id for outcome in comparison.lost)
-        before = {name: comparison.before.examples[name] for name in (*drops, *lost)}
-    explained = (
-        cast(
-            "ExampleEntry",
-            {
-                **entry,
-                **_evidence_keys(outcomes.get(entry["id"]), retrievals.get(entry["id"])),
-                **_baseline_keys(outcomes.get(entry["id"]), before.get(entry["id"]), drops.get(entry["id"])),
-            },
-        )
-        for entry in entries
-    )
-    return spooled_list(explained, spool)
-
-
-def _evidence_keys(outcome: Outcome | None, retrieval: Retrieval | None) -> dict[str, Any]:
+def _evidence_keys(outcome: Outcome, longest: Ranking | None) -> dict[str, Any]:
     """Return the keys of an example with its evidence; `retrieved` only if it is no prefix of the longest ranking."""
-    if outcome is None:
-        return {}
     evidence = outcome.evidence
     ranking, answer = evidence.ranking, evidence.answer
     optional = {
-        "retrieved": [] if ranking is None or _is_prefix(ranking, retrieval) else ranking.labels,
+        "retrieved": [] if ranking is None or _is_prefix(ranking, longest) else ranking.labels,
         "expected": expected_entry(evidence),
         "remark": evidence.remark,
         "alone": list(evidence.answers_alone),
@@ -132,31 +218,27 @@ def _evidence_keys(outcome: Outcome | None, retrieval: Retrieval | None) -> dict
     }
 
 
-def _baseline_keys(
-    outcome: Outcome | None, baseline_example: BaselineExample | None, drop: float | None
-) -> dict[str, Any]:
+def _is_prefix(ranking: Ranking, longest: Ranking | None) -> bool:
+    if longest is None or ranking is longest:
+        return longest is not None
+    beginning = longest.documents[: len(ranking)]
+    return [document.identity for document in ranking] == [document.identity for document in beginning]
+
+
+def _baseline_keys(outcome: Outcome, before: BaselineExample, drop: float | None) -> dict[str, Any]:
     """Return the keys of an example about the baseline; ranking and answer only if they have changed since."""
-    if outcome is None or baseline_example is None:
-        return {}
     ranking, answer = outcome.evidence.ranking, outcome.evidence.answer
     # If the drop is 0, the scores may still differ by a rounding error. Then the present score is reported for both.
     is_same = not drop and outcome.value is not None
     then = {
-        "before_retrieved": baseline_example.get("ranking"),
-        "before_answer": restore_answer(baseline_example.get("answer"), answer),
+        "before_retrieved": before.get("ranking"),
+        "before_answer": restore_answer(before.get("answer"), answer),
     }
     now = {"before_retrieved": None if ranking is None else ranking.labels, "before_answer": answer}
     return {
-        "before": outcome.value if is_same else baseline_example["score"],
+        "before": outcome.value if is_same else before["score"],
         **{name: value for name, value in then.items() if value is not None and value != now[name]},
     }
-
-
-def _is_prefix(ranking: Ranking, retrieval: Retrieval | None) -> bool:
-    if retrieval is None or ranking is retrieval.ranking:
-        return retrieval is not None
-    longest = retrieval.ranking.documents[: len(ranking)]
-    return [document.identity for document in ranking] == [document.identity for document in longest]
 
 
 def common_items(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -168,61 +250,6 @@ def common_items(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         name: first for name, (first, *others) in values.items() if all(first == other for other in others)
     }
-
-
-def longest_retrievals(scores: Iterable[Score]) -> dict[str, Retrieval]:
-    rankings: dict[str, Ranking] = {}
-    for score in scores:
-        for outcome in score.outcomes:
-            ranking, best = outcome.evidence.ranking, rankings.get(outcome.example.id)
-            # A score of latency repeats a retrieval whose time was not measured. Prefer the ranking with a time.
-            if ranking is not None and (best is None or _preference(ranking) > _preference(best)):
-                rankings[outcome.example.id] = ranking
-    return {name: retrieval_from_ranking(ranking) for name, ranking in rankings.items()}
-
-
-def _preference(ranking: Ranking) -> tuple[int, bool]:
-    """Return a key by which longer rankings, then rankings with a time, are greater."""
-    return ranking.k, ranking.seconds is not None
-
-
-def retrieval_from_ranking(ranking: Ranking) -> Retrieval:
-    if ranking.textless:
-        return Retrieval(ranking, None)
-    texts = [document.text for document in ranking]
-    return Retrieval(ranking, count_tokens(numbered_list(texts)) if texts else 0)
-
-
-def retrieval_entry(retrievals: Collection[Retrieval], retriever: str = "") -> RetrievalEntry | None:
-    """Return the key `retrieval` of a test: latency, tokens, calls and cost at the largest cut-off.
-
-    None is returned if there are no retrievals. Latencies are over the questions during whose retrieval no other
-    retrieval ran; they are None if there is no such question. `retriever` is the class of the retriever, and by what it
-    was recognised; empty for a function.
-    """
-    if not retrievals:
-        return None
-    k = max(retrieval.ranking.k for retrieval in retrievals)
-    longest = [retrieval for retrieval in retrievals if retrieval.ranking.k == k]
-    rankings = [retrieval.ranking for retrieval in longest]
-    tokens = [retrieval.tokens for retrieval in longest if retrieval.tokens is not None]
-    seconds = _known_values(rankings, lambda ranking: ranking.seconds)
-    costs = _known_values(rankings, lambda ranking: ranking.cost)
-    return {
-        "k": k,
-        "questions": len(rankings),
-        "timed": len(seconds),
-        "latency_p50": Quantile(0.5).compute(seconds) if seconds else None,
-        "latency_p95": Quantile(0.95).compute(seconds) if seconds else None,
-        "context_tokens": fmean(tokens) if tokens else None,
-        "calls": fmean(ranking.calls for ranking in rankings),
-        "cost": fmean(costs) if costs else None,
-        **({"retriever": retriever} if retriever else {}),
-    }
-
-
-def _known_values(rankings: Iterable[Ranking], get: Callable[[Ranking], float | None]) -> list[float]:
-    return [value for ranking in rankings if (value := get(ranking)) is not None]
 
 
 def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -18,11 +18,11 @@ from pytest_rageval.reports.questions import (
     NOTHING,
     Explanation,
     beyond_bound,
+    change_of_score_text,
     detail_lines,
     expected_text,
     explain,
     question_entry,
-    score_text,
 )
 
 ceiling_notes: Final = Lazy("scores.llm_reteval", "ceiling_notes")
@@ -221,13 +221,7 @@ class _Rows:
 
 
 def _cell(scores: tuple[float | None, float | None] | None) -> str:
-    if scores is None:
-        return "-"
-    then, now = scores
-    texts = [score_text(now).removesuffix(".00")]
-    if then is not None and then != now:
-        texts.insert(0, score_text(then).removesuffix(".00"))
-    return " → ".join(texts)
+    return "-" if scores is None else change_of_score_text(*scores)
 
 
 def _brief_lines(question: LostQuestion) -> Iterator[str]:

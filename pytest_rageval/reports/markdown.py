@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.document import QuestionEntry, ScoreEntry
+from pytest_rageval.core.document import QuestionEntry, ScoreEntry, TestEntry
 from pytest_rageval.lib.text import counted, printable
 from pytest_rageval.reports.build import sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
@@ -75,7 +75,7 @@ class Section:
 
 
 class _ExplainingQuestion(NamedTuple):
-    test: Mapping[str, Any]
+    test: TestEntry
     entry: ScoreEntry
     question: QuestionEntry
 
@@ -194,7 +194,7 @@ def folded_section(
     return Section(noun, items, opening, closing, min_items)
 
 
-def _tables(tests: Sequence[Mapping[str, Any]]) -> tuple[Section, Section]:
+def _tables(tests: Sequence[TestEntry]) -> tuple[Section, Section]:
     scores = [(test, entry) for test in tests for entry in _row_entries(test)]
     first, further = scores, []
     if len(scores) > MAX_ROWS:
@@ -213,7 +213,7 @@ def _tables(tests: Sequence[Mapping[str, Any]]) -> tuple[Section, Section]:
     )
 
 
-def _row_entries(test: Mapping[str, Any]) -> list[ScoreEntry | None]:
+def _row_entries(test: TestEntry) -> list[ScoreEntry | None]:
     """Return the scores of a test, one for each row of the table.
 
     The first entry is None, a row with the outcome of the test, if no score explains the outcome or there is no score.
@@ -223,7 +223,7 @@ def _row_entries(test: Mapping[str, Any]) -> list[ScoreEntry | None]:
     return [*([None] if not verdicts or (is_unexplained and verdicts != {None}) else []), *test["scores"]]
 
 
-def _is_urgent(test: Mapping[str, Any], entry: ScoreEntry | None) -> bool:
+def _is_urgent(test: TestEntry, entry: ScoreEntry | None) -> bool:
     verdict = None if entry is None else entry["verdict"]
     if test["outcome"] in {"failed", "error"}:
         return verdict in FAILING_VERDICTS or not any(
@@ -232,7 +232,7 @@ def _is_urgent(test: Mapping[str, Any], entry: ScoreEntry | None) -> bool:
     return verdict == "inconclusive"
 
 
-def _verdict_cell(test: Mapping[str, Any], entry: ScoreEntry | None) -> str:
+def _verdict_cell(test: TestEntry, entry: ScoreEntry | None) -> str:
     verdict = None if entry is None else entry["verdict"]
     if verdict is None and entry is not None and any(score["verdict"] for score in test["scores"]):
         return "-"
@@ -241,7 +241,7 @@ def _verdict_cell(test: Mapping[str, Any], entry: ScoreEntry | None) -> str:
     return f"{MARKS.get(verdict, MARKS['fail'])}\N{NO-BREAK SPACE}{verdict}"
 
 
-def _rows(scores: Iterable[tuple[Mapping[str, Any], ScoreEntry | None]]) -> Iterator[str]:
+def _rows(scores: Iterable[tuple[TestEntry, ScoreEntry | None]]) -> Iterator[str]:
     last = None
     for test, entry in scores:
         # The name of a test with several scores is only in its first row.
@@ -276,7 +276,7 @@ def _keep_together(text: str) -> str:
     return " ".join(unbreakable)
 
 
-def _next_steps(tests: Sequence[Mapping[str, Any]], merge: str) -> Iterator[str]:
+def _next_steps(tests: Sequence[TestEntry], merge: str) -> Iterator[str]:
     failed = [test for test in tests if test["outcome"] in {"failed", "error"}]
     also, again = (" and all other changes", ", run the tests again") if merge else ("", "")
     for accept, text in (
@@ -290,7 +290,7 @@ def _next_steps(tests: Sequence[Mapping[str, Any]], merge: str) -> Iterator[str]
         yield f"- {texts}: lock it in with {_update_text([test for test, _ in gained], merge)}"
 
 
-def _update_text(tests: Sequence[Mapping[str, Any]], merge: str) -> str:
+def _update_text(tests: Sequence[TestEntry], merge: str) -> str:
     """Return the command that updates the baseline of the tests."""
     if merge:
         return _code(update_command((), merge), None)
@@ -301,7 +301,7 @@ def _update_text(tests: Sequence[Mapping[str, Any]], merge: str) -> str:
     return f"{_code(update_command(arguments[:fitting]), None)}{also}"
 
 
-def _explaining_questions(tests: Sequence[Mapping[str, Any]]) -> list[_ExplainingQuestion]:
+def _explaining_questions(tests: Sequence[TestEntry]) -> list[_ExplainingQuestion]:
     """Return the questions that explain failed and inconclusive verdicts, each question once.
 
     Questions that explain the verdicts of the most scores come first. If any question is compared with a baseline,
@@ -356,10 +356,8 @@ def _passage_texts(item: _ExplainingQuestion) -> Iterator[str]:
         return
     gold = question.get("gold", [])
     # Another score of the test may have a larger cut-off, so that ranks beyond this score's cut-off are known.
-    ranks_by_id = {
-        question["id"]: question.get("gold_ranks", {}) for question in item.test.get("questions", ())
-    }
-    ranks = ranks_by_id.get(question["id"], {})
+    evaluated = item.test.get("questions", ())
+    ranks = next((each.get("gold_ranks", {}) for each in evaluated if each["id"] == question["id"]), {})
     moved = []
     for label in gold:
         # A gold passage that is matched by its text has another label in a ranking.
@@ -374,12 +372,8 @@ def _passage_texts(item: _ExplainingQuestion) -> Iterator[str]:
     else:
         if gold:
             yield f"gold {_join_first(map(_code, gold))}"
-        before = f"{_documents_text(then)} → " if then is not None and then != now else ""
-        yield f"retrieved {before}{_documents_text(now)}"
-
-
-def _documents_text(labels: Sequence[str]) -> str:
-    return _join_first(map(_code, labels)) if labels else NOTHING
+        texts = [_join_first(map(_code, each)) or NOTHING for each in (then, now) if each is not None]
+        yield f"retrieved {' → '.join(texts if then != now else texts[-1:])}"
 
 
 def _join_first(texts: Iterable[str]) -> str:
@@ -402,7 +396,7 @@ def _answer_texts(question: QuestionEntry) -> Iterator[str]:
         yield f"lost by the {question['lost_by']}"
 
 
-def _reasons(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _reasons(tests: Sequence[TestEntry]) -> Iterator[str]:
     """Yield a line for each failed test or threshold with its reason, and for each score with explaining questions.
 
     A score that passed may have questions that got worse.
@@ -429,12 +423,8 @@ def _reasons(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _cut_middle(text: str) -> str:
     """Return a message in one line. A long message loses its middle: its beginning or its end may be what matters."""
-    line = " ".join(text.split())
-    return (
-        line
-        if len(line) <= MAX_REASON_LENGTH
-        else f"{line[: MAX_REASON_LENGTH // 2]} … {line[-MAX_REASON_LENGTH // 2 :]}"
-    )
+    line, half = " ".join(text.split()), MAX_REASON_LENGTH // 2
+    return line if len(line) <= MAX_REASON_LENGTH else f"{line[:half]} … {line[-half:]}"
 
 
 def _ids_text(questions: Sequence[QuestionEntry]) -> str:
@@ -442,7 +432,7 @@ def _ids_text(questions: Sequence[QuestionEntry]) -> str:
     return ", ".join(_code(question["id"]) for question in questions[:MAX_QUESTION_IDS]) + more
 
 
-def _notes_by_test(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _notes_by_test(tests: Iterable[TestEntry]) -> Iterator[str]:
     for test in tests:
         lines = [line for note in note_lines(test) for line in wrap_text(f"  {note}", 4)]
         if lines:

@@ -40,6 +40,8 @@ MAX_BETTER_IDS: Final = 8  # maximum number of ids of questions that got better 
 
 def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
     """Return the most common reasons: "4 unscored: 4 × no gold passages". `key` is "unscored" or "undefined"."""
+    if not entry[key]:
+        return ""
     examples = entry.get("examples", ())
     reasons = Counter(" ".join(example[key].split()) for example in examples if example.get(key) is not None)
     if not reasons:

@@ -223,6 +223,12 @@ def score_text(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"  # noqa: PLR2004 - two decimals suffice
 
 
+def change_of_score_text(then: float | None, now: float | None) -> str:
+    """Return a score before and now, "1 → 0"; only the present one if it is the same, or was unknown."""
+    values = [now] if then in {None, now} else [then, now]
+    return " → ".join(score_text(value).removesuffix(".00") for value in values)
+
+
 def single_question_lines(question: QuestionEntry) -> Iterator[str]:
     before = question.get("before", {})
     then = f"{score_text(before['score'])} → " if before else ""

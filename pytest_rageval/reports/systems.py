@@ -349,9 +349,8 @@ def _pair_text(pair: Entry | None) -> str:
     """Return the share of battles won with its interval, such as "0.62 0.51–0.72"; "-" without battles."""
     if pair is None:
         return "-"
-    return " ".join(
-        [f"{pair['score']:.2f}", *(["{:.2f}–{:.2f}".format(*pair["ci95"])] if pair["ci95"] else [])]
-    )
+    interval = " {:.2f}–{:.2f}".format(*pair["ci95"]) if pair["ci95"] else ""
+    return f"{pair['score']:.2f}{interval}"
 
 
 def _battle_results(entry: Entry) -> dict[str, float]:
@@ -390,13 +389,8 @@ def _ratings_entry(
     except UnratableError as error:
         return {"systems": [], "reason": str(error), **pairs}
     rows = [
-        {
-            "system": name,
-            "rating": rating.value,
-            "ci95": [rating.low, rating.high],
-            "battles": battle_counts[name],
-        }
-        for name, rating in ratings.items()
+        {"system": name, "rating": each.value, "ci95": [each.low, each.high], "battles": battle_counts[name]}
+        for name, each in ratings.items()
     ]
     return {"systems": rows, "reason": None, **pairs}
 
@@ -431,11 +425,7 @@ def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
     ks = sorted({k for _, _, k in rows})
     by = f", answers scored by {entry['label']}" if entry["label"] else ""
     lines = [f"agreement with {entry['downstream']}, Kendall's tau and Spearman's rho{by}"]
-    cells = [("", *(f"{f'k = {k}':>11}" for k in ks))]
-    for annotator, measure in dict.fromkeys((annotator, measure) for annotator, measure, _ in rows):
-        pairs = (_tau_and_rho(rows.get((annotator, measure, k))) for k in ks)
-        cells.append((f"{annotator} {measure}", *pairs))
-    lines += align_columns(cells, right=range(1, len(ks) + 1)) if rows else []
+    lines += _agreement_table({f"k = {k}": (rows, k) for k in ks}) if rows else []
     missing_by_reason: dict[str, set[str]] = {}
     for row in entry["missing"]:
         first_line = row["reason"].partition("\n")[0]
@@ -463,12 +453,20 @@ def agreement_by_system_lines(tests: Iterable[Mapping[str, Any]]) -> list[str]:
         by = f", answers scored by {label}" if label else ""
         for k in sorted({k for each in rows for _, _, k in each}):
             lines.append(f"{function}: agreement with {group[0][1]['downstream']} at k = {k} by system{by}")
-            cells = [("", *(f"{name:>11}" for name in names))]
-            for annotator, measure in dict.fromkeys((a, m) for each in rows for a, m, at in each if at == k):
-                pairs = (_tau_and_rho(each.get((annotator, measure, k))) for each in rows)
-                cells.append((f"{annotator} {measure}", *pairs))
-            lines += [f"  {line}" for line in align_columns(cells, right=range(1, len(names) + 1))]
+            columns = {name: (each, k) for name, each in zip(names, rows, strict=True)}
+            lines += [f"  {line}" for line in _agreement_table(columns)]
     return lines
+
+
+def _agreement_table(columns: Mapping[str, tuple[Mapping[tuple[str, str, int], Entry], int]]) -> list[str]:
+    """Return a table with a column for each cut-off, or each system, of its rows by annotator, measure and cut-off."""
+    cells = [("", *(f"{name:>11}" for name in columns))]
+    for annotator, measure in dict.fromkeys(
+        (a, m) for rows, k in columns.values() for a, m, at in rows if at == k
+    ):
+        pairs = (_tau_and_rho(rows.get((annotator, measure, k))) for rows, k in columns.values())
+        cells.append((f"{annotator} {measure}", *pairs))
+    return align_columns(cells, right=range(1, len(cells[0])))
 
 
 def _tau_and_rho(row: Mapping[str, Any] | None) -> str:

@@ -5,10 +5,10 @@ Other reports use the same texts.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, Self
 
-from pytest_rageval.core.document import ScoreEntry
+from pytest_rageval.core.document import ScoreEntry, TestEntry
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, plural, singular
 from pytest_rageval.models.usage import ESTIMATED, Usage
@@ -82,7 +82,7 @@ def headline(document: Mapping[str, Any]) -> str:
     return f"rageval: {', '.join(counts)}{stopped}"
 
 
-def _threshold_counts(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _threshold_counts(tests: Sequence[TestEntry]) -> Iterator[str]:
     verdicts = Counter(verdict for test in tests for verdict in _verdicts(test))
     total = verdicts.total()
     noun = f" of {counted(total, 'threshold')}"
@@ -93,7 +93,7 @@ def _threshold_counts(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             noun = ""
 
 
-def _test_counts(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _test_counts(tests: Sequence[TestEntry]) -> Iterator[str]:
     """Yield the counts of tests by outcome, without the tests that have a failed threshold.
 
     Such a test failed by an assertion of its own, for example.
@@ -111,7 +111,7 @@ def _test_counts(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{count} {'other ' if has_thresholds else ''}{plural(count, 'test')} {outcome}"
 
 
-def _verdicts(test: Mapping[str, Any]) -> list[str]:
+def _verdicts(test: TestEntry) -> list[str]:
     """Return the verdicts of a test's thresholds; "expected" for a failure in a test that was expected to fail."""
     verdicts = (entry["verdict"] for entry in (*test["scores"], *test.get("calibration", ())))
     is_expected = test["outcome"] == "xfailed"
@@ -122,12 +122,12 @@ def _verdicts(test: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def by_urgency(tests: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def by_urgency(tests: Sequence[TestEntry]) -> list[TestEntry]:
     """Return the tests sorted: failed thresholds first, then other failures, inconclusive, passed and skipped tests."""
     return sorted(tests, key=_urgency)
 
 
-def _urgency(test: Mapping[str, Any]) -> int:
+def _urgency(test: TestEntry) -> int:
     verdicts = set(_verdicts(test))
     if test["outcome"] in {"failed", "error"}:
         return 0 if FAILING_VERDICTS & verdicts else 1
@@ -136,7 +136,7 @@ def _urgency(test: Mapping[str, Any]) -> int:
     return 2 if "inconclusive" in verdicts else 3
 
 
-def test_name(test: Mapping[str, Any]) -> str:
+def test_name(test: TestEntry) -> str:
     """Return the node id of a test with its eval set: "test_a.py::test_support  (support.jsonl, 240)"."""
     evalset = test.get("evalset")
     return f"{test['nodeid']}  ({evalset_text(evalset)})" if evalset else str(test["nodeid"])
@@ -165,7 +165,7 @@ class Row(str):
         return row
 
 
-def table_lines(tests: Sequence[Mapping[str, Any]], columns: int = WIDTH) -> list[str]:
+def table_lines(tests: Sequence[TestEntry], columns: int = WIDTH) -> list[str]:
     """Return the table of scores in lines: for each test its name, a row for each score, and notes."""
     cells = [_cells(entry) for test in tests for entry in test["scores"]]
     head, *rows = _fit([Cells(*HEAD), *cells], columns)
@@ -224,7 +224,7 @@ def threshold_text(threshold: Mapping[str, Any]) -> str:
     return " ".join([*texts, *(["strict"] if threshold.get("strict") else [])]) or "-"
 
 
-def note_lines(test: Mapping[str, Any], told: set[str] | None = None) -> Iterator[str]:
+def note_lines(test: TestEntry, told: set[str] | None = None) -> Iterator[str]:
     """Yield the notes below the rows of a test, each as a line without indentation.
 
     Args:
@@ -254,10 +254,8 @@ def note_lines(test: Mapping[str, Any], told: set[str] | None = None) -> Iterato
         rows: list[list[str]] = triage_rows(triaged)
         yield from align_columns(rows, right=range(1, len(triaged) + 1)) if rows else ()
     yield from test.get("notes", ())
-    for entry in test.get("calibration", ()):
-        yield from calibration_lines(entry)
-    for entry in test.get("agreement", ()):
-        yield from agreement_lines(entry)
+    yield from chain.from_iterable(map(calibration_lines, test.get("calibration", ())))
+    yield from chain.from_iterable(map(agreement_lines, test.get("agreement", ())))
 
 
 def _counts_text(entry: ScoreEntry) -> str:
@@ -268,8 +266,8 @@ def _counts_text(entry: ScoreEntry) -> str:
     return ", ".join(f"{count} {singular(noun) if count == 1 else noun}" for count, noun in nouns)
 
 
-def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    evalsets = [test["evalset"] for test in tests if test.get("evalset")]
+def warning_lines(tests: Sequence[TestEntry]) -> list[str]:
+    evalsets = [evalset for test in tests if (evalset := test.get("evalset"))]
     lines = [f"{entry['name']}: {warning}" for entry in evalsets for warning in entry.get("warnings", ())]
     # Several tests may have the same eval set: its warnings are shown once.
     lines = list(dict.fromkeys(lines))
@@ -282,7 +280,7 @@ def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"warning: {line}" for line in lines]
 
 
-def _all_zero_warning(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _all_zero_warning(entry: ScoreEntry) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the slice and a warning if a threshold does not fail although every question scores 0.
 
     The reason may be that the ids of retrieved passages are not of the same kind as the ids of gold passages.
@@ -329,7 +327,7 @@ def accept_lines(accept: str | None, argument: str, merge: str = "") -> list[str
     return [f"accept this drop{' and all other changes' if merge else ''}: {command}"]
 
 
-def gains_text(test: Mapping[str, Any]) -> str:
+def gains_text(test: TestEntry) -> str:
     """Return the significant gains of a test: "recall@3 gained 0.030, which is significant"; empty without a gain."""
     gains = [
         f"{sliced_name(entry)} gained {gain:.3f}"
@@ -339,9 +337,7 @@ def gains_text(test: Mapping[str, Any]) -> str:
     return f"{', '.join(gains)}, which {'is' if len(gains) == 1 else 'are'} significant" if gains else ""
 
 
-def gain_lines(
-    tests: Iterable[Mapping[str, Any]], argument: Callable[[str], str], merge: str = ""
-) -> Iterator[str]:
+def gain_lines(tests: Iterable[TestEntry], argument: Callable[[str], str], merge: str = "") -> Iterator[str]:
     """Yield a line for each test with a significant gain, with the command that makes the gain the baseline."""
     for test in tests:
         if gains := gains_text(test):

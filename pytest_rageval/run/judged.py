@@ -37,7 +37,7 @@ from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import BaselineEntry, Comparison
-    from pytest_rageval.reports.evidence import Retrieval
+    from pytest_rageval.reports.evidence import ExplainedScore, Retrievals
     from pytest_rageval.reports.failures import Room
 
 T = TypeVar("T")
@@ -50,11 +50,9 @@ suite_contribution: Final = Lazy("gate.suite", "contribution")
 stratify_answers: Final = Lazy("scores.sufficiency", "stratify_answers")
 common_entry: Final = Lazy("reports.notes", "common_entry")
 common_items: Final = Lazy("reports.evidence", "common_items")
-evaluated_questions: Final = Lazy("reports.evidence", "evaluated_questions")
-explained_examples: Final = Lazy("reports.evidence", "explained_examples")
-retrieval_entry: Final = Lazy("reports.evidence", "retrieval_entry")
-longest_retrievals: Final = Lazy("reports.evidence", "longest_retrievals")
-retrieval_from_ranking: Final = Lazy("reports.evidence", "retrieval_from_ranking")
+explained_questions: Final = Lazy("reports.evidence", "explained_questions")
+explained_score: Final = Lazy("reports.evidence", "ExplainedScore")
+longest_retrievals: Final = Lazy("reports.evidence", "Retrievals")
 
 
 class OutOfBoundsError(RagevalError):
@@ -115,10 +113,14 @@ class ReportEntryBuilder:
         self._add_strata()
         scores = [self._add_common(entry) for entry in self._entries.values()]
         results: dict[str, Any] = {"scores": scores}
-        rankings = longest_retrievals(self.scores) if describe or explain else {}
-        if describe and rankings:
-            results["retrieval"] = retrieval_entry(rankings.values(), self._record.retriever)
-        return {**results, **self._explained(rankings)} if explain else results
+        if not describe and not explain:
+            return results
+        retrievals: Retrievals = longest_retrievals(self.scores)
+        if explain:
+            results |= self._explained(scores, retrievals)
+        if describe and (entry := retrievals.entry(self._record.retriever)) is not None:
+            results["retrieval"] = entry
+        return results
 
     def _add_strata(self) -> None:
         """Add to each entry of `sufficient` the key `strata`: verdicts on answers by the verdict on their context."""
@@ -141,44 +143,47 @@ class ReportEntryBuilder:
             if strata_entries:
                 self._entries[key] = {**self._entries[key], "strata": strata_entries}
 
-    def _explained(self, rankings: "Mapping[str, Retrieval]") -> dict[str, Any]:
-        scores: list[Mapping[str, Any]] = []
-        prompts: dict[str, str] = {}
-        for key, entry in zip(self._entries, map(self._add_common, self._entries.values()), strict=True):
-            if key not in self._evidence:
-                scores.append(entry)
-                continue
-            score, comparison, request = self._evidence[key]
-            examples = explained_examples(
-                entry["examples"], score, comparison, rankings, spool=self._session.spool
+    def _explained(self, scores: Sequence[Mapping[str, Any]], retrievals: "Retrievals") -> dict[str, Any]:
+        spool = self._session.spool
+        explained: dict[str, ExplainedScore] = {
+            key: explained_score(
+                self._entries[key]["examples"], behind.score, behind.comparison, retrievals, spool
             )
+            for key, behind in self._evidence.items()
+        }
+        evaluated = {outcome.example.id for score in self.scores for outcome in score.outcomes}
+        examples = [item for item in self._record.examples if item.id in evaluated]
+        # An unscored example, for instance without a verdict of the judge, has a ranking too.
+        retrievals.unscored = {
+            item.id: ranking
+            for item in examples
+            if item.id not in retrievals.rankings
+            and (ranking := self._record.ranking_of(item, retrievals.k)) is not None
+        }
+        questions = explained_questions(
+            examples,
+            list(explained.values()),
+            retrievals,
+            match_share=self._session.settings.match_share,
+            spool=spool,
+        )
+        entries: list[Mapping[str, Any]] = []
+        prompts: dict[str, str] = {}
+        for key, entry in zip(self._entries, scores, strict=True):
+            if key not in explained:
+                entries.append(entry)
+                continue
             depends: dict[str, Any] = {}
             # A plugin's score may name a model that is not configured, and send no request to it.
             with suppress(RagevalError):
-                known = self._record.dependencies_of(request)
+                known = self._record.dependencies_of(self._evidence[key].request)
                 prompts |= known.prompts
                 depends = {"fingerprint": known.fingerprint, "prompts": list(known.prompts)}
-            scores.append(
-                {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
-            )
-        evaluated = {outcome.example.id for score in self.scores for outcome in score.outcomes}
-        evaluated_examples = [item for item in self._record.examples if item.id in evaluated]
-        # An unscored example, for instance without a verdict of the judge, has a ranking too.
-        largest_k = max((item.ranking.k for item in rankings.values()), default=0)
-        unscored = {
-            item.id: retrieval_from_ranking(ranking)
-            for item in evaluated_examples
-            if item.id not in rankings and (ranking := self._record.ranking_of(item, largest_k)) is not None
-        }
-        questions = evaluated_questions(
-            evaluated_examples,
-            {**unscored, **rankings},
-            match_share=self._session.settings.match_share,
-            spool=self._session.spool,
-        )
-        fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
+            depends = {name: value for name, value in depends.items() if value}
+            entries.append({**entry, "examples": explained[key].examples, **depends})
+        fingerprint = common_items(entry["fingerprint"] for entry in entries if "fingerprint" in entry)
         optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
-        return {"scores": scores, **{name: value for name, value in optional.items() if value}}
+        return {"scores": entries, **{name: value for name, value in optional.items() if value}}
 
     def _add_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return an entry with both means over the common questions, if the test has the score's `ScoreDef.pair`."""
@@ -294,9 +299,7 @@ class JudgedTest:
         if not threshold.has_bound:
             score = score_of_slice(whole, threshold)
             self.report.add_score(score, threshold)
-            entry = score_entry(
-                score, threshold, None, self.definition(threshold).notes, spool=self.session.spool
-            )
+            entry = score_entry(score, threshold, None, self.definition(threshold).notes)
             self.report.add_entry(
                 {**entry, **_added_to_entry(self, threshold, score, None)},
                 Evidence(score, None, threshold.request),

@@ -154,7 +154,14 @@ class GoldMatch:
 
     @cached_property
     def _hits(self) -> list[GoldHit]:
-        return [self._find(passage) for passage in self._gold]
+        if self._labels_by_id is None:
+            return [self._find(passage) for passage in self._gold]
+        keys = id_keys(cast("Sequence[str]", self._ranking.ids))
+        wanted = (id_key(passage.id or "") if passage.grade else None for passage in self._gold)
+        places = ([at for at, key in enumerate(keys) if key == name] for name in wanted)
+        return [
+            GoldHit(at[0] if at else None, tuple(at), "id" if at else None, comparable=True) for at in places
+        ]
 
     @cached_property
     def _sources(self) -> frozenset[str]:

@@ -26,7 +26,6 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records
-from pytest_rageval.lib.spool import Spool
 from pytest_rageval.models.api import LLM
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.reports.build import score_entry, usage_entry, usage_lines
@@ -91,7 +90,7 @@ def compute_entries(session: Session, evalset: EvalSet, search: Search) -> list[
         if isinstance(score, RagevalError):
             raise score
         slices = [score, *(score.where(domain=domain) for domain in DOMAINS)]
-        entries += [score_entry(part, None, None, arena_notes, spool=Spool()) for part in slices]
+        entries += [score_entry(part, None, None, arena_notes) for part in slices]
         for outcome in score.outcomes[:3] if score.spec == SPECS[0] else ():
             say(f"  {outcome.example.question}\n    {outcome.evidence.answer}")
     return entries

@@ -23,7 +23,7 @@ from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports import json_report
 from pytest_rageval.reports.build import report_document, score_entry
-from pytest_rageval.reports.evidence import evaluated_questions, explained_examples, longest_retrievals
+from pytest_rageval.reports.evidence import ExplainedScore, Retrievals, explained_questions
 
 T = TypeVar("T")
 
@@ -55,26 +55,26 @@ def large_document(questions: int) -> dict[str, Any]:
     spool = Spool()
     entries = _print_time(
         "scores, as for every report",
-        lambda: [score_entry(score, None, None, spool=spool) for score in scores],
+        lambda: [score_entry(score, None, None) for score in scores],
     )
-    retrievals = _print_time("tokens counted, as for every report", lambda: longest_retrievals(scores))
+    retrievals = Retrievals(scores)
+    _print_time("tokens counted, as for every report", retrievals.entry)
+    explained = [
+        ExplainedScore(entry["examples"], score, None, retrievals, spool)
+        for entry, score in zip(entries, scores, strict=True)
+    ]
     examples = (outcome.example for outcome in outcomes)
     questions_key = _print_time(
-        "questions", lambda: evaluated_questions(examples, retrievals, match_share=0.5, spool=spool)
+        "questions and examples",
+        lambda: explained_questions(examples, explained, retrievals, match_share=0.5, spool=spool),
     )
-    explained = _print_time(
-        "examples",
-        lambda: [
-            {**entry, "examples": explained_examples(entry["examples"], score, None, retrievals, spool=spool)}
-            for entry, score in zip(entries, scores, strict=True)
-        ],
-    )
+    entries = [{**entry, "examples": each.examples} for entry, each in zip(entries, explained, strict=True)]
     test = {
         "nodeid": "test_large.py::test_gate",
         "outcome": "passed",
         "message": "",
         "evalset": {"name": "large.jsonl", "size": questions},
-        "scores": explained,
+        "scores": entries,
         "questions": questions_key,
     }
     return report_document(

@@ -254,9 +254,7 @@ def han2024(session: Session, first: int) -> None:
                 (float(score), *(float(score.where(domain=domain)) for domain in arena.DOMAINS))
                 for score in win_scores
             ]
-            entries += [
-                score_entry(score, None, None, arena_notes, spool=session.spool) for score in win_scores
-            ]
+            entries += [score_entry(score, None, None, arena_notes) for score in win_scores]
             table[f"{name}, {k} passages"] = [
                 *(f"{win:.2f} {tie:.2f}" for win, tie in zip(*cut, strict=True)),
                 entries[-1]["arena"]["no_answer_ratio"],

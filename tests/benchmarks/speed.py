@@ -1,15 +1,16 @@
 """Time and memory of runs: `python tests/benchmarks/speed.py [ROW …] [OPTION …]`.
 
-Options: `--rounds N`, `--large`, `--kept FOLDER`, `--venvs FOLDER`.
+Options: `--rounds N`, `--short`, `--large`, `--kept FOLDER`, `--venvs FOLDER`. With `--short` each process runs twice,
+and once before to fill caches.
 
 Each row of the table compares whole processes. The processes take turns in each round, so that a machine that gets
 slower affects all of them. The script prints medians of 7 rounds (28 for rows of short runs), and the median and the
 range of the ratios and differences within the rounds. An empty test shows the cost of pytest itself.
 
-Rows: idle, cached-400, cached, light, cold-100, cold-1000, recorded, bm25, verdict; and cached-large, only with
-`--large` or if it is named, because it first requests 600,000 replies. `--kept` stores the projects with their filled
-caches for later runs. `--venvs` stores the virtual environment with ranx; without it `recorded` is compared with
-pytrec_eval only.
+Rows: idle, idle-workers, cached-400, cached, light, workers, canonical, reports, cold-100, cold-1000, recorded, bm25,
+verdict; and cached-large, only with `--large` or if it is named, because it first requests 600,000 replies. `--kept`
+stores the projects with their filled caches for later runs. `--venvs` stores the virtual environment with ranx; without
+it `recorded` is compared with pytrec_eval only.
 """
 # ruff: noqa: T201 - a script that reports
 
@@ -39,6 +40,7 @@ from tests.foreign_plugins import WITHOUT
 SERVER: Final = Path(__file__).parents[1] / "llm_server.py"
 PYTEST: Final = ("-m", "pytest", "-q", "-pno:xdist", *WITHOUT)
 EMPTY: Final = (*PYTEST, "-pno:rageval", "--noconftest", "empty")
+WORKERS: Final = ("-m", "pytest", "-q", "-n2", *WITHOUT)
 OURS: Final = (*PYTEST, "test_gate.py", "--rageval-model=m")
 JUDGED: Final = ["llm_reteval@3", "answer.correct@3"]
 RANKING: Final = ["recall@10", "ndcg@10", "map@10", "mrr@10"]
@@ -149,6 +151,49 @@ for query in queries:
     seconds[0] += (between - began) / len(queries)
     seconds[1] += (ended - between) / len(queries)
 print(*seconds)
+"""
+
+
+CANONICAL = """
+import time
+from pytest_rageval.answers.canonical import matches_any
+
+pairs = [
+    (f"Lake Number {n} Nyos was named by Ali{n} in {n % 900 + 1000}.", [f"Ali{n} Baba", f"the {n} men"])
+    for n in range(10_000)
+]
+began = time.perf_counter()
+for n, (answer, references) in enumerate(pairs):
+    matches_any(answer, references, question=f"Who named lake {n}?")
+print((time.perf_counter() - began) / len(pairs))
+"""
+
+INDEX = """
+import random, string
+from pytest_rageval import BM25Retriever
+
+rng = random.Random(0)
+names = ["".join(rng.choices(string.ascii_lowercase, k=8)) for _ in range(50_000)]
+weights = [1 / (rank + 10) for rank in range(len(names))]
+retriever = BM25Retriever([" ".join(rng.choices(names, weights, k=60)) for _ in range(100_000)])
+retriever("a", 10)
+"""
+
+TEXTS = INDEX.replace("retriever = BM25Retriever(", "texts = (").replace('retriever("a", 10)', "")
+
+RANKING_PYTREC = """
+import json
+import pytrec_eval
+from pathlib import Path
+
+from items import gold_passages, search
+
+records = [json.loads(line) for line in Path("evals.jsonl").read_text().splitlines()]
+qrels = {each["id"]: {gold["id"]: 1 for gold in each["gold"]} for each in records}
+found = {each["id"]: search(int(each["id"][1:]), 3, spread=True) for each in records}
+run = {name: {item["id"]: -float(rank) for rank, item in enumerate(items)} for name, items in found.items()}
+values = pytrec_eval.RelevanceEvaluator(qrels, {"recall.3"}).evaluate(run)
+print(sum(each["recall_3"] for each in values.values()) / len(values))
 """
 
 
@@ -389,6 +434,45 @@ def verdict(folder: Path) -> None:
     Command((*PYTEST, "--rageval-update-baseline"), "drop").run(folder, "", 0)
 
 
+def compared(folder: Path) -> None:
+    """Write a project of 10,000 questions and three scores with `max_drop`, and its baseline."""
+    large_set.write(folder / "set.jsonl", QUESTIONS)
+    (folder / "conftest.py").write_text(large_set.CONFTEST, encoding="utf-8")
+    (folder / "test_search.py").write_text(large_set.TEST, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    Command((*PYTEST, "--rageval-update-baseline"), ".").run(folder, "", 0)
+
+
+def light(folder: Path) -> None:
+    projects(folder, ["recall@3"], 100)
+    (folder / "100" / "pytrec.py").write_text(RANKING_PYTREC, encoding="utf-8")
+
+
+def reports() -> Row:
+    """Compare runs with a report of each kind with a run without one, by processor time."""
+    kinds = {"md": "≤ +0.5 s", "json": "≤ +2 s", "html": "≤ +1.5 s"}
+    runs = {kind: (*PYTEST, f"--rageval-report=report.{kind}") for kind in kinds}
+    environ = (("LOST", "0.005"),)
+    title = f"{QUESTIONS:,} questions, three scores with `max_drop`"
+    return Row(
+        compared,
+        {name: Command(run, environ=environ) for name, run in {"none": PYTEST, **runs}.items()},
+        tuple(
+            line
+            for kind, goal in kinds.items()
+            for line in (
+                Line(
+                    f"{title}, report.{kind}, beside no report; processor",
+                    goal,
+                    measured(kind, field="processor_s"),
+                    measured("none", field="processor_s"),
+                ),
+                Line("… peak of memory", "", peak_memory(kind), peak_memory("none"), "MB"),
+            )
+        ),
+    )
+
+
 def cold(count: int, in_flight: int) -> Row:
     """Compare a run that requests new replies of 200 ms with a client library in a script and in a test."""
     ours = (*OURS, f"--rageval=concurrency={in_flight}", "--rageval=cache_dir=cache{turn}")
@@ -479,10 +563,10 @@ def rows(venvs: Path | None) -> dict[str, Row]:
             ),
             latency_ms=0,
         ),
-        "cached": cached(10_000, 1_000, ("≤ 3 s", "≤ 200 MB")),
+        "cached": cached(10_000, 1_000, ("≤ 4 s", "≤ 100 MB")),
         "light": Row(
-            lambda folder: projects(folder, ["recall@3"], 100),
-            {"ours": Command(OURS, "100"), "empty": Command(EMPTY)},
+            light,
+            {"ours": Command(OURS, "100"), "empty": Command(EMPTY), "script": Command(("pytrec.py",), "100")},
             (
                 Line(
                     "recall of 100 questions, beside an empty test",
@@ -490,9 +574,52 @@ def rows(venvs: Path | None) -> dict[str, Row]:
                     measured("ours"),
                     measured("empty"),
                 ),
+                Line("… beside pytrec_eval in a script", "≤ 0.60 s", measured("ours"), measured("script")),
             ),
             short=True,
         ),
+        "idle-workers": Row(
+            empty,
+            {"ours": Command((*WORKERS, "empty")), "without": Command((*WORKERS, "-pno:rageval", "empty"))},
+            (
+                Line(
+                    "one unrelated test with `-n 2`, beside `-p no:rageval`",
+                    "≤ +20 ms",
+                    measured("ours", times=1000),
+                    measured("without", times=1000),
+                    "ms",
+                ),
+            ),
+        ),
+        "workers": Row(
+            lambda folder: projects(folder, ["recall@3"], QUESTIONS),
+            {
+                "two": Command((*WORKERS, "test_gate.py"), str(QUESTIONS)),
+                "one": Command(OURS, str(QUESTIONS)),
+            },
+            (
+                Line(
+                    f"recall of {QUESTIONS:,} questions in one test with `-n 2`, beside one process",
+                    "≤ 1.00 ×",
+                    measured("two"),
+                    measured("one"),
+                ),
+            ),
+        ),
+        "canonical": Row(
+            lambda _: None,
+            {"ours": Command(("-c", CANONICAL), prints=True)},
+            (
+                Line(
+                    "canonical comparison of an unseen pair, beside 5,000 a second",
+                    "≤ 1.00 ×",
+                    printed("ours", times=1000),
+                    lambda _: 0.2,
+                    "ms",
+                ),
+            ),
+        ),
+        "reports": reports(),
         "cold-100": cold(100, 20),
         "cold-1000": cold(1000, 64),
         "recorded": Row(
@@ -504,8 +631,19 @@ def rows(venvs: Path | None) -> dict[str, Row]:
         ),
         "bm25": Row(
             lambda _: None,
-            {"both": Command(("-c", BM25), prints=True)},
+            {
+                "both": Command(("-c", BM25), prints=True),
+                "index": Command(("-c", INDEX)),
+                "texts": Command(("-c", TEXTS)),
+            },
             (
+                Line(
+                    "BM25 of 100,000 documents, peak of memory, beside the texts alone",
+                    "≤ 300 MB",
+                    peak_memory("index"),
+                    peak_memory("texts"),
+                    "MB",
+                ),
                 Line(
                     "BM25, a query of 100,000 documents, beside rank-bm25",
                     "≤ 10 ms",
@@ -517,7 +655,8 @@ def rows(venvs: Path | None) -> dict[str, Row]:
         ),
         "verdict": Row(
             verdict,
-            {name: Command(PYTEST, name, environ=(("LOST", "0.005"),)) for name in ("drop", "bound")},
+            {name: Command(PYTEST, name, environ=(("LOST", "0.005"),)) for name in ("drop", "bound")}
+            | {"empty": Command(EMPTY)},
             (
                 Line(
                     "100,000 questions, three `max_drop`, beside three `min`; processor",
@@ -525,6 +664,8 @@ def rows(venvs: Path | None) -> dict[str, Row]:
                     measured("drop", field="processor_s"),
                     measured("bound", field="processor_s"),
                 ),
+                Line("… in all, beside an empty test", "≤ 15 s", measured("drop"), measured("empty")),
+                Line("… peak of memory", "≤ 300 MB", peak_memory("drop"), peak_memory("empty"), "MB"),
             ),
         ),
         "cached-large": cached(100_000, 10_000, ("≤ 30 s", "")),
@@ -561,6 +702,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", nargs="*")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--short", action="store_true")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--kept", type=Path, help="the folder in which projects and caches are stored")
     parser.add_argument("--venvs", type=Path, help="the folder in which virtual environments are stored")
@@ -576,7 +718,9 @@ def main() -> None:
             with prepare(table[name], folder) as url:
                 rounds = [
                     {key: command.run(folder, url, turn) for key, command in table[name].commands.items()}
-                    for turn in range(options.rounds * (4 if table[name].short else 1))
+                    for turn in range(
+                        2 if options.short else options.rounds * (4 if table[name].short else 1)
+                    )
                 ]
             for line in table[name].lines:
                 line.show(rounds)

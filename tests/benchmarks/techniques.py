@@ -27,7 +27,6 @@ from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
 )
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
 from pytest_rageval.extensions.embeddings.encoder import session_encoder
-from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -90,7 +89,7 @@ def matrix(evalset: EvalSet, table: Table) -> None:
             "evalset": {"name": evalset.name, "size": len(evalset), "digest": evalset.digest},
             "system": {"technique": name},
             "parameters": {},
-            "scores": [score_entry(score, None, None, spool=Spool()) for score in scores.values()],
+            "scores": [score_entry(score, None, None) for score in scores.values()],
         }
         for name, scores in table.items()
     ]

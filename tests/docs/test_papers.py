@@ -70,6 +70,10 @@ def test_the_tables_have_the_shape_of_those_of_the_papers():
             r"brief",
             r"wordy",
         ),
+        "Rel': the same scores on ASQA and ELI5": (
+            r"asqa\.json, 1\)\n +- +rel\.answer@2 .* 1\.000 ",
+            r"eli5\.json, 1\)\n +- +rel\.answer@2 .* 0\.500 ",
+        ),
         "Rel': Rel of several retrievers": (r"rel\.jsonl: 4 of 6 examples; [1-9] passage.* of 2 systems",),
         "Rel', Tables 1 and 2": (r"rel\.citation@1", r"rel_recall\.citation@2", r"rank", r"random", r"wordy"),
         "RAG-QA Arena, Tables 3 and 9": (

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from pytest_rageval.lib.foreign_values import JsonObject
+from pytest_rageval.core.document import TestEntry
 from pytest_rageval.lib.text import counted
 from pytest_rageval.plugin.summary import ENTRIES
 from pytest_rageval.plugin.terminal import plain_nodeid, print_command
@@ -73,7 +73,7 @@ def place_of(report: pytest.TestReport | pytest.CollectReport, root: Path) -> Pl
 
 
 def annotations(
-    tests: Iterable[JsonObject],
+    tests: Iterable["TestEntry"],
     places: Mapping[str, Place],
     *,
     other_plugin_active: bool,
@@ -110,7 +110,7 @@ def _place_properties(place: Place | None, workspace: Path) -> dict[str, str]:
     return {"file": file.relative_to(workspace).as_posix(), **line}
 
 
-def _warnings(test: JsonObject) -> list[str]:
+def _warnings(test: "TestEntry") -> list[str]:
     lines = (line.removeprefix("warning: ") for line in warning_lines([test]))
     return [line.removeprefix(f"{test['nodeid']}: ") for line in lines]
 

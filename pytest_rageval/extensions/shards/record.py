@@ -282,7 +282,7 @@ def _unjudged_entry(test: TestRun, threshold: Threshold) -> dict[str, object]:
     except RagevalError:
         # The shard has no question, or no question of the slice.
         return {**error_entry(threshold.spec, threshold, reason, notes), "verdict": None}
-    return {**score_entry(score, threshold, None, notes, spool=test.session.spool), "reason": reason}
+    return {**score_entry(score, threshold, None, notes), "reason": reason}
 
 
 def stored_test(test: TestRun) -> Plain:

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from pytest_rageval.core.document import ScoreEntry
+from pytest_rageval.core.document import ComparisonEntry, ScoreEntry, TestEntry
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.build import sliced_name, usage_lines
 from pytest_rageval.reports.gated_tests import change_lines, failing_gates, missing_lines, remark_lines
-from pytest_rageval.reports.html import environment, render
-from pytest_rageval.reports.html.plots import Plot, plots_of
+from pytest_rageval.reports.html import render
+from pytest_rageval.reports.html.plots import Plot, Ranks, plots_of, ranks_of
 from pytest_rageval.reports.html.question_rows import (
     Column,
     Details,
@@ -24,6 +24,7 @@ from pytest_rageval.reports.html.question_rows import (
     anchor_of,
     short_digest,
 )
+from pytest_rageval.reports.html.questions_html import question_html
 from pytest_rageval.reports.layout import AddedTable
 from pytest_rageval.reports.notes import p_of_drop, significant_gain
 from pytest_rageval.reports.settings import models_text
@@ -109,7 +110,7 @@ def html_page(  # noqa: PLR0913 - what the top of a page shows
     )
 
 
-def _overall_verdict(tests: Sequence[Mapping[str, Any]]) -> str:
+def _overall_verdict(tests: Sequence[TestEntry]) -> str:
     if any(test["outcome"] in {"failed", "error"} for test in tests):
         return "fail"
     verdicts = {entry["verdict"] for test in tests for entry in test["scores"]}
@@ -175,7 +176,7 @@ class ScoreView:
         self.threshold: str = threshold_text(entry["threshold"] or {})
 
     @property
-    def baseline(self) -> Mapping[str, Any] | None:
+    def baseline(self) -> ComparisonEntry | None:
         """The comparison with the baseline, else with the anchor; None if there is no comparison."""
         return self.entry.get("baseline") or self.entry.get("anchor")
 
@@ -292,10 +293,11 @@ class HeatCell:
         cls, rows: Sequence[QuestionRow], column: Column, overall: float | None
     ) -> "HeatCell | None":
         """Create the cell of a column from the questions of a slice; `overall` is the mean over all questions."""
-        cells = [cell for row in rows if (cell := row.cell(column)) is not None and cell.now is not None]
-        if not cells or overall is None:
+        cells = [cell for row in rows if (cell := row.cells.get(column.index)) is not None]
+        scores = [cell.now for cell in cells if cell.now is not None]
+        if not scores or overall is None:
             return None
-        mean = fmean(cell.now for cell in cells if cell.now is not None)
+        mean = fmean(scores)
         changes = [
             cell.now - cell.before for cell in cells if cell.now is not None and cell.before is not None
         ]
@@ -303,7 +305,7 @@ class HeatCell:
         distance = (mean - overall) / max(1.0, abs(overall)) * 10
         level = min(3, round(abs(distance)))
         name = f"{'below' if distance < 0 else 'above'}-{level}" if level else ""
-        return cls(mean, len(cells), fmean(changes) if changes else None, name)
+        return cls(mean, len(scores), fmean(changes) if changes else None, name)
 
 
 class ColumnView:
@@ -330,13 +332,23 @@ class TableView:
         self.table = table
         self.anchor: str = f"e-{short_digest(table.evalset)}"
         self.columns: list[ColumnView] = [ColumnView(column) for column in table.columns]
-        self.plots: list[Plot] = plots_of(table)
+        self._ranks: list[tuple[str, Ranks]] = []
         self.groups: list[QuestionGroup] = [
             QuestionGroup(f"{self.anchor}-{number}", name, rows, list(self._heat_row(rows)))
             for number, (name, rows) in enumerate(table.groups)
         ]
-        self._tags = _slice_tags(table.rows)
+        self._tags = sorted(
+            tag for tag, values in table.values_by_tag.items() if len(values) <= MAX_TAG_VALUES
+        )
         self._filters = filters
+
+    def add_to_plots(self, row: QuestionRow, variants: Sequence[Details]) -> None:
+        if (ranks := ranks_of(variants)) is not None:
+            self._ranks.append((row.id, ranks))
+
+    @cached_property
+    def plots(self) -> list[Plot]:
+        return plots_of(self.table, self._ranks)
 
     @property
     def is_wide(self) -> bool:
@@ -344,7 +356,8 @@ class TableView:
 
     @cached_property
     def _means(self) -> list[float | None]:
-        cells = ([row.cell(column) for row in self.table.rows] for column in self.table.columns)
+        indices = range(len(self.columns))
+        cells = ([row.cells.get(index) for row in self.table.rows] for index in indices)
         scores = ([cell.now for cell in each if cell and cell.now is not None] for each in cells)
         return [fmean(each) if each else None for each in scores]
 
@@ -397,7 +410,7 @@ class QuestionGroup:
 
 
 class Card:
-    def __init__(self, test: Mapping[str, Any]) -> None:
+    def __init__(self, test: TestEntry) -> None:
         self.test = test
         self.name: str = test_name(test)
         self.anchor: str = anchor_of(test)
@@ -423,14 +436,6 @@ class Card:
         return not any(entry["verdict"] in FAILING_VERDICTS for entry in self.test["scores"])
 
 
-def _slice_tags(rows: Iterable[QuestionRow]) -> list[str]:
-    values_by_tag: dict[str, set[str]] = {}
-    for row in rows:
-        for name, value in row.tags:
-            values_by_tag.setdefault(name, set()).add(value)
-    return sorted(name for name, values in values_by_tag.items() if len(values) <= MAX_TAG_VALUES)
-
-
 @dataclass(frozen=True)
 class LeftOut:
     """The number of questions that are not shown in full."""
@@ -446,50 +451,43 @@ def _render_questions(tables: Sequence[TableView]) -> LeftOut:
     The worst questions have precedence. All questions get a brief form, as far as they fit; then questions get their
     full form, as far as it fits.
     """
-    template = environment().get_template("question.html")
     rows = [(table, group, row) for table in tables for group in table.groups for row in group.rows]
-    texts: dict[int, Markup] = {}
+    texts: dict[int, str] = {}
     total = 0
     order = sorted(range(len(rows)), key=lambda index: rows[index][2].order)
 
-    def render_row(index: int, *, full: bool) -> Markup:
+    def html_of(index: int, variants: Sequence[Details], *, full: bool) -> str:
         table, _, row = rows[index]
-        variants = [each.read() for each in row.variants]
-        values = {
-            "q": row,
-            "variants": variants,
-            "columns": table.table.columns,
-            "tokens": table.tokens(row, variants),
-            "full": full,
-        }
-        return Markup(template.render(values))  # noqa: S704 - the template escapes all texts
+        return question_html(row, variants, table.table.columns, table.tokens(row, variants), full=full)
 
+    has_room = True
     for index in order:
-        text = render_row(index, full=False)
-        size = _byte_size(text)
-        if total + size > MAX_QUESTION_BYTES:
-            break
-        texts[index] = text
-        total += size
+        table, _, row = rows[index]
+        variants = row.read(table.table.columns)
+        table.add_to_plots(row, variants)
+        if has_room:
+            text = html_of(index, variants, full=False)
+            size = _byte_size(text)
+            has_room = total + size <= MAX_QUESTION_BYTES
+        if has_room:
+            texts[index] = text
+            total += size
     full = 0
     for index in order[: len(texts)]:
         if total > FULL_SHARE * MAX_QUESTION_BYTES:
             break
         # A question whose passages alone exceed the limit is not rendered.
-        passage_chars = sum(
-            len(passage.get("text") or "")
-            for variant in rows[index][2].variants
-            for passage in variant.entries[variant.index].get("retrieved", ())
-        )
-        if total + passage_chars <= MAX_QUESTION_BYTES:
-            text = render_row(index, full=True)
+        variants = rows[index][2].read(rows[index][0].table.columns)
+        passages = [passage for each in variants for passage in each.entry.get("retrieved", ())]
+        if total + sum(len(passage.get("text") or "") for passage in passages) <= MAX_QUESTION_BYTES:
+            text = html_of(index, variants, full=True)
             size = _byte_size(text) - _byte_size(texts[index])
             if total + size <= MAX_QUESTION_BYTES:
                 texts[index] = text
                 total += size
                 full += 1
     for index in sorted(texts):
-        rows[index][1].questions.append(texts[index])
+        rows[index][1].questions.append(Markup(texts[index]))  # noqa: S704 - all texts are escaped
     return LeftOut(len(texts) - full, len(rows) - len(texts), len(rows))
 
 

@@ -4,12 +4,17 @@ Each mark of a plot has a label, which is shown where the pointer or the keyboar
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from pytest_rageval.core.document import EvaluatedQuestion
 from pytest_rageval.lib.text import counted
-from pytest_rageval.reports.html.question_rows import Details, QuestionRow, QuestionTable
+from pytest_rageval.reports.html.question_rows import (
+    Details,
+    QuestionTable,
+    documents_of,
+)
 
 WIDTH: Final = 320
 LEFT: Final = 64
@@ -24,7 +29,7 @@ MAX_NAMED: Final = 3  # maximum number of questions that a label names
 NOT_FOUND_GAP: Final = 1.0  # distance of "not found" from the last rank, in ranks
 
 
-class Rankings(NamedTuple):
+class Ranks(NamedTuple):
     """The ranks of the gold passages of a question; a rank is None if the passage is not in the ranking.
 
     `before` and `depth_before` are None if the baseline's ranking is unknown.
@@ -57,56 +62,60 @@ class Plot(NamedTuple):
     summary: str  # what it shows, in a sentence
 
 
-def plots_of(table: QuestionTable) -> list[Plot]:
-    known = [(row, rankings) for row in table.rows if (rankings := _rankings(row)) is not None]
+def plots_of(table: QuestionTable, known: Sequence[tuple[str, Ranks]]) -> list[Plot]:
+    """Return the plots of a table; `known` has its questions with ranks, by id, the worst first."""
     plots = [
-        _slopes([(row, each) for row, each in known if each.before is not None]),
+        _slopes([(name, each) for name, each in known if each.before is not None]),
         _curves([each for _, each in known]),
         _bars(table),
     ]
     return [plot for plot in plots if plot is not None]
 
 
-def _rankings(row: QuestionRow) -> Rankings | None:
+def ranks_of(variants: Sequence[Details]) -> Ranks | None:
     """Return the ranks of a question's gold passages; None if it has none, or no ranking of its retriever is known."""
-    compared = next((each for each in row.variants if any(c.before is not None for c in each.cells)), None)
-    details = (compared or row.variants[0]).read()
+    compared = next(
+        (each for each in variants if any(example.get("before") is not None for example in each.examples)),
+        None,
+    )
+    details = compared or variants[0]
     entry = details.entry
     if not (gold := entry.get("gold")) or "gold_ranks" not in entry:
         return None
     now = [entry["gold_ranks"].get(label) for label in dict.fromkeys(gold)]
+    depth = len(entry.get("retrieved", ()))
     before = None if compared is None else _labels_before(details)
     if before is None or _matched_otherwise(entry, gold):
-        return Rankings(now, len(details.documents), None, None)
+        return Ranks(now, depth, None, None)
     ranks = [before.index(label) + 1 if label in before else None for label in dict.fromkeys(gold)]
-    return Rankings(now, len(details.documents), ranks, len(before))
+    return Ranks(now, depth, ranks, len(before))
 
 
 def _labels_before(details: Details) -> list[str] | None:
     if details.before:
         return [label for label, _ in details.before]
-    examples = [example for cell, example in details.scored if cell.before is not None]
+    examples = [example for example in details.examples if example.get("before") is not None]
     # The report has the ranking of the baseline only where it differs from the present one.
     depths = [each["k"] for each in examples if "k" in each]
-    return [*details.documents[: max(depths)]] if depths else None
+    return documents_of(details.entry)[: max(depths)] if depths else None
 
 
-def _matched_otherwise(entry: Mapping[str, Any], gold: Sequence[str]) -> bool:
+def _matched_otherwise(entry: EvaluatedQuestion, gold: Sequence[str]) -> bool:
     """Return True if a gold passage was found by its text, so that its label tells nothing about the baseline."""
     return any(
         passage.get("gold") and passage["document"] not in gold for passage in entry.get("retrieved", ())
     )
 
 
-def _slopes(known: Sequence[tuple[QuestionRow, Rankings]]) -> Plot | None:
+def _slopes(known: Sequence[tuple[str, Ranks]]) -> Plot | None:
     """Return the rank of the first gold passage of each question, before and now; equal pairs are one line."""
     pairs: dict[tuple[int | None, int | None], list[str]] = {}
-    for row, each in known:
+    for name, each in known:
         then, now = (min(filter(None, ranks), default=None) for ranks in (each.before or (), each.now))
         # Of two rankings of different lengths, the shorter one says nothing of the ranks beyond its end.
         now = None if then is None and (now or 0) > (each.depth_before or 0) else now
         then = None if now is None and (then or 0) > each.depth else then
-        pairs.setdefault((then, now), []).append(row.id)
+        pairs.setdefault((then, now), []).append(name)
     if not pairs:
         return None
     depth = max(2, *(max(each.depth, each.depth_before or 0) for _, each in known))
@@ -156,7 +165,7 @@ def _names(names: Sequence[str]) -> str:
     return f"{counted(len(names), 'question')} ({', '.join(names[:MAX_NAMED])}{more})"
 
 
-def _curves(known: Sequence[Rankings]) -> Plot | None:
+def _curves(known: Sequence[Ranks]) -> Plot | None:
     """Return recall@k for each k up to the end of the rankings, before and now, over the questions that have both."""
     both = [each for each in known if each.before is not None]
     known = both or known

@@ -1,20 +1,19 @@
 """Collects the questions of a run for the HTML report: a row for each question of an eval set, a column for each score.
 
-A row has the values of now and of the baseline. The entries of the report are stored in a spool until they are written.
+A row has the values of now and of the baseline. The entries of the report are read again for each question that the
+page shows, since their texts may be in a spool.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from math import inf
-from typing import Any, Final, Self
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Self
 
-from pytest_rageval.core.document import ScoreEntry
-from pytest_rageval.lib.spool import Spool
+from pytest_rageval.core.document import EvaluatedQuestion, ExampleEntry, QuestionEntry, ScoreEntry, TestEntry
 from pytest_rageval.reports.build import entry_name
-from pytest_rageval.reports.html.answer_words import mark_answer_words
-from pytest_rageval.reports.questions import expected_text, score_text
+from pytest_rageval.reports.questions import NOTHING, change_of_score_text, expected_text
 
 STATES: Final = ("lost", "beyond", "unscored", "", "gained")
 """The states of a question in a score, the worst first.
@@ -24,6 +23,8 @@ better.
 """
 
 MAX_GROUPS: Final = 20  # a tag with more values does not group the questions
+
+NOT_LISTED: Final[QuestionEntry] = {"id": ""}
 
 
 FIELDS: Final[Mapping[str, str]] = {
@@ -40,7 +41,7 @@ FIELDS: Final[Mapping[str, str]] = {
 """The fields of a question in a score: the key of the example, and the name of the field."""
 
 
-def anchor_of(test: Mapping[str, Any]) -> str:
+def anchor_of(test: TestEntry) -> str:
     """Return the id of a test in the page, which is the same in every run."""
     return f"t-{short_digest(test['nodeid'])}"
 
@@ -53,20 +54,47 @@ def worst_state(states: Collection[str]) -> str:
     return next((state for state in STATES if state in states), "")
 
 
-@dataclass(frozen=True)
-class ScoreCell:
-    """A score of a question. `before` is its score in the baseline; `state` is the worst of `STATES` in this score."""
+@dataclass(eq=False)
+class Column:
+    """A score of the questions of an eval set. Tests that gave all questions the same scores share it."""
 
-    column: "Column"
-    spool: Spool
-    place: int
-    state: str
+    score: str
+    index: int
+    tests: list[TestEntry]  # the most urgent first
+    entries: list[ScoreEntry]
+    name: str = ""
+
+
+class Source(NamedTuple):
+    """Where the example of a score is in a report, and the question that its entry lists, or `NOT_LISTED`."""
+
+    examples: Sequence[ExampleEntry]
+    at: int
+    listed: QuestionEntry
+
+    def read(self) -> dict[str, Any]:
+        example = self.examples[self.at].items()
+        return _before(self.listed) | {
+            key: each for key, each in example if key == "score" or each is not None
+        }
+
+
+@dataclass(slots=True, eq=False)
+class ScoreCell:
+    """A score of a question. `before` is its score in the baseline; `state` is the worst of `STATES` in this score.
+
+    Of several thresholds on one score, only some may compare it with a baseline. Their examples are merged, and the
+    first source has precedence.
+    """
+
     now: float | None
     before: float | None
+    sources: tuple[Source, ...]
+    state: str = ""
 
-    @property
-    def name(self) -> str:
-        return self.column.name
+    def add(self, before: float | None, sources: tuple[Source, ...]) -> None:
+        self.before = before if self.before is None else self.before
+        self.sources += sources
 
     @property
     def look(self) -> str:
@@ -74,9 +102,11 @@ class ScoreCell:
         return self.state or ("same" if self.before is not None and self.before == self.now else "")
 
     @property
-    def example(self) -> Mapping[str, Any]:
-        example: Mapping[str, Any] = self.spool.get(self.place)
-        return example
+    def example(self) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for source in self.sources:
+            merged = source.read() | merged
+        return merged
 
     @property
     def text(self) -> str:
@@ -86,90 +116,46 @@ class ScoreCell:
             if example.get("early_stop") == "not asked":
                 return "not asked"
             return "unscored" if example.get("unscored") is not None else "undefined"
-        values = [self.now] if self.before in {None, self.now} else [self.before, self.now]
-        return " → ".join(score_text(value).removesuffix(".00") for value in values)
+        return change_of_score_text(self.before, self.now)
 
 
-@dataclass(eq=False)
-class Column:
-    """A score of the questions of an eval set. Tests that gave all questions the same scores share it."""
-
-    score: str
-    tests: list[Mapping[str, Any]]  # the most urgent first
-    entries: list[ScoreEntry]
-    values: Mapping[str, float | None]
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field below a question."""
-
-    name: str
-    text: str
-    scores: str = ""  # that have this value; empty if all have
-
-
-@dataclass(frozen=True)
-class Passage:
-    """A retrieved passage."""
-
-    document: str
-    text: str | None = None
-    gold: bool = False
-    rank_before: int | None = None  # None if it was not retrieved, or the ranking is unknown
-    label: float | None = None  # its relevance or usefulness
-    answer_alone: str = ""  # generated from this passage alone
-    parts: Sequence[tuple[str, bool]] = ()  # see `mark_answer_words`
-
-
-@dataclass
+@dataclass(slots=True, eq=False)
 class Variant:
     """What tests with the same retriever got for a question: the longest of their rankings, and their scores.
 
-    `documents` are the labels of the ranking. The question's entry is that at `index` in `entries`, which may be stored
-    in a spool.
+    The question's entry is that at `index` in `entries`. `cells` are by the index of their columns.
     """
 
-    entries: Sequence[Mapping[str, Any]]
+    entries: Sequence[EvaluatedQuestion]
     index: int
-    documents: Sequence[str]
-    tests: list[Mapping[str, Any]]
-    cells: list[ScoreCell] = field(default_factory=list)
+    tests: list[TestEntry]
+    cells: dict[int, ScoreCell] = field(default_factory=dict)
 
     def add_ranking(
-        self,
-        entries: Sequence[Mapping[str, Any]],
-        index: int,
-        documents: Sequence[str],
-        test: Mapping[str, Any],
+        self, entries: Sequence[EvaluatedQuestion], index: int, documents: Sequence[str], test: TestEntry
     ) -> bool:
         """Add what another test got; return False if its ranking is another one, and not only longer or shorter."""
-        shared = min(len(documents), len(self.documents))
-        if documents[:shared] != self.documents[:shared]:
+        known = documents_of(self.entries[self.index])
+        shared = min(len(documents), len(known))
+        if documents[:shared] != known[:shared]:
             return False
-        if len(documents) > len(self.documents):
-            self.entries, self.index, self.documents = entries, index, documents
+        if len(documents) > len(known):
+            self.entries, self.index = entries, index
         self.tests.append(test)
         return True
 
-    def read(self) -> "Details":
-        return Details(
-            self.entries[self.index],
-            [(cell, cell.example) for cell in self.cells],
-            self.documents,
-            self.tests,
-        )
+
+def documents_of(entry: EvaluatedQuestion) -> list[str]:
+    return [passage["document"] for passage in entry.get("retrieved", ())]
 
 
 @dataclass
 class Details:
-    """What is stored of a variant, read once: the question's entry, and each score with its example."""
+    """What the report has of a variant, read once: the question's entry, and the example of each score by its name."""
 
-    entry: Mapping[str, Any]
-    scored: Sequence[tuple[ScoreCell, Mapping[str, Any]]]
-    documents: Sequence[str]
-    tests: Sequence[Mapping[str, Any]]
+    entry: EvaluatedQuestion
+    scored: Sequence[tuple[str, Mapping[str, Any]]]
+    tests: Sequence[TestEntry]
 
     @property
     def examples(self) -> list[Mapping[str, Any]]:
@@ -207,81 +193,71 @@ class Details:
         return max(cut_offs, default=None)
 
     @property
-    def fields(self) -> Iterator[Field]:
+    def fields(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the name and the text of each field, and the scores that have this value; empty if all have."""
         if history := self.entry.get("history"):
-            yield Field("after", " / ".join(history))
+            yield "after", " / ".join(history), ""
         if filters := self.entry.get("filters"):
-            yield Field("filters", ", ".join(f"{name} = {value}" for name, value in filters.items()))
-        for key, name in FIELDS.items():
+            yield "filters", ", ".join(f"{name} = {value}" for name, value in filters.items()), ""
+        yield from self._score_fields
+        if not any("expected" in example for example in self.examples) and (
+            references := self.entry.get("references")
+        ):
+            yield "reference", " + ".join(" | ".join(aliases) for aliases in references), ""
+        if reference := self.entry.get("reference"):
+            yield "long reference", reference, ""
+        for score, example in self.scored:
+            # Some retrievers return another ranking for another k, and not a part of the longest ranking.
+            if "retrieved" in example:
+                yield "retrieved", ", ".join(example["retrieved"]) or NOTHING, score
+
+    @property
+    def _score_fields(self) -> Iterator[tuple[str, str, str]]:
+        present = FIELDS.keys() & {key for example in self.examples for key in example}
+        for key, name in FIELDS.items() if present else ():
             scores_by_text: dict[tuple[str, str], list[str]] = {}
-            for cell, example in self.scored:
+            for score, example in self.scored:
                 value = example.get(key)
                 if value or (key == "answer" and value is not None):
                     text = expected_text(value) if key == "expected" else str(value)
                     label = value["as"] if key == "expected" else name
-                    scores_by_text.setdefault((label, text), []).append(cell.name)
+                    scores_by_text.setdefault((label, text), []).append(score)
             several = len(scores_by_text) > 1
-            yield from (
-                Field(label, text, ", ".join(scores) if several else "")
-                for (label, text), scores in scores_by_text.items()
-            )
-        if not any("expected" in example for example in self.examples) and (
-            references := self.entry.get("references")
-        ):
-            yield Field("reference", " + ".join(" | ".join(aliases) for aliases in references))
-        if reference := self.entry.get("reference"):
-            yield Field("long reference", reference)
-        for cell, example in self.scored:
-            # Some retrievers return another ranking for another k, and not a part of the longest ranking.
-            if "retrieved" in example:
-                yield Field("retrieved", ", ".join(example["retrieved"]) or "(nothing)", cell.name)
-
-    @property
-    def passages(self) -> list[Passage]:
-        """The longest ranking of the question.
-
-        Words of the answers are marked in the first k passages, which the answers were generated from.
-        """
-        max_marked = inf if self.k is None else self.k
-        retrieved = self.entry.get("retrieved", ())
-        ranks_before = {label: rank for rank, (label, _) in enumerate(self.before, 1)}
-        labels = next((example["labels"] for example in self.examples if example.get("labels")), ())
-        alone = next((example["alone"] for example in self.examples if example.get("alone")), ())
-        answers = " ".join(self.example_values("answer"))
-        return [
-            Passage(
-                document=passage["document"],
-                text=passage.get("text"),
-                gold=bool(passage.get("gold")),
-                rank_before=ranks_before.get(passage["document"]),
-                label=labels[index] if index < len(labels) else None,
-                answer_alone=alone[index] if index < len(alone) else "",
-                parts=mark_answer_words(
-                    passage.get("text") or "", answers if index < max_marked else "", self.entry["question"]
-                ),
-            )
-            for index, passage in enumerate(retrieved)
-        ]
+            for (label, text), scores in scores_by_text.items():
+                yield label, text, ", ".join(scores) if several else ""
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class QuestionRow:
     """A question of an eval set with all its scores."""
 
     evalset: str  # without one, the node id of the test
     index: int
     id: str
-    tags: list[tuple[str, str]] = field(default_factory=list)  # a pair for each value
+    tags: Sequence[tuple[str, str]] = ()  # a pair for each value
     variants: list[Variant] = field(default_factory=list)
-    states: set[str] = field(default_factory=set)
+    states: frozenset[str] = frozenset()
     bound_side: str = ""  # "below" or "above" if it is beyond a bound
+    order: tuple[int, float, float, int] = (0, 0.0, 0.0, 0)  # the worst question first
 
     @property
-    def cells(self) -> Iterator[ScoreCell]:
-        for variant in self.variants:
-            yield from variant.cells
+    def cells(self) -> Mapping[int, ScoreCell]:
+        """The scores by the index of their column. A score over a slice without the question has none."""
+        if len(self.variants) == 1:
+            return self.variants[0].cells
+        return {index: cell for variant in self.variants for index, cell in variant.cells.items()}
 
-    @cached_property
+    def read(self, columns: Sequence[Column]) -> list[Details]:
+        return [
+            Details(
+                each.entries[each.index],
+                [(columns[index].name, cell.example) for index, cell in each.cells.items()],
+                each.tests,
+            )
+            for each in self.variants
+        ]
+
+    @property
     def anchor(self) -> str:
         """The id of the question in the page. It is the same in every run, and differs between eval sets."""
         return "q-" + short_digest(f"{self.evalset}\x00{self.id}")
@@ -294,35 +270,25 @@ class QuestionRow:
     def state_text(self) -> str:
         return self.bound_side if self.state == "beyond" else self.state
 
-    @property
-    def loss(self) -> float:
-        return sum(
-            abs((cell.before or 0.0) - (cell.now or 0.0)) for cell in self.cells if cell.state == "lost"
-        )
-
-    @cached_property
-    def order(self) -> tuple[int, float, float, int]:
-        """The sort key, the worst question first: by state, loss, mean score, and order in the eval set."""
-        return STATES.index(self.state), -self.loss, self.value or 0.0, self.index
+    def set_order(self) -> None:
+        """Compute the sort key: by state, loss, mean score, and order in the eval set."""
+        cells = self.cells.values()
+        lost = [cell for cell in cells if cell.state == "lost"] if "lost" in self.states else ()
+        loss = sum(abs((cell.before or 0.0) - (cell.now or 0.0)) for cell in lost)
+        self.order = STATES.index(self.state), -loss, self.value or 0.0, self.index
 
     @property
     def value(self) -> float | None:
-        scores = [cell.now for cell in self.cells if cell.now is not None]
+        scores = [cell.now for cell in self.cells.values() if cell.now is not None]
         return sum(scores) / len(scores) if scores else None
-
-    def cell(self, column: Column) -> ScoreCell | None:
-        """Return the score of a column; None if the score is over a slice that does not contain the question."""
-        return next((cell for cell in self.cells if cell.column is column), None)
 
 
 class QuestionTable:
     """The questions of an eval set, the worst first, and their scores."""
 
-    def __init__(self, evalset: str, tests: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, evalset: str, tests: Sequence[TestEntry]) -> None:
         self.evalset = evalset
         self.tests = tests
-        # The examples are stored in a spool: the page shows few of them in full.
-        self._spool = Spool()
         self.columns: list[Column] = []
         self._rows: dict[str, QuestionRow] = {}
         for test in tests:
@@ -330,11 +296,13 @@ class QuestionTable:
             for name, entries in _group_by_name(test["scores"]).items():
                 self._add_score(test, name, entries, variants)
         self._name_columns()
-        self.rows: list[QuestionRow] = sorted(self._rows.values(), key=lambda row: row.order)
+        for row in self._rows.values():
+            row.set_order()
+        self.rows: list[QuestionRow] = sorted(self._rows.values(), key=attrgetter("order"))
 
     @classmethod
-    def of_tests(cls, tests: Iterable[Mapping[str, Any]]) -> list[Self]:
-        groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    def of_tests(cls, tests: Iterable[TestEntry]) -> list[Self]:
+        groups: dict[tuple[str, str], list[TestEntry]] = {}
         for test in tests:
             evalset = test.get("evalset") or {}
             key = evalset.get("name", test["nodeid"]), evalset.get("digest", "")
@@ -342,87 +310,87 @@ class QuestionTable:
         tables = [cls(name, group) for (name, _), group in groups.items()]
         return [table for table in tables if table.rows]
 
-    def _add_questions(self, test: Mapping[str, Any]) -> dict[str, Variant]:
+    def _add_questions(self, test: TestEntry) -> dict[str, Variant]:
         """Add the questions of a test; return the variants that have the test's rankings, by id."""
         entries = test.get("questions", ())
-        return {str(entry["id"]): self._add_question(entries, at, test) for at, entry in enumerate(entries)}
+        return {
+            str(entry["id"]): self._add_question(entries, at, entry, test) for at, entry in enumerate(entries)
+        }
 
     def _add_question(
-        self, entries: Sequence[Mapping[str, Any]], index: int, test: Mapping[str, Any]
+        self, entries: Sequence[EvaluatedQuestion], index: int, entry: EvaluatedQuestion, test: TestEntry
     ) -> Variant:
-        entry = entries[index]
         name = str(entry["id"])
-        row = self._rows.setdefault(name, QuestionRow(self.evalset, len(self._rows), name))
-        documents = [passage["document"] for passage in entry.get("retrieved", ())]
-        row.tags = row.tags or [
-            (tag, value) for tag, values in entry.get("tags", {}).items() for value in _values(values)
-        ]
+        if (row := self._rows.get(name)) is None:
+            row = self._rows[name] = QuestionRow(self.evalset, len(self._rows), name)
+        if not row.tags and (tags := entry.get("tags")):
+            row.tags = [(tag, value) for tag, values in tags.items() for value in _values(values)]
+        documents = documents_of(entry) if row.variants else []
         known = (each for each in row.variants if each.add_ranking(entries, index, documents, test))
         if (variant := next(known, None)) is None:
-            variant = Variant(entries, index, documents, [test])
+            variant = Variant(entries, index, [test])
             row.variants.append(variant)
         return variant
 
     def _add_score(
-        self,
-        test: Mapping[str, Any],
-        name: str,
-        entries: Sequence[ScoreEntry],
-        variants: dict[str, Variant],
+        self, test: TestEntry, name: str, entries: Sequence[ScoreEntry], variants: dict[str, Variant]
     ) -> None:
-        examples, states = _merged_examples(entries)
-        column = self._column(test, name, entries, {key: each["score"] for key, each in examples.items()})
-        for question, example in examples.items():
-            if question not in variants:
+        cells, states = _cells(entries)
+        column = self._column(test, name, entries, cells)
+        for question, cell in cells.items():
+            if (variant := variants.get(question)) is None:
                 # Of a question that early stop did not ask, only the id is known.
-                variants[question] = self._add_question([{"id": question, "question": ""}], 0, test)
-            row, own, variant = self._rows[question], states.get(question, set()), variants[question]
-            row.states |= own
-            if (old := row.cell(column)) is not None:
-                example.update(old.example)
-                own |= {old.state}
-                variant = next(each for each in row.variants if old in each.cells)
-                variant.cells.remove(old)
-            place, state = self._spool.put(example), worst_state(own)
-            variant.cells.append(
-                ScoreCell(column, self._spool, place, state, example["score"], example.get("before"))
-            )
+                unknown: EvaluatedQuestion = {"id": question, "question": ""}
+                variant = variants[question] = self._add_question([unknown], 0, unknown, test)
+            row = self._rows[question]
+            if own := states.get(question):
+                cell.state = worst_state(own)
+                row.states |= own
+            if (known := self._known(question, column)) is None:
+                variant.cells[column.index] = cell
+            else:
+                known.add(cell.before, cell.sources)
+                known.state = worst_state({known.state, cell.state})
         for questions in filter(None, (entry.get("questions") for entry in entries)):
             for listed in questions["listed"] if questions["why"] != "worse" else ():
                 self._rows[listed["id"]].bound_side = questions["why"]
 
     def _column(
-        self,
-        test: Mapping[str, Any],
-        score: str,
-        entries: Sequence[ScoreEntry],
-        values: Mapping[str, float | None],
+        self, test: TestEntry, score: str, entries: Sequence[ScoreEntry], cells: Mapping[str, ScoreCell]
     ) -> Column:
         """Return the column of a score: that of another test if the score has the same values there."""
         for column in self.columns:
             if column.score == score and all(
-                column.values.get(name, value) == value for name, value in values.items()
+                (known := self._known(name, column)) is None or known.now == cell.now
+                for name, cell in cells.items()
             ):
                 column.tests.append(test)
                 column.entries += entries
-                column.values = {**column.values, **values}
                 return column
-        column = Column(score, [test], [*entries], values)
-        self.columns.append(column)
-        return column
+        self.columns.append(Column(score, len(self.columns), [test], [*entries]))
+        return self.columns[-1]
+
+    def _known(self, question: str, column: Column) -> ScoreCell | None:
+        row = self._rows.get(question)
+        return None if row is None else row.cells.get(column.index)
+
+    @cached_property
+    def values_by_tag(self) -> dict[str, set[str]]:
+        values: dict[str, set[str]] = {}
+        for row in self.rows:
+            for tag, value in row.tags:
+                values.setdefault(tag, set()).add(value)
+        return values
 
     @cached_property
     def tag(self) -> str:
         """The tag that groups the questions: "topic", else the first with few values, one a question; may be empty."""
-        values: dict[str, dict[str, set[str]]] = {}
-        for row in self.rows:
-            for tag, value in row.tags:
-                values.setdefault(tag, {}).setdefault(row.id, set()).add(value)
+        most = min(MAX_GROUPS, len(self.rows) - 1)
+        several = {tag for row in self.rows for tag, value in row.tags if dict(row.tags)[tag] != value}
         fitting = [
             tag
-            for tag, by_row in values.items()
-            if all(len(each) == 1 for each in by_row.values())
-            and 1 < len(set().union(*by_row.values())) <= min(MAX_GROUPS, len(self.rows) - 1)
+            for tag, values in self.values_by_tag.items()
+            if 1 < len(values) <= most and tag not in several
         ]
         return "topic" if "topic" in fitting else next(iter(fitting), "")
 
@@ -442,34 +410,36 @@ class QuestionTable:
             column.name = f"{column.score} {variant}" if scores.count(column.score) > 1 else column.score
 
 
-def _merged_examples(entries: Iterable[ScoreEntry]) -> tuple[dict[str, dict[str, Any]], dict[str, set[str]]]:
-    """Return the examples of the entries of a score by id, and the states of the questions that have one."""
-    examples: dict[str, dict[str, Any]] = {}
+def _cells(entries: Iterable[ScoreEntry]) -> tuple[dict[str, ScoreCell], dict[str, set[str]]]:
+    """Return the cells of a score by the id of the question, and the states of the questions that have one."""
+    cells: dict[str, ScoreCell] = {}
     states: dict[str, set[str]] = {}
     for entry in entries:
         listed = {each["id"]: each for each in entry.get("questions", {}).get("listed", ())}
-        for each in entry["examples"]:
-            id_ = each["id"]
-            known = _before(listed.get(id_, {})) | {
-                key: value for key, value in each.items() if key == "score" or value is not None
-            }
-            # Of several thresholds on one score, only some may compare it with a baseline. Their examples are merged,
-            # and the first entry has precedence.
-            examples[id_] = known | examples.get(id_, {})
-            if examples[id_].get("unscored") is not None:
+        examples = entry["examples"]
+        for index, each in enumerate(examples):
+            id_, before = each["id"], each.get("before")
+            question = listed.get(id_, NOT_LISTED)
+            before = _before(question).get("before") if before is None else before
+            if (cell := cells.get(id_)) is None:
+                cells[id_] = ScoreCell(each["score"], before, (Source(examples, index, question),))
+            else:
+                cell.add(before, (Source(examples, index, question),))
+            if each.get("unscored") is not None:
                 states.setdefault(id_, set()).add("unscored")
         for state, ids in _states(entry):
             for id_ in ids:
                 states.setdefault(id_, set()).add(state)
-    return examples, states
+    return cells, states
 
 
-def _before(question: Mapping[str, Any]) -> dict[str, Any]:
+def _before(question: QuestionEntry) -> dict[str, Any]:
     """Return the values of a question before, with the keys of an example; only these are known of an anchor's."""
-    before = question.get("before", {})
+    if not (before := question.get("before")):
+        return {}
     kept = {key: before[key] for key in ("retrieved", "answer") if key in before}
     changed = {f"before_{key}": value for key, value in kept.items() if value != question.get(key)}
-    return {**changed, "before": before["score"]} if before else {}
+    return {**changed, "before": before["score"]}
 
 
 def _group_by_name(scores: Iterable[ScoreEntry]) -> dict[str, list[ScoreEntry]]:
@@ -484,7 +454,7 @@ def _group_by_name(scores: Iterable[ScoreEntry]) -> dict[str, list[ScoreEntry]]:
     return groups
 
 
-def _states(entry: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
+def _states(entry: ScoreEntry) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield states of questions in a score, each with the ids of the questions in this state."""
     for comparison in (entry.get("baseline"), entry.get("anchor")):
         if comparison:

@@ -1,10 +1,12 @@
 """Records in a spool are read back unchanged from memory and from the file, also on a full disk."""
 
 import copy
+import gc
 import json
 import operator
 import pickle
 from array import array
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.lib import spool as spool_module
-from pytest_rageval.lib.spool import Spool, SpooledList, spooled_list, spooled_map
+from pytest_rageval.lib.spool import Spool, SpooledList, rare_collection, spooled_list, spooled_map
 
 SINGLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 RECORDS = st.recursive(
@@ -179,3 +181,22 @@ def test_an_item_is_made_when_it_is_first_asked_for() -> None:
     assert sorted(computed) == [3, 4, 5, 6]
     with pytest.raises(IndexError):
         items[4]
+
+
+@pytest.mark.parametrize(
+    ("before", "within"),
+    [((700, 10, 10), (10_000, 20, 20)), ((0, 10, 10), (0, 10, 10)), ((50_000, 5, 5), (50_000, 5, 5))],
+)
+def test_collection_is_rarer_until_the_end_of_the_block(
+    before: tuple[int, int, int], within: tuple[int, int, int]
+) -> None:
+    """A collector that is off, or rarer still, stays so; the thresholds come back, also after an error."""
+    own = gc.get_threshold()
+    gc.set_threshold(*before)
+    try:
+        with suppress(ZeroDivisionError), rare_collection():
+            assert gc.get_threshold() == within
+            raise ZeroDivisionError
+        assert gc.get_threshold() == before
+    finally:
+        gc.set_threshold(*own)

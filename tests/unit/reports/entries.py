@@ -17,7 +17,7 @@ def _notes(spec: str) -> Notes:
 
 
 def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | None) -> dict[str, Any]:
-    return results.score_entry(score, threshold, verdict, _notes(score.spec), spool=Spool())
+    return results.score_entry(score, threshold, verdict, _notes(score.spec))
 
 
 def threshold_result_entry(result: ThresholdResult) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.evidence import (
+    ExplainedScore,
+    Retrievals,
     common_items,
-    evaluated_questions,
-    explained_examples,
-    longest_retrievals,
+    explained_questions,
 )
 
 ALPHA, BETA, GAMMA = (Document(f"The text of {name}.", name) for name in ("alpha", "beta", "gamma"))
@@ -47,7 +47,7 @@ def _score(*rankings: Ranking | None, spec: str = "recall@2", **evidence: Any) -
 
 def _questions(*scores: Score) -> list[Any]:
     examples = [outcome.example for outcome in scores[0].outcomes]
-    return evaluated_questions(examples, longest_retrievals(scores), match_share=0.5, spool=Spool())
+    return explained_questions(examples, [], Retrievals(scores), match_share=0.5, spool=Spool())
 
 
 def test_a_question_has_its_answers_and_all_that_was_retrieved() -> None:
@@ -103,7 +103,7 @@ def test_the_searches_of_an_agent_are_named() -> None:
 
 
 def _examples(score: Score, *others: Score, before: Score | None = None) -> list[Any]:
-    entries = score_entry(score, None, None, spool=Spool())["examples"]
+    entries = score_entry(score, None, None)["examples"]
     comparison = None
     if before is not None:
         entry = baseline_entry(
@@ -111,7 +111,7 @@ def _examples(score: Score, *others: Score, before: Score | None = None) -> list
         )
         stored = BaselineScore(entry["questions"], {}, entry["scores"]["s"]["examples"])
         comparison = compare(score, {}, stored)
-    return explained_examples(entries, score, comparison, longest_retrievals([score, *others]), spool=Spool())
+    return ExplainedScore(entries, score, comparison, Retrievals([score, *others]), Spool()).examples
 
 
 def test_an_example_has_what_is_behind_its_score() -> None:

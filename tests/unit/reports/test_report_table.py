@@ -189,9 +189,10 @@ def test_counts_that_belong_to_a_score_are_below_it() -> None:
 def test_the_reasons_for_unscored_examples_are_below_the_score(
     what: str, reasons: list[str | None], reason_text: str | None
 ) -> None:
-    entry = _entry(spec="rel.x@5", examples=[{"id": "q", what: reason} for reason in reasons])
-    lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
     count = sum(reason is not None for reason in reasons)
+    examples = [{"id": "q", what: reason} for reason in reasons]
+    entry = _entry(spec="rel.x@5", examples=examples, **{what: count})
+    lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
     assert lines[3:] == ([f"    rel.x@5: {count} {what}: {reason_text}"] if reason_text else [])
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
-from pytest_rageval.reports.evidence import longest_retrievals, retrieval_entry
+from pytest_rageval.reports.evidence import Retrievals
 
 
 def _score(spec: str, *seconds: float | None) -> Score:
@@ -27,6 +27,6 @@ def test_a_time_that_one_score_knows_counts(order: int) -> None:
     A latency score repeats the first question's retrieval, and other scores keep the first ranking.
     """
     scores = [_score("latency.p95@3", 0.3, 0.1), _score("recall@3", None, 0.1)]
-    entry = retrieval_entry(longest_retrievals(scores[::order]).values())
+    entry = Retrievals(scores[::order]).entry()
     assert entry is not None
     assert (entry["questions"], entry["timed"], entry["latency_p95"]) == (2, 2, 0.3)

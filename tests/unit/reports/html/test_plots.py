@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.reports.html.plots import Plot, plots_of
+from pytest_rageval.reports.html.plots import Plot, plots_of, ranks_of
 from pytest_rageval.reports.html.question_rows import QuestionTable
+
+
+def _plots_of(table: QuestionTable) -> list[Plot]:
+    ranks = [(row.id, ranks_of(row.read(table.columns))) for row in table.rows]
+    return plots_of(table, [(name, each) for name, each in ranks if each is not None])
 
 
 def _plots(*questions: dict[str, Any], worse: list[str] | None = None) -> dict[str, Plot]:
@@ -33,7 +38,7 @@ def _plots(*questions: dict[str, Any], worse: list[str] | None = None) -> dict[s
     baseline = {"worse": worse or [], "better": []}
     score = {"spec": "recall@3", "where": {}, "examples": examples, "baseline": baseline}
     [table] = QuestionTable.of_tests([{"nodeid": "test_a", "questions": entries, "scores": [score]}])
-    return {plot.shape: plot for plot in plots_of(table)}
+    return {plot.shape: plot for plot in _plots_of(table)}
 
 
 def test_ranks_of_the_first_gold_passage() -> None:
@@ -129,5 +134,5 @@ def test_gold_passages_found_by_their_text_tell_nothing_of_the_baseline() -> Non
             }
         ]
     )
-    [plot] = plots_of(table)
+    [plot] = _plots_of(table)
     assert [mark.label for mark in plot.marks] == ["recall@1: 1.000 now"]

@@ -6,7 +6,7 @@ from weakref import finalize
 import pytest
 
 from pytest_rageval.lib.spool import Spool, SpooledList
-from pytest_rageval.reports.html.question_rows import QuestionTable
+from pytest_rageval.reports.html.question_rows import QuestionTable, documents_of
 
 
 def _entry(examples: list[dict[str, Any]], spec: str = "recall@3", **keys: Any) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def test_of_two_thresholds_on_a_score_either_may_compare(first: int, *, is_one_t
     )
     [table] = QuestionTable.of_tests(tests)
     [row] = table.rows
-    assert [(cell.text, cell.state) for cell in row.cells] == [("1 → 0", "lost")]
-    assert [variant.read().before for variant in row.variants] == [[("kb-1", False)]]
+    assert [(cell.text, cell.state) for cell in row.cells.values()] == [("1 → 0", "lost")]
+    assert [details.before for details in row.read(table.columns)] == [[("kb-1", False)]]
     assert [column.name for column in table.columns] == ["recall@3"]
 
 
@@ -54,8 +54,8 @@ def test_tests_of_an_eval_set_share_the_row_of_a_question() -> None:
     [table] = QuestionTable.of_tests(tests)
     [row] = table.rows
     assert [column.name for column in table.columns] == ["recall@3 test_one", "hit@3", "recall@3 bm25"]
-    assert [cell.text for cell in row.cells] == ["1", "1", "0"]
-    assert [[passage.document for passage in each.read().passages] for each in row.variants] == [
+    assert [cell.text for cell in row.cells.values()] == ["1", "1", "0"]
+    assert [documents_of(each.entry) for each in row.read(table.columns)] == [
         [*"abc"],
         [*"xyz"],
     ]
