@@ -66,7 +66,6 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     suite: Mapping[str, Any] | None = None,
     merge: str = "",
 ) -> dict[str, Any]:
-    """Return the document with all results of a run."""
     optional = {"run": run, "gate": gate, "suite": suite}
     return {
         "schema": SCHEMA,
@@ -92,7 +91,6 @@ def has_table(test: Mapping[str, Any]) -> bool:
 def threshold_result_entry(
     result: ThresholdResult, notes: Notes | None = None, *, spool: Spool
 ) -> dict[str, Any]:
-    """Return the entry of a threshold in the report."""
     threshold, verdict = result.threshold, result.verdict
     if result.score is None:
         entry = error_entry(threshold.spec, threshold, verdict.reason, notes)
@@ -117,7 +115,6 @@ def score_entry(
     verdict: Verdict | None,
     notes: Notes | None = None,
 ) -> dict[str, Any]:
-    """Return the entry of a score over the whole eval set or a slice."""
     added = {} if notes is None else notes(score)
     triaged = "cases" in added
     entry = {

@@ -94,7 +94,6 @@ class LostQuestion:
 def failure_lines(
     results: Sequence[ThresholdResult], room: Room, *, report: str = "", after: Sequence[str] = ()
 ) -> list[str]:
-    """Return why the thresholds of a test failed, in lines."""
     explained = [(result.score, explain(result)) for result in results if result.score is not None]
     sentences = [_sentence_lines(result) for result in results]
     kept = sentences

@@ -85,7 +85,6 @@ def html_page(  # noqa: PLR0913 - what the top of a page shows
     server_script: str = "",
     added: Iterable[AddedTable] = (),
 ) -> str:
-    """Return a page with the tests of a document and their questions."""
     tests = by_urgency(document["tests"])
     filters = Filters()
     tables = [TableView(table, filters) for table in QuestionTable.of_tests(tests)]
