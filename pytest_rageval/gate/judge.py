@@ -260,8 +260,8 @@ def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> 
         ends = score.ci95 if threshold.policy.bounds == "interval" else None
         if ends is not None and not is_violated(ends[keyword == "min"], keyword, bound):
             text = (
-                f"UNSURE: {text}, but {counted(score.n, 'question')} are too few to tell: other samples of that size "
-                f"could give {ends[0]:.3f} to {ends[1]:.3f} (95% interval)"
+                f"UNSURE: {text}, but {counted(score.n, 'question')} are too few to tell: add some. Others could give "
+                f"{ends[0]:.3f} to {ends[1]:.3f} (95% interval)"
             )
             unclear.append(inconclusive(threshold, text, brief))
         else:

@@ -114,14 +114,13 @@ def suite_lines(suite: SuiteEntry | None) -> Iterator[str]:
     if suite is None or suite["verdict"] != "fail":
         return
     parts = {nodeid: part for nodeid, part in suite["tests"].items() if part > 0}
-    total = sum(parts.values())
-    named = ", ".join(f"{nodeid} {part / total:.0%}" for nodeid, part in [*parts.items()][:MAX_TESTS])
+    total, first = sum(parts.values()), [*parts.items()][:MAX_TESTS]
+    if sum(sorted(parts.values())[-MAX_TESTS:]) > total / 2:
+        where = "Most of the drop is in"
+        named = ", ".join(f"{nodeid} {part / total:.0%}" for nodeid, part in first)
+    else:
+        where, named = "Look for a common cause, such as the index", ", ".join(nodeid for nodeid, _ in first)
     more = len(parts) - MAX_TESTS
-    where = (
-        "Most of the drop is in"
-        if sum(sorted(parts.values())[-MAX_TESTS:]) > total / 2
-        else "Look for a common cause, such as the index"
-    )
     yield (
         f"the suite got worse: {suite['worse']:,} of {suite['n']:,} questions of its "
         f"{len(suite['tests'])} gated tests are worse, {suite['better']} better "

@@ -158,7 +158,8 @@ def test_too_few_examples_are_called_too_few() -> None:
             "fail",
             (
                 "fell from 1.000 to 0.980 (allowed 0.05): 2 of 100 questions worse, 0 better. The policy 'pr' asks "
-                "for proof that the true drop is below 0.05; 100 questions do not give it. About 200 questions would show it"
+                "for proof that the true drop is below 0.05; 100 questions do not give it. About 200 questions would "
+                "show it"
             ),
         ),
         (
