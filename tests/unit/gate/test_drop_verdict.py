@@ -266,8 +266,10 @@ def test_a_violated_bound_is_reported_before_a_drop() -> None:
     )
     assert (verdict.status, verdict.reason) == (
         "fail",
-        "0.950 is below the minimum 0.99. Improve the retriever, or add questions: 20 are too few to tell, as about 1 "
-        "in 5 other samples of that size would pass",
+        (
+            "0.950 is below the minimum 0.99. Improve the retriever, or add questions: 20 are too few to tell, as "
+            "about 1 in 5 other samples of that size would pass"
+        ),
     )
     (warning,) = verdict.warnings
     assert warning.startswith("UNSURE: fell from 1.000 to 0.950")

@@ -489,8 +489,8 @@ def test_a_minimum_may_be_compared_with_the_interval(minimum: float, status: str
     assert verdict.status == status
     if status == "inconclusive":
         assert verdict.reason == (
-            "UNSURE: 0.900 is below the minimum 0.91, but 100 questions are too few to tell: add some. Others could give "
-            "0.826 to 0.945 (95% interval)"
+            "UNSURE: 0.900 is below the minimum 0.91, but 100 questions are too few to tell: add some. Others could "
+            "give 0.826 to 0.945 (95% interval)"
         )
     maximum = threshold_of("recall@5", max=1 - minimum, bounds="interval")
     assert rule_on(score_of(numbered(10, 90)), maximum, NOTHING).verdict.status == status
