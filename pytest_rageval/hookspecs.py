@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 
-hookspec = pluggy.HookspecMarker("pytest")
+hookspec: Final = pluggy.HookspecMarker("pytest")
+hookimpl: Final = pluggy.HookimplMarker("pytest")
+"""The decorator of functions and methods that implement a hook, of this plugin or of pytest."""
 
 
 @hookspec

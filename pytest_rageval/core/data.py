@@ -135,8 +135,8 @@ class CreatedDocuments(Sequence[Document]):
 
     def __init__(self, length: int, *, textless: int, has_chunk_ids: bool) -> None:
         self._length = length
-        self.textless = textless
-        self.has_chunk_ids = has_chunk_ids
+        self.textless: int = textless
+        self.has_chunk_ids: bool = has_chunk_ids
 
     @property
     def ids(self) -> tuple[str | None, ...]:

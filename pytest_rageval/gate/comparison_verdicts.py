@@ -233,13 +233,12 @@ def _known_drop_verdict(measured: Measured, threshold: Threshold, drop: DropTest
     least = _small_set_drop(measured, threshold, drop)
     if least is not None and drop.comparison.drop >= least - SCORE_TOLERANCE:
         why = (
-            f"Red, though chance could do that: with fewer than {SMALL_SET} questions and no model in the score, a "
-            f"drop of {least:g} or more always is"
+            f"Red by the rule for small sets: with fewer than {SMALL_SET} questions and no model in the score, a drop "
+            f"of {least:g} or more is"
         )
-        text = change_text(score, drop, max_drop, minimum=minimum, look="; look at {}")
         return Verdict("fail", f"{text}. {why}", brief=brief)
     # A violated minimum has a reason of its own.
-    text = change_text(score, drop, max_drop, look="; look at {} before you merge")
+    text = change_text(score, drop, max_drop, name_worse=True)
     chance = chance_text(drop, threshold.policy.alpha)
     return inconclusive(threshold, f"UNSURE: {text}. {chance}{power_text(score, drop)}", brief)
 

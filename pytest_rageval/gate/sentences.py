@@ -24,12 +24,12 @@ def change_text(
     max_drop: float | None = None,
     *,
     minimum: float | None = None,
-    look: str = "",
+    name_worse: bool = False,
 ) -> str:
     """Return a change as text: "fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0 better".
 
     If the comparison excludes examples, or counts some with the worst value, their numbers follow. `minimum` is the
-    minimum that the score violates, if any. `look` names the questions that got worse, in place of its {}.
+    minimum that the score violates, if any.
     """
     comparison = drop.comparison
     old, change = comparison.mean, comparison.drop
@@ -51,7 +51,7 @@ def change_text(
     text += f" ({'; '.join(limits)})" if limits else ""
     worse = [pair.outcome.example.id for pair in comparison.worse]
     counts = f"{len(worse)} of {counted(comparison.n, 'question')} worse, {len(comparison.better)} better"
-    named = look.format(join_first(worse, MAX_WORSE_IDS)) if worse else ""
+    named = f"; look at {join_first(worse, MAX_WORSE_IDS)} before you merge" if name_worse and worse else ""
     return f"{text}: {counts}{named}{_examples_text(comparison)}"
 
 

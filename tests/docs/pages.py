@@ -190,7 +190,7 @@ class Page:
         return server
 
     def copy_example(self) -> None:
-        hidden = shutil.ignore_patterns(".*", "__pycache__")
+        hidden = shutil.ignore_patterns(".*", "__pycache__", "langchain_agent")
         shutil.copytree(ROOT / "example_project", self.folder, dirs_exist_ok=True, ignore=hidden)
 
     def _regions(self, document: Document) -> Iterator[Region]:

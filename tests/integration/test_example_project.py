@@ -223,7 +223,7 @@ def test_a_lost_passage_of_the_second_search_turns_the_agent_red(agent, pytester
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "steps.recall@2: 0.917: 1 of 12 questions worse than in the baseline",
+            "steps.recall@2: 0.917: 1 of 12 questions worse than in the baseline*",
             "  q10 *",
             "* replies: * cached, 0 live",
         ]

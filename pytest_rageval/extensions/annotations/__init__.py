@@ -6,16 +6,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import pytest
 
     from pytest_rageval.core.settings import Settings
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 OPTIONS: Final = (CoreOptions.annotations,)
 

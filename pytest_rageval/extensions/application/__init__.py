@@ -7,15 +7,13 @@
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Final
 
-import pluggy
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import pytest
 
     from pytest_rageval.gate.verdict import ThresholdInput
     from pytest_rageval.run.judged import JudgedTest
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 FIXTURE: Final = "rageval_application"
 

@@ -9,10 +9,9 @@ The application's calls are cached, limited, counted and replayed like the calls
 from argparse import REMAINDER
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.command import Command, value
 from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_rageval.extensions.application_calls.plugin import GatewayServer
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 OPTIONS: Final = (CoreOptions.gateway,)
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.options import Option
 from pytest_rageval.core.parsers import parse_count
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run.session import Session
     from pytest_rageval.run.test import TestRun
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 # fmt: off
 ARENA_PAIRS: Final = Option(

@@ -7,12 +7,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import pluggy
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 
 @hookimpl

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.command import Command, Group, value
 from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import pytest
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.models.sources import MakeSource
     from pytest_rageval.run.test import TestRun
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 OPTIONS: Final = (CoreOptions.batch, CoreOptions.batch_errors)
 

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.command import JSON, Command, Group, switch, value, value_parser
 from pytest_rageval.core.options import Option
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.verdict import ThresholdResult
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 # fmt: off
 CALIBRATION: Final = Option[Path | None](

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.options import Option
 from pytest_rageval.core.parsers import parse_count
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.verdict import ThresholdInput
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 DEFAULT_QUESTIONS: Final = 100
 

@@ -6,17 +6,14 @@
 
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.command import Command, value, value_parser
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.gate.verdict import ThresholdInput
     from pytest_rageval.run.judged import JudgedTest
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 NAMES: Final = ("rbo", "churn")
 SCORES: Final = {"extensions.churn.scores": NAMES}

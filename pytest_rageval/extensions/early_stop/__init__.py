@@ -6,17 +6,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import pluggy
-
 from pytest_rageval.core.options import Option, switch
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import PartialScores, TestRun
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 
 def stops_early(settings: "Settings") -> bool:

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import pluggy
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.event_loop import BackgroundEventLoop
     from pytest_rageval.retrievers import Retriever
     from pytest_rageval.retrievers.adapters import Adapter
     from pytest_rageval.run.inputs import Components
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 
 def rageval_executor() -> object:

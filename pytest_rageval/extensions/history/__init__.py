@@ -6,17 +6,14 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.command import JSON, Command, value, value_parser
 from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     from pytest_rageval.run import FinishedRun
     from pytest_rageval.run.registry import Registry
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 OPTIONS: Final = (CoreOptions.history,)
 

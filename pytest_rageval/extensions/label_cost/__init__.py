@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import pluggy
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.data import Example
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
     from pytest_rageval.scores.pipeline import Pipeline
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 LABELS: Final = "erag"
 ANSWERS: Final = "answer"

@@ -2,14 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-import pluggy
-
+from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     from pytest_rageval.run.registry import Registry
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 
 @hookimpl(trylast=True)

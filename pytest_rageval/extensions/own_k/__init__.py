@@ -6,16 +6,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import pluggy
-
 from pytest_rageval.core.options import Option
 from pytest_rageval.core.parsers import choice_parser
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
     from pytest_rageval.run.judged import JudgedTest
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 # fmt: off
 K: Final = Option(

@@ -5,11 +5,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pluggy
-
 from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.retrievers import Retriever, replays_rankings
 from pytest_rageval.retrievers.adapters import Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import (
@@ -21,8 +20,6 @@ from pytest_rageval.retrievers.adapters.callables import (
 )
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.run.inputs import Components
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 
 class OwnKPlugin:

@@ -6,9 +6,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import pytest
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run.test import TestRun
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 OPTIONS: Final = (CoreOptions.plan,)
 

@@ -6,12 +6,10 @@
 
 from typing import TYPE_CHECKING
 
-import pluggy
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.run.registry import Registry
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 
 @hookimpl(tryfirst=True)

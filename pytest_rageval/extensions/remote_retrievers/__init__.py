@@ -7,14 +7,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import pluggy
-
 from pytest_rageval.core.command import Command, switch, value
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.run.judged import JudgedTest
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 # fmt: off
 COMMANDS: Final = (

@@ -8,11 +8,10 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-import pluggy
-
 from pytest_rageval.core.command import Command, switch, value, with_plugin_names
 from pytest_rageval.core.options import CoreOptions
 from pytest_rageval.core.parsers import destination_kind
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import pytest
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_rageval.run import FinishedRun
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 OPTIONS: Final = (CoreOptions.shard,)
 

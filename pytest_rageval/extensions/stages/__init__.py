@@ -6,16 +6,13 @@
 
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
+from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.verdict import ThresholdInput
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.registry import Registry
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 
 def rageval_corpus() -> object:

@@ -3,13 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import pluggy
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Outcome, Score
     from pytest_rageval.run.judged import JudgedTest
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 MIN_UNIFORM_VERDICTS: Final = 30
 """From this number of verdicts on, equal verdicts are unlikely to be chance."""

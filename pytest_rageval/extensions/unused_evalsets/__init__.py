@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pluggy
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import pytest
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 
 @hookimpl

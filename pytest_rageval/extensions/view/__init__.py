@@ -8,9 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pluggy
-
 from pytest_rageval.core.command import Command, switch, value, value_parser
+from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_rageval.core.settings import Settings
-
-hookimpl = pluggy.HookimplMarker("pytest")
 
 _parse_port: Final = value_parser(int, lambda port: 0 <= port < 2**16, "a port, expected 0 to 65535")
 

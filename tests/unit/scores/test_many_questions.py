@@ -141,7 +141,7 @@ def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> 
 
     Two scores with the same cut-off share the ranking.
     """
-    monkeypatch.setattr(spool, "RECENT_BYTES", 0)
+    monkeypatch.setattr(spool, "WRITE_BUFFER_BYTES", 0)
     marker = object()
 
     def search(query: str, k: int) -> list[Document]:
