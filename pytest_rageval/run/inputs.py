@@ -33,12 +33,6 @@ UNCACHED_FUNCTION: Final = (
 )
 """A remark on a function of the user, named by `{}`."""
 
-BYPASSED_GATEWAY: Final = (
-    "answers of {}, your own function: no request came to the gateway, and they are cached within this run only "
-    "(has its client a base URL of its own?)"
-)
-"""A remark on a function of the user, named by `{}`, in a run with `--rageval gateway=true`."""
-
 CIRCULAR_JUDGE: Final = (
     "the retriever calls {}, which also judges: verdicts on what its own model found may be inflated (arXiv "
     "2412.17156, 2503.19092; --rageval-judge-model names another)"
@@ -245,14 +239,12 @@ class Pipelines:
 
         There are none if the application has used the gateway: it caches the replies that the results depend on.
         """
-        behind_gateway = self._settings.gateway and application_sent_requests
-        remark = BYPASSED_GATEWAY if self._settings.gateway else UNCACHED_FUNCTION
         uncached = (
             function
-            for function in (() if behind_gateway else self._user_functions)
+            for function in (() if application_sent_requests else self._user_functions)
             if function.calls and not is_cached(function.function)
         )
-        calls = Counter({remark.format(function.name): function.calls for function in uncached})
+        calls = Counter({UNCACHED_FUNCTION.format(function.name): function.calls for function in uncached})
         return self._planned_calls + calls
 
     def _build(self, components: Components) -> Pipeline:

@@ -7,6 +7,7 @@ The application's calls are cached, limited, counted and replayed like the calls
 """
 
 from argparse import REMAINDER
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.command import Command, value
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_rageval.extensions.application_calls.plugin import GatewayServer
+    from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.run.judged import JudgedTest
+    from pytest_rageval.run.test import TestRun
 
 OPTIONS: Final = (CoreOptions.gateway,)
 
@@ -50,6 +54,32 @@ def rageval_gateway(pytestconfig: "pytest.Config", rageval_client: object) -> "G
 
 
 FIXTURES: Final = (rageval_gateway,)
+
+BYPASSED: Final = (
+    "the gateway is on, and no request of your application came to it: its model calls are not cached, recorded or "
+    "replayed, and may have gone to a server. Has its client an address of its own?"
+)
+
+
+@hookimpl
+def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
+    """Remember whether the user's own generator was to answer, and no request came to the proxy."""
+    session = test.session
+    if not session.settings.gateway or session.counts_only or session.gateway.serves_application:
+        return ()
+    from pytest_rageval.run.default_components import DefaultGenerator  # noqa: PLC0415 - few runs have the proxy
+
+    # An application answers also where only its passages are scored.
+    answers = hasattr(test.components.retriever, "application") or any(
+        session.resolve(request)[1].generates for request in test.requests(thresholds)
+    )
+    test.state[__name__] = answers and not isinstance(test.components.generator, DefaultGenerator)
+    return ()
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
+    return {"warnings": [BYPASSED]} if test.state.get(__name__) else {}
 
 
 @hookimpl(tryfirst=True)
