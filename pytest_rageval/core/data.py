@@ -1,5 +1,6 @@
 """The data types of the package: documents, gold passages, examples, eval sets, rankings."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -139,11 +140,13 @@ class CreatedDocuments(Sequence[Document]):
         self.has_chunk_ids: bool = has_chunk_ids
 
     @property
+    @abstractmethod
     def ids(self) -> tuple[str | None, ...]:
-        raise NotImplementedError
+        pass
 
+    @abstractmethod
     def create(self) -> tuple[Document, ...]:
-        raise NotImplementedError
+        pass
 
     def __len__(self) -> int:
         return self._length

@@ -1,5 +1,6 @@
 """`Verdict`: whether a score is within the bounds of its threshold, with the reason as text; the bounds on its mean."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -208,7 +209,7 @@ class BaselineLookup:
 
 
 @dataclass(frozen=True, slots=True)
-class PartialEvaluation:
+class PartialEvaluation(ABC):
     """How an extension evaluated the questions of a threshold that does not need all of them.
 
     `level` is the significance level of the test of all questions. `changes` are the questions of the eval set,
@@ -219,22 +220,22 @@ class PartialEvaluation:
     changes: "QuestionChanges | None"
 
     @property
+    @abstractmethod
     def stopped(self) -> bool:
         """Whether the verdict was clear before all questions were evaluated; else the usual test decides."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def asked(self) -> int:
         """The number of questions that were evaluated."""
-        raise NotImplementedError
 
+    @abstractmethod
     def verdict_on(self, score: Score, threshold: Threshold, comparison: "Comparison") -> Verdict:
         """Return the verdict if the evaluation has stopped; score and comparison are of the known questions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def complete_entry(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entry of the score in the report with how it was evaluated."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
