@@ -377,7 +377,7 @@ TEMPLATES: Final[Mapping[str, str]] = {
         "Two searches found passages for a question. Decide which of the two lists serves somebody better who has to "
         "answer the question from it alone.\n"
         "What counts is what an answer needs: a list that has more of it is better, and so is one that does not lead "
-        "to a wrong answer. Of two lists with the same, the one is better that has it further up, and less beside it. "
+        "to a wrong answer. If two lists tell it alike, the better one has it further up, and less other text. "
         "Neither the number of passages in itself nor the order of the two lists counts.\n\n"
         f"{_FENCE_NOTICE}"
         "Question: {question}\n\nList 1:\n{first_passages}\n\nList 2:\n{second_passages}\n\n"
