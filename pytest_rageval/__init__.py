@@ -11,19 +11,10 @@ the name is used; without its extension the name is an `ImportError`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.data import (
-        Document,
-        EvalSet,
-        Example,
-        Gold,
-        Nugget,
-        Ranking,
-        Retrieval,
-        Stage,
-        Step,
-    )
     from pytest_rageval.core.errors import RagevalError, Unscored
+    from pytest_rageval.core.evalset import EvalSet, Example, Gold, Nugget
     from pytest_rageval.core.outcome import Evidence, Outcome, Score
+    from pytest_rageval.core.ranking import Document, Ranking, Retrieval, Stage, Step
     from pytest_rageval.evalsets.loading import load
     from pytest_rageval.extensions.application.application import HTTPApplication
     from pytest_rageval.extensions.application.capture import capture
@@ -94,7 +85,8 @@ _MODULE_OF = {
         ("evalsets.loading", "load"),
         ("run.registry", "Registry"),
         ("models.api", "LLM"),
-        ("core.data", "Document EvalSet Example Gold Nugget Ranking Retrieval Stage Step"),
+        ("core.ranking", "Document Ranking Retrieval Stage Step"),
+        ("core.evalset", "EvalSet Example Gold Nugget"),
         ("plugin.rageval_fixture", "Rageval"),
         ("retrievers.bm25", "BM25Retriever"),
         ("extensions.embeddings.dense", "DenseRetriever PooledRetriever"),

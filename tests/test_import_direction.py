@@ -165,7 +165,7 @@ def test_no_modules_import_each_other() -> None:
             "pytest_rageval.core.outcome",
             "if TYPE_CHECKING:\n    from pytest_rageval.plugin.rageval_fixture import Rageval",
         ),
-        ("pytest_rageval.core.data", "from pytest_rageval.newcomer import x"),
+        ("pytest_rageval.core.ranking", "from pytest_rageval.newcomer import x"),
         ("pytest_rageval.run", "import pytest"),
         ("pytest_rageval.run", "from _pytest.config import Config"),
     ],

@@ -1,6 +1,6 @@
 """The words of the package: what all other parts are written in.
 
-- `data`: documents, gold passages, conversations, examples, rankings.
+- `ranking`: documents and rankings. `evalset`: examples, their gold passages and conversations.
 - `spec`: names of scores. `outcome`: `Outcome` (one example) and `Score` (their mean).
 - `document`: the types of the entries of a report, and the limits of their values.
 - `options`: the declarations of the options. `parsers`: parse the text of each. `settings`: `Settings`, their values in

@@ -9,8 +9,9 @@ from math import fsum, inf, isfinite
 from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
-from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import Cause, InputError, QueryError, TooManyUnscoredError
+from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import score_name
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic

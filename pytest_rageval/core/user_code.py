@@ -14,7 +14,6 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
 
-from pytest_rageval.core.data import QuestionWithHistory
 from pytest_rageval.core.errors import (
     CallableError,
     Cause,
@@ -25,6 +24,7 @@ from pytest_rageval.core.errors import (
     raised_in_package,
     summary_line,
 )
+from pytest_rageval.core.evalset import QuestionWithHistory
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import require_loop
 from pytest_rageval.lib.foreign_values import is_async, is_data_frame, is_record, parameter_of

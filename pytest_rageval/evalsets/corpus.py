@@ -5,8 +5,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.core.data import Document, Span
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.evalsets.files import PARQUET_SUFFIXES, json_records, not_utf8_error
 from pytest_rageval.evalsets.formats import COMPRESSION_SUFFIXES
 from pytest_rageval.evalsets.records import Check, check_records

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.records import (
     FIELDS,

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pytest_rageval.core.data import EXCLUDED, RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.evalset import EXCLUDED, RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.formats import COMMON_OPTIONS, FORMATS, Format, find_format
 from pytest_rageval.evalsets.records import FIELDS, OWN_FIELD_SET, Check, Records, from_records

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
-from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
 from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number

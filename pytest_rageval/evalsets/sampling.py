@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from pytest_rageval.core.data import EvalSet, Example, ExampleSubset, SubsetInfo
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example, ExampleSubset, SubsetInfo
 from pytest_rageval.evalsets.records import checked_evalset, example_from, no_examples_error, same_id_error
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import plain_number

@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import Final, Self
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.baseline_file import (
     SCHEMA,

@@ -8,8 +8,8 @@ from functools import cached_property
 from math import fsum
 from typing import Any, Final, NamedTuple, NotRequired, Required, Self, TypedDict
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import StaleBaselineError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.text import counted

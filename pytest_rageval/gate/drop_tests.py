@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import ceil, fsum, log, log2, nan
 from typing import Final, NamedTuple
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.threshold import Threshold

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.data import conversation_text, history_of
 from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.evalset import conversation_text, history_of
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.models.prompts import (
     ANSWER_EXAMPLES,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.core.data import RETRIEVER_CONTEXT, Example, Ranking
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import RETRIEVER_CONTEXT, Example
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
 from pytest_rageval.run.inputs import MarkedTest

@@ -12,7 +12,7 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.lib.foreign_values import id_key
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.data import Ranking
+    from pytest_rageval.core.ranking import Ranking
 
 ANOMALY_TEXTS: Final[Mapping[str, str]] = {
     "duplicates": "{n} duplicated document{s} counted once",

@@ -9,8 +9,8 @@ from functools import partial
 from math import isfinite
 from typing import Any, Final
 
-from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.document import ScoreEntry
+from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.outcome import Outcome, Places, Score
 from pytest_rageval.core.policy import DEFAULT
 from pytest_rageval.core.spec import SCORE_KEYWORDS, score_name

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, cast
 
-from pytest_rageval.core.data import Example, Gold, Ranking
 from pytest_rageval.core.document import EvaluatedQuestion, ExampleEntry, RetrievalEntry
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.gate.comparison import BaselineExample, Comparison
 from pytest_rageval.lib.spool import Spool, SpooledList, spooled_list
 from pytest_rageval.models.budget import count_tokens

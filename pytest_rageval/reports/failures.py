@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.document import QuestionEntry
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import score_name
 from pytest_rageval.gate.comparison import ExamplePair
 from pytest_rageval.gate.verdict import ThresholdResult

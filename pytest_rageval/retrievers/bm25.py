@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.lib.text import CharacterMap, counted, is_word_character, normal_form
 from pytest_rageval.retrievers.documents import corpus_from
 

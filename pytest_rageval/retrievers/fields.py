@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from pytest_rageval.core.data import Document, Ranking
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.lib.foreign_values import as_identifier, as_mapping, id_key, is_missing
 
 TEXT_NAMES: Final = (

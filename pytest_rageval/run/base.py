@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from pytest_rageval.core.data import NOT_WRITTEN, Example, Ranking
 from pytest_rageval.core.errors import InputError, RagevalError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.ranking import NOT_WRITTEN, Ranking
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.gate.threshold import Threshold

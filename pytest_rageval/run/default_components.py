@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator, in_turn
-from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.settings import EMBEDDED, ROLES, ServerSettings, Settings
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pytest_rageval.answers.comparators import MEASURES, with_settings
-from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.user_code import PlanStub, UserCallable, is_built_in, is_cached

@@ -8,8 +8,8 @@ from functools import partial
 from math import inf, isfinite
 from typing import Any, Final, Protocol, cast
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import CallableError, QueryError, RagevalError, Unscored, summary_line
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import require_loop
 from pytest_rageval.core.outcome import Outcome

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, Self
 
-from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import has_placeholder
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest, Association
 
 PLACEHOLDER_NUMBER: Final = 0.5

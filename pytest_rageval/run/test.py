@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError, Planned, RagevalError, ReplyPending, has_placeholder
+from pytest_rageval.core.evalset import RETRIEVER_CONTEXT, EvalSet, Example
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.policy import policies_of
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.threshold import BOUNDS, Threshold, level_shares
 from pytest_rageval.lib.lazy import Lazy

@@ -11,8 +11,8 @@ from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import MEASURES, Measure, measure_fingerprint
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.scores.definition import REFERENCES, Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of, references_of

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.answers.overlap import containment
-from pytest_rageval.core.data import Document, Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
 from pytest_rageval.scores.passage_labels import Label, label_each_passage, label_scores, score_by_labels
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore

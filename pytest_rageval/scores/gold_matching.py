@@ -9,8 +9,9 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple, cast
 
-from pytest_rageval.core.data import Document, Example, Gold, Ranking, Span
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.lib.foreign_values import id_key, id_keys
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.scores.measures import Labelled

@@ -15,8 +15,8 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import RATING_FORMAT, RATINGS_FORMAT, parse_rating, parse_ratings
 from pytest_rageval.answers.judge.tasks import explained, invalid_result, require_result, split_explanation
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.lib.foreign_values import as_number
 from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION, RATINGS_INSTRUCTION

@@ -21,7 +21,6 @@ from pytest_rageval.answers.comparators import (
     lowest,
     parse_expression,
 )
-from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import (
     GoldNotRetrieved,
     NoGroundTruth,
@@ -29,8 +28,10 @@ from pytest_rageval.core.errors import (
     Unscored,
     UnusableRanking,
 )
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome, Tally
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.lib.lazy import Lazy

@@ -9,7 +9,7 @@ passages.
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample
 from pytest_rageval.scores.passage_labels import (

@@ -11,8 +11,9 @@ from typing import Final
 from pytest_rageval.answers.judge import JudgeTask
 from pytest_rageval.answers.judge.replies import parse_yes_no
 from pytest_rageval.answers.judge.tasks import majority, read_share
-from pytest_rageval.core.data import Document, Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
 from pytest_rageval.scores.passage_labels import (
     NO_ANSWERS,

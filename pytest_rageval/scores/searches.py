@@ -9,8 +9,8 @@ since fewer searches are not a loss. A plain list counts as one search.
 from math import inf
 from typing import Final
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import NoGroundTruth
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.scores.definition import GOLD, Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import NO_GOLD, Pipeline, ResolvedScore

@@ -27,8 +27,8 @@ from pytest_rageval.answers.judge.tasks import (
     require_result,
     split_explanation,
 )
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.document import ScoreEntry
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
 from pytest_rageval.lib.foreign_values import as_share
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example

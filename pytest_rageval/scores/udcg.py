@@ -12,7 +12,7 @@ from math import exp, fsum
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.gathering import gather_all, gather_two
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example

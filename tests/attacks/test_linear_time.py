@@ -26,8 +26,9 @@ from pytest_rageval.answers.judge import replies as judge_replies
 from pytest_rageval.answers.judge import reply_json as judge_json
 from pytest_rageval.cli import console as show
 from pytest_rageval.core import errors
-from pytest_rageval.core.data import Document, Gold, Ranking, excerpt
 from pytest_rageval.core.errors import InputError, Unscored
+from pytest_rageval.core.evalset import Gold
+from pytest_rageval.core.ranking import Document, Ranking, excerpt
 from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
 from pytest_rageval.extensions.baseline_retrievers import llm_baselines as fusion

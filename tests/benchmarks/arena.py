@@ -21,8 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.judge.replies import parse_preference
-from pytest_rageval.core.data import Document, EvalSet
 from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.evalset import EvalSet
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records

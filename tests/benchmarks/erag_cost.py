@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.core.data import Document, EvalSet, Example
 from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.evalset import EvalSet, Example
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.providers.embedded import EmbeddedServer

@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports import json_report

@@ -28,8 +28,8 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest

@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_rageval.core.data import Document, EvalSet
 from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.evalset import EvalSet
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records

@@ -15,9 +15,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.core.data import Document, EvalSet
 from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (

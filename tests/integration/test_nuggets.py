@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.core.data import Nugget
+from pytest_rageval.core.evalset import Nugget
 from pytest_rageval.evalsets import load
 from tests.llm_server import Fault, LLMServer, Said, clerk
 

@@ -5,7 +5,8 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.core.data import Document, Gold, Ranking, Span
+from pytest_rageval.core.evalset import Gold
+from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.scores.gold_matching import GoldMatch, overlap
 
 # All words are different and of one length, so that spans and texts cover the same shares.

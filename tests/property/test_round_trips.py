@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_rageval.core.data import RETRIEVER_CONTEXT, EvalSet, Example, Gold
+from pytest_rageval.core.evalset import RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets import load
 from pytest_rageval.lib.foreign_values import as_identifier

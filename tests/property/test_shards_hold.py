@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
+from pytest_rageval.core.evalset import EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Tally
+from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample, select_subset
 from pytest_rageval.extensions.shards.plain import restore, to_plain

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_rageval.core.data import EvalSet, Example, Gold, Span
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
+from pytest_rageval.core.ranking import Span
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.extensions.evalset_tools.anchor import anchor
 

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.extensions.calibration.calibration import Calibration
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledPassage
 from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_rageval.core.data import Document, Gold, Ranking, Span
+from pytest_rageval.core.evalset import Gold
+from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, overlap
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.citations import without_citations
-from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import load
 from pytest_rageval.run.registry import resolve

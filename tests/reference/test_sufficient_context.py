@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.scores.sufficiency import stratify_answers
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
-from pytest_rageval.core.data import Document, Example, Gold
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever

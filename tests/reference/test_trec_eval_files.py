@@ -8,7 +8,8 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from pytest_rageval.core.data import Document, Gold, Ranking
+from pytest_rageval.core.evalset import Gold
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.scores.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.scores.measures import MEASURES, Labelled
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, PARTIAL_SUPPORT, Verdict
 from pytest_rageval.answers.judge.reply_json import FoundObject, find_json, find_object
-from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.evalset import Nugget
 from pytest_rageval.models.prompts import CRITERIA
 
 

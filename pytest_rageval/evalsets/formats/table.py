@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.data import RETRIEVER_CONTEXT
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import RETRIEVER_CONTEXT
 from pytest_rageval.evalsets.field_map import (
     RECORD_NUMBER,
     check_field_map,

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from pytest_rageval.core.data import Document, Ranking, Retrieval
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.ranking import Document, Ranking, Retrieval
 from pytest_rageval.core.user_code import CACHED, InvalidResult, qualified_name
 from pytest_rageval.extensions.application.capture import Recorder, captured, recording
 from pytest_rageval.lib.digests import digest

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any, Final
 from uuid import UUID
 
-from pytest_rageval.core.data import Step
 from pytest_rageval.core.errors import InputError, Unscored, did_you_mean
+from pytest_rageval.core.ranking import Step
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.lib.lazy import Lazy
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Spec

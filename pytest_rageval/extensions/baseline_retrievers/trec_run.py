@@ -7,8 +7,9 @@ from math import nan
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.core.data import CreatedDocuments, Document, Example, Message
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example, Message
+from pytest_rageval.core.ranking import CreatedDocuments, Document
 from pytest_rageval.evalsets.files import read_lines
 from pytest_rageval.evalsets.formats import Shape, is_json_by_topic
 from pytest_rageval.evalsets.formats.trec import read_numbers_by_topic, split_cells

@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, NamedTuple
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import Judge
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets.loading import find_file

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from pytest_rageval.core.data import Example, conversation_text
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example, conversation_text
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Check, example_from
 

@@ -12,8 +12,8 @@ from statistics import fmean
 from typing import Final
 from zlib import crc32
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, is_comparable

@@ -7,8 +7,8 @@ that kept it in the baseline may break it. Questions without a `max_rank` are un
 
 from typing import Final
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, Undefined
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.evalsets.records import Check
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample, each_example

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import InputError, Undefined, UnusableRanking
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.extensions.contracts.rules import (
     NEGATIVES,
     Negative,

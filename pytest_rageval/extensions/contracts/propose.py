@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count
-from pytest_rageval.core.data import Document, EvalSet, Example, Ranking
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import YES_THRESHOLD
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.evalsets import load
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.loading import write_jsonl

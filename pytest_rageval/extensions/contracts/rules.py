@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pytest_rageval.core.data import Document, Example, Gold
 from pytest_rageval.core.errors import InputError, UnusableRanking, did_you_mean
+from pytest_rageval.core.evalset import Example, Gold
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.evalsets.records import Check, parse_passage
 from pytest_rageval.lib.foreign_values import id_key, to_plain
 from pytest_rageval.retrievers.fields import value_at

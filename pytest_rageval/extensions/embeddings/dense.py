@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.embeddings.encoder import (
     RetrievalEncoder,
     TextEncoder,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, format_count, reason_lines
-from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span, excerpt
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
+from pytest_rageval.core.ranking import Document, Span, excerpt
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, SearchableText

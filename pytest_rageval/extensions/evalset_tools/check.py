@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.console import echo, format_count, to_one_line
-from pytest_rageval.core.data import Document, EvalSet, Example, excerpt
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example
+from pytest_rageval.core.ranking import Document, excerpt
 from pytest_rageval.evalsets.corpus import is_folder_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.evalsets.formats.peers import find_assertion

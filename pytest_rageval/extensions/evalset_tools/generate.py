@@ -20,9 +20,10 @@ from pytest_rageval.answers.judge.replies import parse_nuggets
 from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, echo_err, format_count, reason_lines
-from pytest_rageval.core.data import Document, EvalSet, Example, Gold, Span
 from pytest_rageval.core.errors import BudgetError, InputError, NoGroundTruth, Unscored
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.core.parsers import merge_parameters
+from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.evalsets.sampling import SampleSpec, allocate, keep_smallest, rank

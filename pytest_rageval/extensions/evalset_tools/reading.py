@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.data import EvalSet
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.evalsets.formats import FORMATS, Format, find_format
 from pytest_rageval.evalsets.loading import missing_file_error
 from pytest_rageval.evalsets.records import from_records

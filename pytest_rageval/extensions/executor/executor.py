@@ -19,7 +19,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.data import Retrieval
 from pytest_rageval.core.errors import (
     CallableError,
     Cause,
@@ -30,6 +29,7 @@ from pytest_rageval.core.errors import (
     raised_in_package,
 )
 from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.ranking import Retrieval
 from pytest_rageval.core.user_code import (
     CALL_ERRORS,
     InvalidResult,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.data import Example
+    from pytest_rageval.core.evalset import Example
     from pytest_rageval.core.spec import ScoreRequest
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun

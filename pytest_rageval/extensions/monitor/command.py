@@ -13,10 +13,10 @@ from typing import Annotated, Final, NamedTuple, TypedDict, cast
 
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, format_table
-from pytest_rageval.core.data import Document
 from pytest_rageval.core.document import Length
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets.records import from_records
 from pytest_rageval.evalsets.sampling import rank

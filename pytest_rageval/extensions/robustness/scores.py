@@ -19,8 +19,8 @@ from random import Random
 from statistics import fmean
 from typing import Final, TypeVar
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets.records import Check

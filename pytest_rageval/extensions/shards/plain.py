@@ -30,8 +30,9 @@ from typing import (
     get_type_hints,
 )
 
-from pytest_rageval.core.data import NOT_WRITTEN, Document, Example, Ranking
 from pytest_rageval.core.errors import Cause, QueryError, RagevalError
+from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.ranking import NOT_WRITTEN, Document, Ranking
 from pytest_rageval.lib.shape import check_fields, check_shape
 
 SHARED: Final[tuple[type, ...]] = (Document, Example, Ranking)

@@ -11,7 +11,6 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Required, TypedDict, cast
 
-from pytest_rageval.core.data import EvalSet, conversation_text, history_of
 from pytest_rageval.core.document import (
     Between,
     Count,
@@ -22,6 +21,7 @@ from pytest_rageval.core.document import (
     TestEntry,
 )
 from pytest_rageval.core.errors import InputError, RagevalError
+from pytest_rageval.core.evalset import EvalSet, conversation_text, history_of
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets.sampling import select_subset

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Final
 
-from pytest_rageval.core.data import Retrieval, Stage
+from pytest_rageval.core.ranking import Retrieval, Stage
 from pytest_rageval.lib.foreign_values import is_async, modules_of
 from pytest_rageval.retrievers import FIXTURE
 from pytest_rageval.retrievers.adapters import ADAPTERS, FRAMEWORKS, MethodTest, search_of

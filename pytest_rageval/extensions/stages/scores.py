@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pytest_rageval.core.data import Example, Ranking
 from pytest_rageval.core.errors import CallableError, InputError, NoGroundTruth, UnusableRanking
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.gate.verdict import ThresholdInput
 from pytest_rageval.lib.foreign_values import JsonObject, as_identifier, id_key, is_async
 from pytest_rageval.reports.build import sliced_name

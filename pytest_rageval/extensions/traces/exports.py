@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.data import Step
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.ranking import Step
 from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8_error, open_file, parse_json
 from pytest_rageval.evalsets.formats import Shape, is_golden, is_test_case
 from pytest_rageval.evalsets.formats.peers import read_golden

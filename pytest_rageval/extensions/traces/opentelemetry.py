@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from pytest_rageval.core.data import Document
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.traces.records import (
     MAX_LEVELS,
     SPAN_KINDS,

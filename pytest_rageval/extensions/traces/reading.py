@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.cli.console import echo, format_count
-from pytest_rageval.core.data import Message, Retrieval, Step
 from pytest_rageval.core.errors import InputError, Unscored
+from pytest_rageval.core.evalset import Message
+from pytest_rageval.core.ranking import Retrieval, Step
 from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.evalsets.records import from_records
 from pytest_rageval.extensions.evalset_tools.reading import refuse_existing

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.data import Document, Step
+from pytest_rageval.core.ranking import Document, Step
 from pytest_rageval.lib.foreign_values import JsonObject, as_identifier
 
 TEXT_KEYS: Final = ("content", "page_content", "text", "document")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, TooManyUnscoredError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score, compute_intervals
 from pytest_rageval.stats import bootstrap
 from pytest_rageval.stats.intervals import Quantile, wilson_interval

@@ -12,8 +12,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.evalsets import LoadOptions, load, load_records
 
 TEXTS = ["It's at home.", 'They said "no".', "a\nb, [c]", "\U0001f600 \\ \x7f é"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.evalsets import load, load_records
 from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.evalsets.records import from_records

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Document, Span
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.evalsets.corpus import read_corpus
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.field_map import NearMiss, map_fields, near_misses
 

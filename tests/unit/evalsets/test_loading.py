@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.evalsets import FORMATS, Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file
 from tests.evalset_files import jsonl

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.evalsets import load
 
 ONE, TWO = '{"id": "a", "question": "Q1"}', '{"id": "b", "question": "Q2"}'

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.evalsets import FORMATS, LoadOptions, load
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.formats import find_format

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_rageval.core.data import EvalSet, Example, Gold, Nugget, SubsetInfo
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example, Gold, Nugget, SubsetInfo
 from pytest_rageval.evalsets import load, load_records, write_jsonl
 from pytest_rageval.evalsets.records import check_evalset, example_from, from_records
 

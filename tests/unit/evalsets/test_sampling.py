@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pytest_rageval
-from pytest_rageval.core.data import EvalSet, Example, ExampleSubset
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example, ExampleSubset
 from pytest_rageval.evalsets import LoadOptions, load_records
 from pytest_rageval.evalsets.sampling import SampleSpec, draw_sample, parse_sample, select_subset
 from pytest_rageval.scores.arena import answer_first_ids

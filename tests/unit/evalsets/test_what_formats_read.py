@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.formats.data_sets import articles
 from pytest_rageval.evalsets.formats.trec import is_header, read_topics

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.extensions.arena_battles.battles import Battles, arena_cutoffs
 from pytest_rageval.scores.arena import PREFER
 

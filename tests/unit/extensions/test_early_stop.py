@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import EvalSet, Example, Ranking
+from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.policy import BUILT_IN, Policy
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold, may_stop_early

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH, Baseline, baseline_entry
 from pytest_rageval.gate.comparison import compare, fingerprint_digest
 from pytest_rageval.lib.spool import Spool

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Document, Ranking
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.gate.baseline import Baseline, baseline_entry
 from pytest_rageval.gate.baseline_update import BaselineUpdate, ScoreChange, compute_update, score_changes
 from pytest_rageval.gate.comparison import BaselineEntry

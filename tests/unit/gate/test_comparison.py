@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import StaleBaselineError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.comparison import BaselineScore, compare, is_comparable
 from pytest_rageval.lib.text import counted

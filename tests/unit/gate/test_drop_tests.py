@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.policy import BUILT_IN
 from pytest_rageval.gate.baseline import baseline_entry

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import InputError, TooManyUnscoredError
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import AnchorPin, BaselineScore

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Cause
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.verdict import RatioTestResult, Verdict
 from tests.unit.gate.scored import numbered, score_of, threshold_of, verdict_on

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.core.data import QuestionWithHistory
+from pytest_rageval.core.evalset import QuestionWithHistory
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
     build_prompts,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Ranking
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.ranking import Document, Ranking
 
 
 @pytest.fixture

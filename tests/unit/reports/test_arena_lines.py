@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.reports.terminal import note_lines
 from tests.unit.reports.entries import score_entry

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.core.data import Document, Ranking
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.reports.failures import Room, explain_assertion
 
 

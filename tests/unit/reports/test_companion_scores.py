@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.notes import common_entry

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score, Tally
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.threshold import Threshold

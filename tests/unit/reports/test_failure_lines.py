@@ -2,8 +2,9 @@
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Ranking
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.reports.failures import Room, failure_lines, ranking_lines, score_line

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Ranking
 from pytest_rageval.core.errors import QueryError
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.reports.anomalies import (
     ANOMALY_TEXTS,
     all_zero_hint,

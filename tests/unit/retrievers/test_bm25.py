@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 
 CORPUS = [

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example, Retrieval
 from pytest_rageval.core.errors import CallableError, QueryError, Unscored
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import gather_results
+from pytest_rageval.core.ranking import Retrieval
 from pytest_rageval.retrievers import Retriever, adapt_retriever, query_batcher
 
 INLINE = pytest.mark.parametrize("inline", [True, False], ids=["without a loop", "in the loop"])

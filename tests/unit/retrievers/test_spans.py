@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_rageval.core.data import Document, Span
+from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.retrievers.documents import document_from
 
 TEXT = "four"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.core.data import EvalSet, Example, Gold
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun

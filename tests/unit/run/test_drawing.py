@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import EvalSet, Example, Gold
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.run.registry import Registry, resolve

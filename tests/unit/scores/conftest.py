@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.judge import JudgeTask, Verdict
-from pytest_rageval.core.data import Document, Example, Gold
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.run.registry import resolve

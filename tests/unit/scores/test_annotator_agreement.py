@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, TooManyUnscoredError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.annotator_agreement import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.evalset import Example
 
 
 def test_a_worked_example(world, example) -> None:

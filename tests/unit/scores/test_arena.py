@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Places, Score
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import resolve

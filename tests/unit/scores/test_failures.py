@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import BudgetError, CallableError, QueryError
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.scores.definition import check_failures, combine_errors
 

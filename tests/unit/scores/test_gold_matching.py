@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from pytest_rageval.core.data import Document, Gold, Ranking, Span
+from pytest_rageval.core.evalset import Gold
+from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.scores import gold_matching
 from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Document, Gold, Span
+from pytest_rageval.core.evalset import Gold
+from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.scores.gold_matching import matching_files, normalize_path, overlap
 
 TEXT = "The Moon orbits Earth at an average distance of 384,400 km, about thirty times the diameter of Earth"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
-from pytest_rageval.core.data import Example, Gold
 from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.models.generator import adapt_generator

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Ranking, Span
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.lib import spool

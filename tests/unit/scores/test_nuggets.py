@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Planned, Unscored
+from pytest_rageval.core.evalset import Nugget
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.nuggets import alpha_ndcg, best_labels, lenient, strict

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Span
+from pytest_rageval.core.evalset import Example, Gold
+from pytest_rageval.core.ranking import Document, Span
 from tests.unit.scores.conftest import five_passages
 
 

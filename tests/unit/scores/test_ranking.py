@@ -2,8 +2,9 @@
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Span
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example, Gold
+from pytest_rageval.core.ranking import Document, Span
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Span
 from pytest_rageval.core.errors import InputError, Planned, Unscored
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.models.generator import adapt_generator
 from pytest_rageval.retrievers import adapt_retriever

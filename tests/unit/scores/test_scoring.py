@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import CallableError, Unscored
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.scores.definition import score_each
 

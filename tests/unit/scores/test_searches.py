@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Retrieval, Step
+from pytest_rageval.core.evalset import Example, Gold
+from pytest_rageval.core.ranking import Document, Retrieval, Step
 
 EXAMPLE = Example("q", "q", gold=(Gold("a"), Gold("b"), Gold("n", grade=0)))
 

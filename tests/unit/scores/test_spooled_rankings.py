@@ -3,7 +3,7 @@
 import pickle
 from dataclasses import dataclass
 
-from pytest_rageval.core.data import Document, Ranking, Span
+from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.scores.rankings import spooled
 

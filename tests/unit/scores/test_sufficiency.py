@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pytest_rageval.answers.judge.replies import parse_explained_yes_no, parse_yes_no
-from pytest_rageval.core.data import Document, Ranking
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.scores.sufficiency import blame_outcomes, stratify_answers
 

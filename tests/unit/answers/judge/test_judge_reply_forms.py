@@ -13,8 +13,8 @@ from pytest_rageval.answers.judge.replies import (
     parse_support,
     parse_yes_no,
 )
-from pytest_rageval.core.data import Nugget
 from pytest_rageval.core.errors import Unscored
+from pytest_rageval.core.evalset import Nugget
 
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff\u200e\u202a\u00ad"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.baseline_retrievers.llm_baselines import RRF_K, reciprocal_rank_fusion
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Ranking
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
+from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.extensions.calibration.calibration import Bounds, Calibration, check_bounds
 from pytest_rageval.extensions.calibration.gate import agreement_with_people, corrected_entry
 from pytest_rageval.extensions.calibration.human_labels import (

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, Unscored
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.extensions.calibration.calibration import judge_items, judge_preference, pipeline_verdict
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, LabelledPair
 from pytest_rageval.scores.arena import PREFER

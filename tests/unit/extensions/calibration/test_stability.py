@@ -1,6 +1,6 @@
 """Stability of the judge's verdicts: changed verdicts and split votes."""
 
-from pytest_rageval.core.data import Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Tally
 from pytest_rageval.extensions.calibration.command import Flips, count_changed_verdicts, count_split_votes
 

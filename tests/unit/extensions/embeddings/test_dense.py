@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever
 from pytest_rageval.extensions.embeddings.encoder import Vectors
 from tests.unit.extensions.embeddings.planar import Planar, Turned

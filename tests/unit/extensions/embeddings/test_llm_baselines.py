@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from pytest_rageval.core.data import Document
 from pytest_rageval.core.errors import REPLY_PLACEHOLDER, CallableError, InputError, Unscored
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
     FeedbackRetriever,
     FusionRetriever,

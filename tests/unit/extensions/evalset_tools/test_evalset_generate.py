@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.core.data import Document, Span
+from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.extensions.evalset_tools.generate import (
     MAX_CHARACTERS,
     Candidate,

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_rageval.core.data import Document, Retrieval, Step
 from pytest_rageval.core.errors import InputError, Unscored
+from pytest_rageval.core.ranking import Document, Retrieval, Step
 
 built: list[int] = []
 

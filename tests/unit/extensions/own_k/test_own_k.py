@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.extensions.own_k.retriever import OwnKPlugin
 from pytest_rageval.retrievers import Retriever

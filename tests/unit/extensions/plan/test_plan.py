@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pytest_rageval.core.data import EvalSet, Example, Gold
+from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge

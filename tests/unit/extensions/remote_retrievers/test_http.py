@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval import HTTPRetriever
-from pytest_rageval.core.data import Example
 from pytest_rageval.core.errors import InputError, QueryError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.extensions.remote_retrievers import http
 from pytest_rageval.retrievers import adapt_retriever

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.data import Ranking
 from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.run.registry import Registry

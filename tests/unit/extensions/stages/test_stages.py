@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_rageval.core.data import Document, Example, Gold, Ranking, Retrieval, Stage
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.ranking import Document, Ranking, Retrieval, Stage
 from pytest_rageval.extensions.stages.scores import losses, recall_rows
 from tests.foreign_plugins import WITHOUT
 from tests.unit.scores.conftest import World
