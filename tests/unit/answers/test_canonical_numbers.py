@@ -106,10 +106,7 @@ def test_a_bound_may_be_left_out_but_not_reversed(prediction: str, reference: st
     ],
 )
 def test_only_an_approximate_reference_is_stated_by_its_rounding(
-    prediction: str,
-    reference: str,
-    *,
-    expected: bool,
+    prediction: str, reference: str, *, expected: bool
 ) -> None:
     assert matches_any(prediction, [reference]) is expected
 

@@ -14,9 +14,7 @@ _WORDS = (
 )
 _PIECES = st.sampled_from(_WORDS.split())
 _TEXTS = st.one_of(
-    st.text(),
-    st.lists(_PIECES, max_size=10).map(" ".join),
-    st.lists(_PIECES, max_size=10).map("".join),
+    st.text(), st.lists(_PIECES, max_size=10).map(" ".join), st.lists(_PIECES, max_size=10).map("".join)
 )
 
 

@@ -69,12 +69,7 @@ def test_the_command_line_comes_before_ini_file_table_and_environment(resolved) 
     environ = {"OPENAI_BASE_URL": "http://e/v1", "RAGEVAL_JUDGE_BASE_URL": "http://ej/v1"}
     ini = {"base_url": "http://i/v1", "judge_base_url": "http://ij/v1", "model": "i", "judge_model": "ij"}
     flags = {"base_url": "http://f/v1", "judge_base_url": "http://fj/v1", "model": "f", "judge_model": "fj"}
-    for given, expected in (
-        ((table, flags, ini), "f"),
-        ((table, {}, ini), "i"),
-        ((table,), "t"),
-        ((), "e"),
-    ):
+    for given, expected in (((table, flags, ini), "f"), ((table, {}, ini), "i"), ((table,), "t"), ((), "e")):
         settings = resolved(*given, **environ)
         assert _url(settings) == (f"http://{expected}/v1", f"http://{expected}j/v1")
         if expected != "e":

@@ -304,21 +304,12 @@ SMOKE = f"[smoke-test quality; {NEED_NONE}]"
             "m",
             "generator m at http://x/v1 (temperature 0.5), answers judged by m",
         ),
-        (
-            {"api_key": "k"},
-            False,
-            None,
-            f"no model is named (--rageval-model); {NEED_NONE}",
-        ),
+        ({"api_key": "k"}, False, None, f"no model is named (--rageval-model); {NEED_NONE}"),
     ],
 )
 def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:
     settings = Settings(**given)
-    assert (settings.embedded, settings.llm_judge, header_line(settings)) == (
-        embedded,
-        judge,
-        line,
-    )
+    assert (settings.embedded, settings.llm_judge, header_line(settings)) == (embedded, judge, line)
 
 
 @pytest.mark.parametrize("models", ["a,b", "a,b,a", "a,,b", "a,b,c,", ","])
@@ -339,14 +330,8 @@ def test_an_even_number_of_judges_is_refused(models: str) -> None:
         ),
         ({"parameters": {"temperature": 0.9}}, "generator m (temperature 0.9), "),
         ({"parameters": {"temperature": None}}, "generator m, "),
-        (
-            {"model": "embedded", "temperature": 0.7},
-            "model (temperature 0.7; llm_reteval: temperature 0), ",
-        ),
-        (
-            {"model": "embedded", "draws": 2, "temperature": 0.0},
-            "embedded model (temperature 0, 2 draws), ",
-        ),
+        ({"model": "embedded", "temperature": 0.7}, "model (temperature 0.7; llm_reteval: temperature 0), "),
+        ({"model": "embedded", "draws": 2, "temperature": 0.0}, "embedded model (temperature 0, 2 draws), "),
     ],
 )
 def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:

@@ -93,10 +93,7 @@ def test_every_script_is_read(tmp_path: Path) -> None:
         ('{"id": "b", "question": ', "is not JSON"),
         ('{"id": "b", "question": "Q"} {"id": "c"}', "is not JSON"),
         ('{"id": "b", "question": "Q", "tags": {"x": NaN}}', "NaN is not a finite number"),
-        (
-            '{"id": "b", "question": "Q", "tags": {"x": -Infinity}}',
-            "-Infinity is not a finite number",
-        ),
+        ('{"id": "b", "question": "Q", "tags": {"x": -Infinity}}', "-Infinity is not a finite number"),
         ("[" * 100_000, "is not JSON"),
         ('"just text"', "an example is an object"),
         ("[1, 2]", "an example is an object"),

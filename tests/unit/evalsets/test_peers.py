@@ -101,10 +101,7 @@ def test_ragas(tmp_path: Path) -> None:
         ),
         (
             {"question": "Where?", "contexts": ["Reno."], "answer": "Reno.", "ground_truths": ["In Tulsa."]},
-            {
-                "reference": "In Tulsa.",
-                "extra": {"retrieved": [{"text": "Reno."}], "answer_given": "Reno."},
-            },
+            {"reference": "In Tulsa.", "extra": {"retrieved": [{"text": "Reno."}], "answer_given": "Reno."}},
         ),
     ],
     ids=[

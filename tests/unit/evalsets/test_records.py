@@ -121,10 +121,7 @@ def test_grades_are_whole_numbers(grade: float | None) -> None:
         (_record(nuggets="a"), "\"nuggets\" is the text 'a', expected a list"),
         (_record(nuggets=[" "]), '"nuggets"[0] is an empty text'),
         (_record(nuggets=[3]), '"nuggets"[0] is 3, expected an object'),
-        (
-            _record(nuggets=["a", {"vital": True}]),
-            '"nuggets"[1] has no "text"',
-        ),
+        (_record(nuggets=["a", {"vital": True}]), '"nuggets"[1] has no "text"'),
         (_record(nuggets=["a", {"text": None}]), '"nuggets"[1] "text" is null, expected text'),
         (_record(nuggets=[{"text": "a", "weight": 1}]), '"nuggets"[0] has unknown keys: weight'),
         (_record(nuggets=[{"text": "a", "vital": "no"}]), '"nuggets"[0] "vital" is the text \'no\''),

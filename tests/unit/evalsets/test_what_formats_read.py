@@ -232,10 +232,7 @@ def test_trec_topics_and_judgements(tmp_path: Path) -> None:
         "301",
         "International Organized Crime",
         gold=(Gold("FT-1"), Gold("FT-2", grade=0)),
-        extra={
-            "desc": "Identify organizations that take part.",
-            "narr": "A relevant document names one.",
-        },
+        extra={"desc": "Identify organizations that take part.", "narr": "A relevant document names one."},
     )
     assert (second.question, second.gold) == ("Poliomyelitis", (Gold("FT-2", grade=2), Gold("FT-9", grade=0)))
     assert _examples("trec", "", tmp_path, question="desc")[1].question == "Is it under control?"

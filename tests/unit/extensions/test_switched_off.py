@@ -4,10 +4,7 @@ import pytest
 
 from pytest_rageval.core.extensions import installed
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:.*asyncio_default_fixture_loop_scope"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*asyncio_default_fixture_loop_scope")]
 
 SHOWN = "rageval: switched off: "
 

@@ -87,11 +87,7 @@ def threshold_of(spec: str, *args: Any, **words: Any) -> Threshold:
 
 
 def drop_test(
-    comparison: Comparison,
-    *,
-    max_drop: float,
-    scale: tuple[float, float] = (0.0, 1.0),
-    **words: Any,
+    comparison: Comparison, *, max_drop: float, scale: tuple[float, float] = (0.0, 1.0), **words: Any
 ) -> DropTestResult:
     threshold = threshold_of("recall@5", max_drop=max_drop, **words)
     return run_drop_tests([DropTestInput(threshold, comparison, scale)])[0]

@@ -80,10 +80,7 @@ def test_the_order_of_tests_scores_and_examples_changes_no_byte(path: Path) -> N
     Baseline(TESTS).write(path)
     first = path.read_bytes()
     reordered = {
-        nodeid: {
-            "scores": entry["scores"],
-            "questions": dict(reversed(entry["questions"].items())),
-        }
+        nodeid: {"scores": entry["scores"], "questions": dict(reversed(entry["questions"].items()))}
         for nodeid, entry in reversed(TESTS.items())
     }
     for entry in reordered.values():

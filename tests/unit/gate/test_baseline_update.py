@@ -151,14 +151,7 @@ def test_an_answer_that_may_be_a_cached_one_is_no_further_run(
     assert _stored(_updates(_judged({"a": 1.0}), _judged({"a": score}))[-1]) == stored
 
 
-@pytest.mark.parametrize(
-    "second",
-    [
-        {"ranking": "kb-2"},
-        {"fingerprint": "judge 2"},
-        {"repeats": 3},
-    ],
-)
+@pytest.mark.parametrize("second", [{"ranking": "kb-2"}, {"fingerprint": "judge 2"}, {"repeats": 3}])
 def test_what_is_not_comparable_begins_anew(second: dict[str, Any]) -> None:
     assert _stored(_updates(_judged({"a": 1.0}), _judged({"a": 0.0}, **second))[-1]) == (0.0, 1)
 

@@ -201,10 +201,7 @@ def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
     kept = {name: {"score": None if name == "then undefined" else 1.0} for name in examples}
     before = BaselineScore({name: example.digest for name, example in examples.items()}, {}, kept)
     comparison = compare(score, {}, before)
-    assert ([pair.outcome.example.id for pair in comparison.pairs], comparison.drops) == (
-        ["same"],
-        [0.5],
-    )
+    assert ([pair.outcome.example.id for pair in comparison.pairs], comparison.drops) == (["same"], [0.5])
     assert (comparison.unscored, len(comparison.changes)) == (3, 0)
 
 

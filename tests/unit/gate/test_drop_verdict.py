@@ -42,12 +42,7 @@ ALL = numbered(20, 0)
 @pytest.mark.parametrize(
     ("now", "alpha", "status", "reason"),
     [
-        (
-            ALL,
-            0.05,
-            "pass",
-            "is 1.000 as before (allowed 0.02): 0 of 20 questions worse, 0 better",
-        ),
+        (ALL, 0.05, "pass", "is 1.000 as before (allowed 0.02): 0 of 20 questions worse, 0 better"),
         (
             numbered(19, 1),
             0.05,
@@ -289,10 +284,7 @@ def _repeated(*means: float, n: int = 20) -> Score:
         ({"min": 0.74}, []),
         ({"max": 0.84}, ["max 0.84"]),
         ({"max": 0.86}, []),
-        (
-            {"min": 0.76, "max_drop": 0.24},
-            ["min 0.76", "max_drop (0.760)"],
-        ),
+        ({"min": 0.76, "max_drop": 0.24}, ["min 0.76", "max_drop (0.760)"]),
         ({"max_drop": 0.05}, []),
     ],
 )

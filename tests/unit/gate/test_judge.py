@@ -315,11 +315,7 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
             {"max_drop": 0.02, "cluster": "topic"},
             CHANCE.format("3 clusters", 8) + "; at least 5 clusters are needed",
         ),
-        (
-            numbered(2, 38),
-            {"max_drop": 0.02},
-            CHANCE.format("40 examples", 10),
-        ),
+        (numbered(2, 38), {"max_drop": 0.02}, CHANCE.format("40 examples", 10)),
         (numbered(4, 6), {"max_drop": 0.4}, "max_drop=0.4: the drop from the baseline would be 0.400"),
         (
             numbered(0, 200),

@@ -237,11 +237,7 @@ def test_the_suite_has_half_of_the_level_if_there_are_several_tests(gated: int, 
 @pytest.mark.parametrize(
     ("words", "scale", "message"),
     [
-        (
-            {"min": 85},
-            (0.0, 1.0),
-            "which goes from 0 to 1.\nFor 85% write min=0.85.",
-        ),
+        ({"min": 85}, (0.0, 1.0), "which goes from 0 to 1.\nFor 85% write min=0.85."),
         ({"max": 1.5}, (0.0, 1.0), "from 0 to 1.\nGive max between them."),
         ({"min": 850}, (0.0, 1.0), "from 0 to 1.\nGive min between them."),
         ({"min": -0.1}, (0.0, 1.0), "min=-0.1 is not on the score's scale"),

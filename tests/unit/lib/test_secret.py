@@ -80,8 +80,7 @@ def test_a_server_may_repeat_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["planted\x01key", 'planted"key', "planted\\key", "plantedükey", "planted\nkey", " planted-key\n"],
+    "key", ["planted\x01key", 'planted"key', "planted\\key", "plantedükey", "planted\nkey", " planted-key\n"]
 )
 def test_an_error_may_quote_it(key: str) -> None:
     header = f"Bearer {key}".strip()

@@ -16,18 +16,12 @@ ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
 KEY, ENTRA = "planted-key", "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2ln"
 
 RECIPES = {
-    "Azure, v1": (
-        "https://RESOURCE.openai.azure.com/openai/v1/",
-        "/openai/v1/chat/completions",
-    ),
+    "Azure, v1": ("https://RESOURCE.openai.azure.com/openai/v1/", "/openai/v1/chat/completions"),
     "Azure, dated": (
         "https://RESOURCE.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21",
         "/openai/deployments/DEPLOYMENT/chat/completions?api-version=2024-10-21",
     ),
-    "Gemini": (
-        "https://generativelanguage.googleapis.com/v1beta/openai/",
-        "/v1beta/openai/chat/completions",
-    ),
+    "Gemini": ("https://generativelanguage.googleapis.com/v1beta/openai/", "/v1beta/openai/chat/completions"),
     "Bedrock, runtime": (
         "https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
         "/openai/v1/chat/completions",

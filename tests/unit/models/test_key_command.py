@@ -103,10 +103,7 @@ def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -
 @pytest.mark.parametrize(
     ("code", "expected_message"),
     [
-        (
-            "print(K); print(K, file=sys.stderr); sys.exit(3)",
-            "ended with exit status 3",
-        ),
+        ("print(K); print(K, file=sys.stderr); sys.exit(3)", "ended with exit status 3"),
         ("pass", "printed 0 words, and a key is one"),
         ("print('Bearer', K)", "printed 2 words"),
         ("print(K, flush=True); time.sleep(60)", "printed nothing in 2 s"),

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.models.messages import (
-    Request,
-    describe_differences,
-    find_nearest,
-    request_summary,
-)
+from pytest_rageval.models.messages import Request, describe_differences, find_nearest, request_summary
 
 SECRET = "The launch code is 0000."
 ASKED = Request(

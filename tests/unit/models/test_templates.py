@@ -30,14 +30,7 @@ from pytest_rageval.models.prompts import (
 SHORT, CITING, LONG = (partial(DEFAULT_PROMPTS.fill, name) for name in ("answer", "citing", "long_answer"))
 QUESTION, PASSAGES = "Which code?", ["The code is  c7.\nIt is new.", "Nothing here."]
 
-READ = [
-    SHORT,
-    CITING,
-    LONG,
-    few_shot_prompt,
-    few_shot_citing_prompt,
-    few_shot_long_answer_prompt,
-]
+READ = [SHORT, CITING, LONG, few_shot_prompt, few_shot_citing_prompt, few_shot_long_answer_prompt]
 
 
 def _bare(prompt: str) -> str:

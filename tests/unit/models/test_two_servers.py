@@ -144,9 +144,7 @@ def test_a_limit_of_one_server_stops_that_server(gateway, limits: Limits, expect
             limits=Limits(max_calls=7), run="r", policy=RequestPolicy(concurrency=1, timeout_s=30, retries=0)
         )
         outcomes = _ask(
-            new_gateway,
-            (limited, _request(limited, "more")),
-            *((free, _request(free, n)) for n in range(7)),
+            new_gateway, (limited, _request(limited, "more")), *((free, _request(free, n)) for n in range(7))
         )
     assert [type(outcome) for outcome in outcomes] == [BudgetError, *5 * [Reply], *2 * [BudgetError]]
     assert "--rageval max_calls=7 is reached" in str(outcomes[-1])
@@ -203,10 +201,7 @@ def test_usage_by_server_adds_up_over_tests_and_processes() -> None:
     assert {
         name: (counted_usage.live, counted_usage.cost_usd)
         for name, counted_usage in difference.servers.items()
-    } == {
-        "http://a/v1": (2, 1.0),
-        "http://b/v1": (1, 0.0),
-    }
+    } == {"http://a/v1": (2, 1.0), "http://b/v1": (1, 0.0)}
     assert (before - before).servers == {}
     restored = Usage.from_dict(difference.to_dict())
     assert (restored, restored.servers) == (difference, difference.servers)

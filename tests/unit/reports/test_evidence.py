@@ -12,12 +12,7 @@ from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
-from pytest_rageval.reports.evidence import (
-    ExplainedScore,
-    Retrievals,
-    common_items,
-    explained_questions,
-)
+from pytest_rageval.reports.evidence import ExplainedScore, Retrievals, common_items, explained_questions
 
 ALPHA, BETA, GAMMA = (Document(f"The text of {name}.", name) for name in ("alpha", "beta", "gamma"))
 EXAMPLE = Example(

@@ -49,7 +49,7 @@ def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
             "tests",
             "matrix",
             "ratings",
-        ),
+        )
     }
     assert (report["schema"], report["package"], report["duration_s"]) == (1, "0.1.0", 1.235)
     assert report["started"] == "2026-01-01T12:00:00+01:00"

@@ -364,7 +364,7 @@ def test_thresholds_that_failed_are_first() -> None:
         _test("test_e", _ruled([0.0], None, min=0.5), outcome="failed", message="lost"),
     )
     assert [row[0] + row[1][-6:] for row in _rows(rendered(text))] == [
-        *("❌ failtest_e", "❗ errortest_d", "⚠️ inconclusivetest_c", "✅ passtest_b", "⏭️ skippedtest_a"),
+        *("❌ failtest_e", "❗ errortest_d", "⚠️ inconclusivetest_c", "✅ passtest_b", "⏭️ skippedtest_a")
     ]
 
 

@@ -42,10 +42,7 @@ def test_ratings_are_those_of_hand_computation() -> None:
 
     One system wins 3 of 4 battles against the reference, the other 1.5 of 4.
     """
-    tests = [
-        _test("t.py::test_it[bm25]", _entry("wlltu")),
-        _test("t.py::test_it[dense]", _entry("wwwl")),
-    ]
+    tests = [_test("t.py::test_it[bm25]", _entry("wlltu")), _test("t.py::test_it[dense]", _entry("wwwl"))]
     (table,) = ratings_entries(tests, seed=0)
     dense, bm25 = 400 * log10(3), 400 * log10(1.5 / 2.5)
     middle = (dense + bm25) / 3

@@ -213,10 +213,7 @@ def test_the_flip_rate_of_votes_is_below_a_score() -> None:
         ({}, "4 replies: 4 cached, 0 live"),
         ({"live": 1}, "4 replies: 4 cached, 1 live, 90 tokens in, 2 out, 0.0013 USD"),
         ({"failed": 2}, "4 replies: 4 cached, 0 live, 2 failed"),
-        (
-            {"live": 1, "failed": 2},
-            "4 replies: 4 cached, 1 live, 2 failed, 90 tokens in, 2 out, 0.0013 USD",
-        ),
+        ({"live": 1, "failed": 2}, "4 replies: 4 cached, 1 live, 2 failed, 90 tokens in, 2 out, 0.0013 USD"),
         ({"live": 2, "unpriced": 1}, "4 replies: 4 cached, 2 live, 90 tokens in, 2 out, price not known"),
     ],
 )

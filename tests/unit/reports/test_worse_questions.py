@@ -237,7 +237,7 @@ def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
     )
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [
-        "    answer.em@1 [topic=a]: the worst of 3 by topic; then c 0.500 inconclusive, b 1.000 pass",
+        "    answer.em@1 [topic=a]: the worst of 3 by topic; then c 0.500 inconclusive, b 1.000 pass"
     ]
 
 
@@ -260,10 +260,7 @@ def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
         ([1.0, 1.0], "baseline 1.000, no change"),
         ([1.0, 0.5], "baseline 1.000, drop 0.250 (90% interval -1.000 to 0.800, p = 0.31, 1 of 2 worse)"),
         ([1.0, 2.0], "baseline 1.000, gain 0.500 (90% interval -0.362 to 0.879; 1 better: q1)"),
-        (
-            [0.0, 2.5],
-            "baseline 1.000, gain 0.250 (90% interval -1.128 to 1.500, 1 of 2 worse; 1 better: q1)",
-        ),
+        ([0.0, 2.5], "baseline 1.000, gain 0.250 (90% interval -1.128 to 1.500, 1 of 2 worse; 1 better: q1)"),
         ([2.0, 3.0], "baseline 1.000, gain 1.500 (90% interval -1.066 to 2.000; 2 better: q1, q0)"),
         (
             [2.0] * 9,

@@ -146,10 +146,7 @@ class _AsyncGenerating:
             yield text
 
 
-@pytest.mark.parametrize(
-    ("returned", "name"),
-    [(None, "NoneType"), (b"x", "bytes"), (5, "int")],
-)
+@pytest.mark.parametrize(("returned", "name"), [(None, "NoneType"), (b"x", "bytes"), (5, "int")])
 def test_anything_but_a_list_of_documents_is_an_error(
     loop: BackgroundEventLoop, returned: object, name: str
 ) -> None:

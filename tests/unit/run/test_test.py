@@ -14,16 +14,7 @@ from pytest_rageval.reports.failures import Room
 from pytest_rageval.run.judged import OutOfBoundsError
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
-from tests.unit.run.marked import (
-    EVALS,
-    NODEID,
-    Mark,
-    components,
-    evalset_of,
-    evaluated,
-    marked,
-    threshold,
-)
+from tests.unit.run.marked import EVALS, NODEID, Mark, components, evalset_of, evaluated, marked, threshold
 
 
 @pytest.fixture

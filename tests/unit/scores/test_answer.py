@@ -29,9 +29,7 @@ def test_a_worked_example(world, example) -> None:
 def test_the_reference_replaces_missing_answers(world, example) -> None:
     world.rankings = {"one": ["Reno"], "two": ["Reno"]}
     outcomes = world.evaluate(
-        "answer.em@1",
-        example("one", reference="Reno"),
-        example("two", answers=("Tulsa",), reference="Reno"),
+        "answer.em@1", example("one", reference="Reno"), example("two", answers=("Tulsa",), reference="Reno")
     )
     assert [outcome.value for outcome in outcomes] == [1.0, 0.0]
 

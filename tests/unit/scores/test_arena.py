@@ -247,10 +247,7 @@ def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
     questions = [(Example(name, name), number % 2 == 0) for number, name in enumerate(fought)]
     outcomes = world.loop.run(
         run_battles(
-            world.run,
-            questions,
-            lambda example: fought[example.id][0],
-            lambda example: fought[example.id][1],
+            world.run, questions, lambda example: fought[example.id][0], lambda example: fought[example.id][1]
         )
     )
     assert [outcome.value for outcome in outcomes] == [result for *_, result in fought.values()]
@@ -285,10 +282,7 @@ def test_wins_by_length_and_by_domain(world) -> None:
     notes = arena_notes(Score("arena.win@1", world.evaluate("arena.win@1", *examples)))
     assert [
         (group["length"], group["wins"], group["verdicts"]) for group in notes["arena"]["length_bias"]
-    ] == [
-        ("shorter", 0, 1),
-        ("longer", 1, 2),
-    ]
+    ] == [("shorter", 0, 1), ("longer", 1, 2)]
     assert notes["domains"] == {
         "x": {"questions": 3, "wins": 1, "ties": 0, "no_answer": 0},
         "y": {"questions": 2, "wins": 0, "ties": 1, "no_answer": 1},

@@ -21,11 +21,7 @@ SPECS = (*OF_PASSAGES, "answer.nuggets@3")
 def found(world):
     """A world whose first two passages support the nugget "one" and whose third passage supports "three"."""
     world.rankings = {"q": ["p1", "p2", "p3"]}
-    world.nuggets = {
-        "p1": (1.0, 0.0, 0.0, 0.5),
-        "p2": (1.0, 0.5, 0.0, 0.0),
-        "p3": (0.0, 0.5, 1.0, 0.0),
-    }
+    world.nuggets = {"p1": (1.0, 0.0, 0.0, 0.5), "p2": (1.0, 0.5, 0.0, 0.0), "p3": (0.0, 0.5, 1.0, 0.0)}
     return world
 
 

@@ -144,10 +144,7 @@ def test_a_value_beyond_the_stated_scale_is_an_error(loop: BackgroundEventLoop) 
     score = PluginScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5)]), scale=(0, 5))
     assert [
         outcome.value for outcome in loop.run(score(None, EXAMPLES, ResolvedScore(Spec("house", k=1), 1)))
-    ] == [
-        0.5,
-        5.0,
-    ]
+    ] == [0.5, 5.0]
     beyond = PluginScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5.5)]), scale=(0, 5))
     with pytest.raises(
         CallableError, match=r"returned 5\.5 for example q2(.|\n)*a finite value from 0 to 5, or with None"

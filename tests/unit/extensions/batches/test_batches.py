@@ -551,10 +551,7 @@ SPOILED: dict[str, tuple[int, Any]] = {
 }
 
 
-GOOD = {
-    "create": {"another batch"},
-    "upload": {"another batch", "no status", "a number as status"},
-}
+GOOD = {"create": {"another batch"}, "upload": {"another batch", "no status", "a number as status"}}
 """What a good answer may be."""
 
 

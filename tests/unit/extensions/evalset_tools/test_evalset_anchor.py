@@ -85,10 +85,7 @@ def asked(**fields: Any) -> dict[str, Any]:
             {"gold": [{"id": "p6"}]},
             {"id": "p6", "text": "white space lost", "source": "c.md", "start": 0, "end": 30},
         ),
-        (
-            {"gold": [{"source": "x", "start": 1, "end": 2}]},
-            {"source": "x", "start": 1, "end": 2},
-        ),
+        ({"gold": [{"source": "x", "start": 1, "end": 2}]}, {"source": "x", "start": 1, "end": 2}),
         ({"answers": ["Tulsa", "Tulsa, Oklahoma"]}, {"source": "p4", "start": 12, "end": 27}),
         ({"answers": ["Rome", "Tulsa"]}, {"source": "p4", "start": 12, "end": 17}),
         ({"answer_set": [["Tulsa"]]}, {"source": "p4", "start": 12, "end": 17}),
@@ -118,10 +115,7 @@ def test_what_has_one_place(
             {"gold": [{"id": "p6", "text": "space lost"}]},
             "it is in a passage whose place in a file is not known",
         ),
-        (
-            {"gold": [{"id": "p2", "text": "crowns"}]},
-            "its text occurs several times in one file",
-        ),
+        ({"gold": [{"id": "p2", "text": "crowns"}]}, "its text occurs several times in one file"),
         ({"gold": [{"text": "Cats"}]}, "its text is nowhere in the corpus"),
         ({"gold": [{"text": "Tuls"}]}, "its text is nowhere in the corpus"),
         ({"gold": [{"text": "Dogs ride"}]}, "its text occurs in several files"),
@@ -158,10 +152,7 @@ def test_the_places_between_which_nothing_is_chosen(anchor: Anchor, tmp_path: Pa
         {
             "what": '"Dogs ride"',
             "why": "its text occurs in several files",
-            "places": [
-                {"source": "a.md", "start": 26, "end": 35},
-                {"source": "b.md", "start": 7, "end": 16},
-            ],
+            "places": [{"source": "a.md", "start": 26, "end": 35}, {"source": "b.md", "start": 7, "end": 16}],
         }
     ]
     record["gold"] = [{"source": "b.md", "start": 7, "end": 16}]
@@ -197,10 +188,7 @@ def test_files_are_not_replaced_unasked(anchor: Anchor, tmp_path: Path) -> None:
     for name in ("out.jsonl", "rest.jsonl"):
         (tmp_path / name).write_text("mine")
         done = anchor([asked(answers=["Tulsa"])])
-        assert (done.status, done.err.splitlines()[0]) == (
-            2,
-            f"{name} exists already, nothing was written.",
-        )
+        assert (done.status, done.err.splitlines()[0]) == (2, f"{name} exists already, nothing was written.")
         (tmp_path / name).unlink()
     done = anchor([asked(answers=["Tulsa"])], "--unanchored", "./out.jsonl")
     assert (done.status, done.err.splitlines()[0]) == (

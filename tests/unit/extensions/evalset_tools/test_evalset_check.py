@@ -86,10 +86,7 @@ def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> No
     ("second", "findings"),
     [
         (other("q2", question="where IS company based"), {"duplicate": [["q1", "q2"]]}),
-        (
-            other("q2", question="Where is the company based today?"),
-            {"near_duplicate": [["q1", "q2"]]},
-        ),
+        (other("q2", question="Where is the company based today?"), {"near_duplicate": [["q1", "q2"]]}),
         ({"id": "q2", "question": "What is sold?"}, {"unanswerable": [["q2"]]}),
         (other("q2", gold=[{"id": "d1", "grade": 0}]), {"no_gold": [["q2"]]}),
         (other("q2", answers=[]), {"no_answers": [["q2"]]}),

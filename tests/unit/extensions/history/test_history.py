@@ -229,7 +229,4 @@ def test_a_series_has_the_runs_that_have_the_score() -> None:
     assert list(all_series) == [ScoreKey(NODEID, "mrr"), ScoreKey(NODEID, "recall@3")]
     assert [
         (history_run.title, point.mean) for history_run, point in all_series[ScoreKey(NODEID, "recall@3")]
-    ] == [
-        ("change 0", 0.9),
-        ("change 2", 0.7),
-    ]
+    ] == [("change 0", 0.9), ("change 2", 0.7)]

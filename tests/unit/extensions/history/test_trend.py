@@ -55,13 +55,7 @@ class Chart:
 
 @pytest.mark.parametrize(
     ("means", "bars"),
-    [
-        ([0.0, 0.5, 1.0], "▁▅█"),
-        ([0.5], "▁"),
-        ([0.5, None, 0.7], "▁ █"),
-        ([None], " "),
-        ([], ""),
-    ],
+    [([0.0, 0.5, 1.0], "▁▅█"), ([0.5], "▁"), ([0.5, None, 0.7], "▁ █"), ([None], " "), ([], "")],
 )
 def test_bars_go_from_the_lowest_to_the_highest(means: list[float | None], bars: str) -> None:
     """Bars are scaled from the lowest to the highest mean, and a run without the score is a space."""

@@ -90,10 +90,7 @@ def test_a_day_that_is_there_is_replaced(monitor: Monitor, tmp_path: Path) -> No
     assert first == run
     assert sorted(
         (day["time"][:10], day["tests"]["monitor"]["scores"]["sufficient@2"]["mean"]) for day in days
-    ) == [
-        ("2026-03-01", 1.0),
-        ("2026-03-02", 1.0),
-    ]
+    ) == [("2026-03-01", 1.0), ("2026-03-02", 1.0)]
 
 
 def test_a_sample_is_drawn_of_the_day_alone(monitor: Monitor, llm: LLMServer) -> None:

@@ -172,10 +172,7 @@ def test_grades_and_embeddings_are_compared_on_their_scale(
             SCORE % ("1", '{"id": "q", "score": "1"}'),
             "tests[0].scores[0].examples[0].score is '1', and must be a finite number, or null",
         ),
-        (
-            SCORE % ("NaN", ""),
-            "is not JSON: NaN is not a number",
-        ),
+        (SCORE % ("NaN", ""), "is not JSON: NaN is not a number"),
     ],
 )
 def test_a_file_that_is_no_report_is_named_with_the_reason(

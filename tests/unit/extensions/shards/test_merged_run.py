@@ -24,16 +24,7 @@ from tests.unit.extensions.shards.sharded import (
     shards_of,
     write_baseline,
 )
-from tests.unit.run.marked import (
-    EVALS,
-    NODEID,
-    Mark,
-    components,
-    evalset_of,
-    evaluated,
-    marked,
-    threshold,
-)
+from tests.unit.run.marked import EVALS, NODEID, Mark, components, evalset_of, evaluated, marked, threshold
 
 DROP = threshold(max_drop=0.02)
 

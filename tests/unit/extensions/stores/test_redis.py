@@ -44,10 +44,7 @@ def _store(server: RedisServer, login: str = "") -> RedisStore:
 @pytest.mark.parametrize(
     ("login", "why"),
     [
-        (
-            f":{quote(PASSWORD, safe='')}x@",
-            "refuses the user or password: invalid username-password pair",
-        ),
+        (f":{quote(PASSWORD, safe='')}x@", "refuses the user or password: invalid username-password pair"),
         (
             f"nobody:{quote(PASSWORD, safe='')}@",
             "refuses the user or password: invalid username-password pair",
@@ -108,10 +105,7 @@ def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_unknown_parameter_is_refused_before_the_client_sees_it(query: str, found: str) -> None:
-    with pytest.raises(
-        StoreError,
-        match=r"Correct the URL in .*, where the parameters can be ",
-    ) as caught:
+    with pytest.raises(StoreError, match=r"Correct the URL in .*, where the parameters can be ") as caught:
         RedisStore(StoreURL.parse(f"redis://:planted-pw@127.0.0.1:1/0?{query}"))
     assert f"redis://127.0.0.1:1/0 cannot be used: its URL has {found}" in str(caught.value)
     assert "planted" not in str(caught.value)

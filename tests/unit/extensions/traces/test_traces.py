@@ -284,11 +284,7 @@ def test_of_several_searches_the_last_is_what_was_retrieved(tmp_path: Path) -> N
     assert [passage["id"] for passage in record["retrieved"]] == ["c"]
     assert [
         (step["query"], [document["id"] for document in step["documents"]]) for step in record["steps"]
-    ] == [
-        (QUESTION, ["d1", "d2"]),
-        ("search 2", ["b"]),
-        ("search 3", ["c"]),
-    ]
+    ] == [(QUESTION, ["d1", "d2"]), ("search 2", ["b"]), ("search 3", ["c"])]
     assert traces.notes == {"with several searches: the last one is `retrieved`, all are `steps`": 1}
 
 
