@@ -8,9 +8,9 @@ from tests.integration.conftest import project
 
 __all__ = ["project"]
 
-IN_EVERY_CHANGE = {"test_green_builds", "test_missing_gates", "test_silent_green"}
-"""The attacks on the verdict. The others, on files, servers, caches and processes, take longer together than all other
-tests, and run before a release."""
+IN_EVERY_CHANGE = {"test_broken_files", "test_green_builds", "test_missing_gates", "test_silent_green"}
+"""The attacks on the verdict and on readers of files. The others, on commands, servers, caches and processes, take
+longer together than all other tests, and run before a release."""
 
 
 @pytest.hookimpl(tryfirst=True)

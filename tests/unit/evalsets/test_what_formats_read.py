@@ -11,7 +11,7 @@ from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.formats.data_sets import articles
 from pytest_rageval.evalsets.formats.trec import is_header, read_topics
-from tests.evalset_files import CONTEXTS, FILES, GOLDEN, PASSAGES, jsonl
+from tests.evalset_files import FILES, FOLDER, GOLDEN, jsonl
 
 
 def _files(form: str, path: str) -> Any:
@@ -112,7 +112,8 @@ def test_qampari(tmp_path: Path) -> None:
 def test_nq_open(tmp_path: Path) -> None:
     (example,) = _examples("nq_open", "nq.jsonl", tmp_path)
     assert (example.id, example.gold) == ("1", (Gold(text="Made in Tulsa."),))
-    assert example.extra["passages"] == CONTEXTS
+    written = json.loads((FOLDER / "nq_open" / "nq.jsonl").read_bytes())
+    assert example.extra["passages"] == written["ctxs"]
 
 
 def test_lfrqa(tmp_path: Path) -> None:
@@ -279,7 +280,7 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
         ("k.jsonl", b'{"id": 1, "input": 7, "output": []}', 'k.jsonl line 1: "input" is 7, expected text'),
         (
             "m.jsonl",
-            jsonl({"query_id": 1, "query": "a", "passages": [{**PASSAGES[0], "passage_text": 5}]}),
+            jsonl({"query_id": 1, "query": "a", "passages": [{"is_selected": 0, "passage_text": 5}]}),
             'm.jsonl line 1: "passages"[0] "passage_text" is 5, expected text',
         ),
         ("m.jsonl", jsonl({"query_id": 1, "answers": []}), "m.jsonl contains answers and no questions."),

@@ -11,7 +11,7 @@ from pytest_rageval.evalsets import load, load_records
 from pytest_rageval.extensions.traces.reading import RecordedQuestion, Traces, read_traces
 from pytest_rageval.extensions.traces.records import extract_answer, extract_question
 from tests.evalset_files import FILES
-from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, phoenix, write_export
+from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, phoenix
 
 
 def read(folder: Path, records: list[Any], name: str = "spans.jsonl") -> Traces:
@@ -28,9 +28,9 @@ def ids(question: RecordedQuestion) -> list[str | None] | None:
     return None if question.retrieved is None else [document.id for document in question.retrieved]
 
 
-@pytest.mark.parametrize("name", EXPORTS)
-def test_every_export_of_a_trace_says_the_same(name: str, tmp_path: Path) -> None:
-    traces = read_traces([write_export(tmp_path, name)])
+@pytest.mark.parametrize("path", EXPORTS, ids=lambda path: path.name)
+def test_every_export_of_a_trace_says_the_same(path: Path) -> None:
+    traces = read_traces([path])
     (question,) = traces.questions
     record = question.record()
     for passage in record["retrieved"]:
@@ -390,9 +390,13 @@ def test_annotations_within_a_span_are_feedback(tmp_path: Path) -> None:
 
 def test_a_request_that_another_service_began_is_read(tmp_path: Path) -> None:
     """A trace whose first span has a parent in another service, which no file has, is read."""
-    document = otlp([{"http.method": "POST"}, {"openinference.span.kind": "CHAIN", "input.value": "Where?"}])
-    document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["parentSpanId"] = "elsewhere"
-    assert only(tmp_path, [document]).question.text == "Where?"
+    (export,) = (path for path in EXPORTS if path.name == "otlp-openinference.json")
+    document = json.loads(export.read_bytes())
+    document["resourceSpans"][0]["scopeSpans"][0]["spans"][0] |= {
+        "parentSpanId": "elsewhere",
+        "attributes": [{"key": "http.method", "value": {"stringValue": "POST"}}],
+    }
+    assert only(tmp_path, [document]).question.text == QUESTION
 
 
 @pytest.mark.parametrize(
@@ -450,10 +454,10 @@ def way_out(start: str) -> str:
     return rf"(?s){start}.*`rageval evalset from-traces FILE --output evalset\.jsonl` makes an eval set of it"
 
 
-@pytest.mark.parametrize("name", EXPORTS)
-def test_an_export_given_as_an_eval_set_is_an_error_with_a_remedy(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", EXPORTS, ids=lambda path: path.name)
+def test_an_export_given_as_an_eval_set_is_an_error_with_a_remedy(path: Path) -> None:
     with pytest.raises(InputError, match=way_out("")):
-        load(write_export(tmp_path, name))
+        load(path)
 
 
 @pytest.mark.parametrize("item", DATA_SETS.values(), ids=DATA_SETS)

@@ -1,34 +1,19 @@
-"""Fuzz test of the eval-set formats: `python tests/benchmarks/fuzz_evalsets.py [MUTATIONS] [SEED] [KIND…]`.
+"""Files with random damage, of each format that users give: they are loaded, or refused with their place.
 
-A kind is the name of a format; or `run`, `corpus`, `labels` or `traces` for the other files that users give. Each kind
-gets this number of mutations. Without a kind, the inputs are of all formats of eval sets.
-
-Each input is a small valid file with random mutations: it is truncated, bytes are removed, repeated, inserted or
-changed, values get other types, are nested deeply or become very large, the encoding changes, or it is compressed and
-then damaged. Loading must return an eval set with a digest, or raise an `InputError` that names a file and, unless the
-error concerns the whole file, a line, record or topic. (For files that are no eval sets, the file is enough.) Any other
-outcome is printed with its seed, and the exit status is then 1: another exception, a message without a place, or more
-than `TIMEOUT_S` for one input (`HUGE_TIMEOUT_S` with a huge line). The memory of the process is limited.
+Each is a small valid file that is truncated; whose bytes are removed, repeated, inserted or changed; whose values get
+other types, or are nested deeply; whose encoding changes; or that is compressed and then damaged.
 """
-# ruff: noqa: T201 - a script that reports
 
 import gzip
 import json
 import random
 import re
-import resource
-import signal
-import sys
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+import pytest
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets import LoadOptions, load
@@ -39,77 +24,22 @@ from pytest_rageval.extensions.traces.reading import read_traces
 from tests.evalset_files import FILES, Files, jsonl, zstd_compress
 from tests.trace_files import EXPORTS
 
+pytestmark = pytest.mark.slow
+
 LABEL = {"question": "Q?", "references": ["a"], "prediction": "b", "human": [1, 0]}
-MEMORY_LIMIT = 3 * 2**30
-TIMEOUT_S = 5
-HUGE_TIMEOUT_S = 60
-HUGE_BYTES = 50_000_000
-HUGE_INTERVAL = 2_000  # one of this number of inputs has a huge line
 DEPTHS = (50, 99, 101, 400, 990, 1_100, 20_000)
+# fmt: off
 WORDS = [
-    *(
-        b"NaN",
-        b"Infinity",
-        b"-Infinity",
-        b"1e999",
-        b"-1",
-        b"1.5",
-        b"null",
-        b"true",
-        b"{}",
-        b"[]",
-        b'""',
-        b"{",
-        b"]",
-    ),
-    *(
-        b'"',
-        b"\\",
-        b",",
-        b":",
-        b"\t",
-        b"|",
-        b"<top>",
-        b"</top>",
-        b"<num>",
-        b"#",
-        b"9" * 5_000,
-        b"\x00",
-        b"\xff",
-        b"\xe9",
-    ),
-    *(
-        b"\\ud800",
-        b'"\\u0000"',
-        b"\xed\xa0\x80",
-        b"\xef\xbb\xbf",
-        b"\xe2\x80\xa8",
-        b"\r",
-        b"\n\n",
-        b"\x1f\x8b",
-        b"\x28\xb5\x2f\xfd",
-    ),
+    *(b'NaN Infinity -Infinity 1e999 -1 1.5 null true {} [] "" { ]'.split()),
+    *(b'" \\ , : | <top> </top> <num> # \\ud800 "\\u0000"'.split()),
+    b"\t", b"9" * 5_000, b"\x00", b"\xff", b"\xe9", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\r", b"\n\n",
+    b"\x1f\x8b", b"\x28\xb5\x2f\xfd",
 ]
 VALUES: list[Any] = [
-    None,
-    True,
-    0,
-    -1,
-    1.5,
-    2**70,
-    "",
-    " ",
-    "x",
-    "\ud800",
-    [],
-    [None],
-    [[]],
-    {},
-    {"": None},
-    [{}],
-    ["a"],
+    None, True, 0, -1, 1.5, 2**70, "", " ", "x", "\ud800", [], [None], [[]], {}, {"": None}, [{}], ["a"],
     {"a": {"b": 1}},
 ]
+# fmt: on
 PLACE = re.compile(r"\b(?:line|record) \d+|\btopic |\b(?:queries|relevant_docs) ")
 WHOLE_FILE = re.compile(
     r"contains no examples|looks like no format|may be \w+ or|cannot be read|has no such split|has no column"
@@ -131,7 +61,7 @@ OTHER_FILES = [
     Files(
         "labels", {"l.jsonl": jsonl(LABEL, {**LABEL, "question": "R?", "human": [0.5, None]})}, "l.jsonl", ()
     ),
-    *(Files("traces", {name: content.encode()}, name, ()) for name, content in EXPORTS.items()),
+    *(Files("traces", {path.name: path.read_bytes()}, path.name, ()) for path in EXPORTS),
     *(replace(files, format="traces") for files in FILES if files.format in ("deepeval", "promptfoo")),
 ]
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -226,30 +156,6 @@ def damage_zstd(content: bytes, chance: random.Random) -> bytes:
     return chance.choice((lambda packed, _: packed, cut, flip, drop, repeat))(compress(content), chance)
 
 
-def blow_up(content: bytes, chance: random.Random) -> bytes:
-    """Return the content with 50 MB more on one line."""
-    filling = chance.choice(
-        (
-            b"x",
-            b" ",
-            b"[",
-            b'{"a":',
-            b"\\",
-            b'"',
-            b",",
-            b'"a",',
-            b"{},",
-            b"9",
-            "é".encode(),
-            b"\t",
-            b'{"text":"a"},',
-        )
-    )
-    start = chance.randrange(len(content) + 1)
-    huge_content = content[:start] + filling * (HUGE_BYTES // len(filling)) + content[start:]
-    return gzip.compress(huge_content, 1) if chance.random() < 0.3 else huge_content
-
-
 MUTATIONS: list[Callable[[bytes, random.Random], bytes]] = [
     *(
         cut,
@@ -269,18 +175,14 @@ MUTATIONS: list[Callable[[bytes, random.Random], bytes]] = [
 ]
 
 
-def mutated(seed: int, *, huge: bool = False, kind: str | None = None) -> Files:
-    """Return a mutated eval set, of a kind or of any format; it depends only on these, the seed and Zstandard."""
-    chance = random.Random(seed)
-    files = chance.choice(
-        [files for files in (*FILES, *OTHER_FILES) if files.format == kind] if kind else FILES
-    )
+def mutated(seed: int, kind: str) -> Files:
+    """Return mutated files of a kind; they depend only on it, the seed and Zstandard."""
+    chance = random.Random(f"{kind} {seed}")
+    files = chance.choice([files for files in OTHER_FILES if files.format == kind] or FILES)
     name = chance.choice(list(files.contents))
     content = files.contents[name]
     for _ in range(chance.choice((1, 1, 2, 3))):
         content = chance.choice(MUTATIONS)(content, chance)
-    if huge:
-        content = blow_up(files.contents[name], chance)
     words = {
         **files.words,
         **chance.choice(({}, {"format": files.format}, {"sample": chance.randrange(1, 4)})),
@@ -288,7 +190,7 @@ def mutated(seed: int, *, huge: bool = False, kind: str | None = None) -> Files:
     return replace(files, contents={**files.contents, name: content}, words=words)
 
 
-def verdict(files: Files, folder: Path) -> str:
+def outcome_of(files: Files, folder: Path) -> str:
     """Load an eval set; return "loaded", "refused", or a description of the wrong outcome."""
     path = files.write(folder)
     names = [*files.contents, folder.name]
@@ -309,46 +211,8 @@ def verdict(files: Files, folder: Path) -> str:
     return "loaded" if len(evalset) and evalset.digest else "empty"
 
 
-@contextmanager
-def resource_limits() -> Iterator[None]:
-    def raise_timeout(*_: object) -> None:
-        raise TimeoutError("it took too long")
-
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    signal.signal(signal.SIGALRM, raise_timeout)
-    yield
-    signal.alarm(0)
-
-
-def main(mutations: int, first: int, kind: str | None = None) -> int:
-    verdicts: Counter[str] = Counter()
-    slowest = (0.0, 0)
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as temporary, resource_limits():
-        folder = Path(temporary)
-        for seed in range(first, first + mutations):
-            huge = seed % HUGE_INTERVAL == 0
-            files = mutated(seed, huge=huge, kind=kind)
-            signal.alarm(HUGE_TIMEOUT_S if huge else TIMEOUT_S)
-            start = time.monotonic()
-            outcome = verdict(files, folder)
-            signal.alarm(0)
-            slowest = max(slowest, (time.monotonic() - start, seed))
-            is_valid = outcome in ("loaded", "refused")
-            verdicts[outcome if is_valid else "wrong"] += 1
-            if not is_valid:
-                print(f"seed {seed} ({files.format}): {outcome}", flush=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    print(
-        f"{kind or 'all formats'}: {mutations} mutations from seed {first}, of 50 MB a line each {HUGE_INTERVAL}th: "
-        f"{dict(verdicts)}"
-    )
-    elapsed, (slowest_s, seed) = time.monotonic() - began, slowest
-    print(f"{elapsed:.0f} s; slowest {slowest_s:.1f} s (seed {seed}); peak memory {peak:.0f} MiB")
-    return 1 if verdicts["wrong"] else 0
-
-
-if __name__ == "__main__":
-    numbers = [int(argument) for argument in sys.argv[1:3]]
-    numbers += [100_000, 0][len(numbers) :]
-    raise SystemExit(max(main(*numbers, kind) for kind in sys.argv[3:] or [None]))
+@pytest.mark.parametrize("kind", ["evalset 1", "evalset 2", "evalset 3", "evalset 4", *READERS])
+def test_a_broken_file_is_refused_with_its_place(kind: str, tmp_path: Path) -> None:
+    outcomes = {seed: outcome_of(mutated(seed, kind), tmp_path) for seed in range(500)}
+    assert {seed: outcome for seed, outcome in outcomes.items() if outcome not in ("loaded", "refused")} == {}
+    assert {"loaded", "refused"} <= set(outcomes.values())
