@@ -16,8 +16,6 @@ from functools import cache
 from math import fsum, log2
 from typing import Final, NamedTuple, Self
 
-from pytest_rageval.core.errors import InputError
-
 Labels = tuple[tuple[int, float], ...]
 """Positions in a ranking, from 0 and ascending, each with its label above 0."""
 
@@ -167,62 +165,20 @@ def discount(position: int) -> float:
     return log2(position + 2)
 
 
-BINARY_ONLY_MEASURES: Final = frozenset({"recall", "map", "mrr"})
-"""The measures over labels of retrieved passages that are defined for labels of 0 and 1 only."""
-
-GRADED_LABELS_REMEDY: Final = (
-    'Say from where on a label counts as 1, as in label="judge>=0.5" or "f1>=0.5", or use p, hit or ndcg.'
-)
-"""The advice for users of a score; a caller of `usefulness` can pass `graded` instead."""
-
-
-def usefulness(
-    name: str, labels: Mapping[str, Mapping[str, float]], k: int | None, *, graded: bool = False
-) -> list[float]:
-    """Score rankings by the labels l_1 … l_n of their passages, in rank order.
+def usefulness(name: str, labels: Sequence[float], k: int | None) -> float:
+    """Score a ranking by the labels l_1 … l_n of its passages, in [0, 1] and in rank order; the result is in [0, 1].
 
     - p: `Σ_{i≤k} l_i / k`, the mean label of the first k. It divides by k even if fewer passages were retrieved.
     - recall: `Σ_{i≤k} l_i / Σ_i l_i`. At full depth it equals hit.
     - map, mrr, ndcg and hit: as defined above. The ideal ranking has the same labels in descending order.
 
-    The paper defines p and hit for labels between 0 and 1. ndcg of such labels, with the label as the gain, is an
-    extension of this package.
+    Without a cut-off k the whole ranking counts, and p divides by the number of passages. A ranking that is empty, or
+    has no label above 0, scores 0. The paper defines p and hit for labels between 0 and 1. ndcg of such labels, with
+    the label as the gain, is an extension of this package.
 
-    Args:
-        name: one of `LABEL_MEASURES`.
-        labels: by query, the label of each retrieved passage by the passage's name. True and False are 1 and 0.
-        k: the cut-off, at least 1. None: the whole ranking counts, and p divides by the number of passages.
-        graded: whether labels may lie between 0 and 1.
-
-    Returns:
-        One score in [0, 1] per query; the mean of the scores is eRAG. A query whose ranking is empty, or has no label
-        above 0, scores 0.
-
-    Raises:
-        InputError: a label is outside [0, 1] or not a number; a label lies between 0 and 1 and `graded` is False; or
-            `graded` is True and the measure needs binary labels.
-
-    >>> usefulness("map", {"q1": {"a": 1, "b": 0, "c": 1}, "q2": {}}, 3)
-    [0.8333333333333333, 0.0]
+    >>> usefulness("map", [1, 0, 1], 3), usefulness("map", [], 3)
+    (0.8333333333333333, 0.0)
     """
-    if graded and name in BINARY_ONLY_MEASURES:
-        raise InputError(
-            f"eRAG's {name} is defined for labels of 0 and 1 only, and these are graded.\n{GRADED_LABELS_REMEDY}"
-        )
-    for query, by_passage in labels.items():
-        for passage, label in by_passage.items():
-            problem = ""
-            # The comparison is negated so that NaN is invalid too.
-            if not 0 <= label <= 1:
-                problem = "; it must lie between 0 and 1."
-            elif 0 < label < 1 and not graded:
-                problem = f", and labels are expected to be 0 or 1.\n{GRADED_LABELS_REMEDY}"
-            if problem:
-                raise InputError(f"query {query!r}: the label of passage {passage!r} is {label!r}{problem}")
-    return [_usefulness(name, list(by_passage.values()), k) for by_passage in labels.values()]
-
-
-def _usefulness(name: str, labels: Sequence[float], k: int | None) -> float:
     if not any(labels):
         return 0.0
     return LABEL_MEASURES[name](Labelled.of(labels, sorted(labels, reverse=True), k or len(labels)))

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from pytest_rageval.core.errors import NoGroundTruth
+from pytest_rageval.core.errors import InputError, NoGroundTruth
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.scores.definition import Scored, ScoreDef, score_with_progress
-from pytest_rageval.scores.measures import BINARY_ONLY_MEASURES, usefulness
+from pytest_rageval.scores.measures import usefulness
 from pytest_rageval.scores.pipeline import NO_REFERENCES, Pipeline, ResolvedScore, expected_of
 
 WORKED: Final = {
@@ -22,6 +22,13 @@ WORKED: Final = {
     "hit": (1.0, "the label of `y`"),
 }
 """For each measure, its value in the worked examples, in which the labels of `x`, `y` and `z` are 0, 1 and 1."""
+
+BINARY_ONLY_MEASURES: Final = frozenset({"recall", "map", "mrr"})
+"""The measures that are defined for labels of 0 and 1 only."""
+
+GRADED_LABELS_REMEDY: Final = (
+    'Say from where on a label counts as 1, as in label="judge>=0.5" or "f1>=0.5", or use p, hit or ndcg.'
+)
 
 ExpectedAnswers = tuple[tuple[str, ...], str]  # fields `expected` and `expected_as` of `Evidence`
 
@@ -77,18 +84,26 @@ async def score_by_labels(
     *,
     graded: bool = False,
 ) -> list[Outcome]:
-    # A measure that is defined for labels between 0 and 1 accepts binary labels too.
-    graded = graded or resolved.part not in BINARY_ONLY_MEASURES
-    # Checks before the first request that the measure is defined for such labels.
-    usefulness(resolved.part, {}, resolved.k, graded=graded)
+    """With `graded`, labels may lie between 0 and 1; InputError before the first request if the measure has none."""
+    binary_only = resolved.part in BINARY_ONLY_MEASURES
+    if graded and binary_only:
+        raise InputError(
+            f"eRAG's {resolved.part} is defined for labels of 0 and 1 only, and these are graded.\n"
+            f"{GRADED_LABELS_REMEDY}"
+        )
 
-    async def score(example: Example) -> Scored:
+    async def score_labels(example: Example) -> Scored:
         ranking, labels, expected = await label_ranking(example)
-        names = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
         values = tuple(label.value for label in labels)
-        by_passage = dict(zip(names, values, strict=True))
-        [value] = usefulness(resolved.part, {example.id: by_passage}, resolved.k, graded=graded)
+        for rank, (passage, value) in enumerate(zip(ranking, values, strict=True), 1):
+            if binary_only and 0 < value < 1:
+                name = f"{rank}. {passage.label}"
+                raise InputError(
+                    f"query {example.id!r}: the label of passage {name!r} is {value!r}, and labels are expected to be "
+                    f"0 or 1.\n{GRADED_LABELS_REMEDY}"
+                )
+        score = usefulness(resolved.part, values, resolved.k)
         alone = tuple(label.answer for label in labels if label.answer is not None)
-        return value, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
+        return score, Evidence(ranking, None, *expected, labels=values, answers_alone=alone)
 
-    return await score_with_progress(pipeline, examples, score)
+    return await score_with_progress(pipeline, examples, score_labels)

@@ -3,9 +3,9 @@
 Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating Retrieval-Augmented Generation Systems".
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, compress, count
+from itertools import chain, compress, count
 from typing import Final, NamedTuple
 
 from pytest_rageval.answers.abstention import abstains
@@ -82,63 +82,6 @@ class RelPrime:
     hallucinated: int
 
 
-def rel_prime(  # noqa: PLR0913 - the method compares six sets
-    *,
-    relevant: Collection[Hashable],
-    prompt: Sequence[Hashable],
-    cited: Collection[int],
-    wanted: Collection[Hashable],
-    available: Collection[Hashable],
-    listed: Collection[Hashable],
-    in_prompt: Collection[Hashable] | None = None,
-) -> RelPrime:
-    """Compare the output of a generator with its prompt. Repeated elements count once in every argument.
-
-    An answer occurs in a passage if one of its aliases does, as whole contiguous tokens in normal form:
-    `answers.overlap.containment`.
-
-    Args:
-        relevant: the relevant passages of the query, by any names: Rel of passages.
-        prompt: the names of the passages in the prompt, in the order of the prompt.
-        cited: the positions that the output cites, from 1. Positions that are not in the prompt are hallucinated.
-        wanted: the right answers, by any names: Rel of answers.
-        available: the wanted answers that occur in a relevant passage of the prompt or, if the relevant passages are
-            not known, in any passage of the prompt: Rel' of answers.
-        listed: the answers that the output lists.
-        in_prompt: the wanted answers that occur in any passage of the prompt, relevant or not. None: `available`.
-
-    Returns:
-        Counts and shares. A share is at most 1, and None if its divisor is 0.
-
-    >>> found = rel_prime(
-    ...     relevant={"a", "b"}, prompt=["b", "x"], cited=[1, 2, 3],
-    ...     wanted={"Ada", "Bob", "Eve"}, available={"Ada", "Bob"}, listed={"Ada", "Eve"},
-    ... )
-    >>> found.answers.over_rel_prime, found.citations.over_rel_prime, found.parametric, found.hallucinated
-    (0.5, 1.0, 1, 1)
-    """
-    rel_passages, rel_answers = set(relevant), set(wanted)
-    by_position = dict(enumerate(prompt, start=1))
-    cited_passages = {by_position[position] for position in cited if position in by_position}
-    hallucinated = len({position for position in cited if position not in by_position})
-    from_prompt = set(available) if in_prompt is None else set(in_prompt) | set(available)
-    answers = _recall(rel_answers, set(available), set(listed))
-    citations = _recall(rel_passages, set(prompt), cited_passages)
-    out = len(cited_passages) + hallucinated
-    return RelPrime(
-        answers=answers,
-        citations=citations,
-        citation_precision=_share(citations.found, out),
-        parametric=len(set(listed) & rel_answers - from_prompt),
-        hallucinated=hallucinated,
-    )
-
-
-def _recall(relevant: set[Hashable], in_prompt: set[Hashable], out: set[Hashable]) -> Recall:
-    found, available = out & relevant, in_prompt & relevant
-    return Recall(len(relevant), len(available), len(found), len(found & available))
-
-
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
@@ -195,30 +138,22 @@ class RelPrompt:
             return NO_RELEVANT
         return "no wanted answer occurs in a relevant passage of the prompt"
 
-    def compare(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
+    def compare(self, answer: str, listed: frozenset[int]) -> RelPrime:
+        """Compare an answer with the prompt; `listed` are the positions of the wanted answers that it lists."""
         citations = parse_citations(answer, len(self.passage_names))
-        # A passage with several names counts as several passages, one after the other. `ends` has the number of names
-        # of the first n passages, for n from 0.
-        ends = list(accumulate(map(len, self.passage_names), initial=0))
-        valid = [
-            name_position
-            for position in citations.positions
-            for name_position in range(ends[position - 1] + 1, ends[position] + 1)
-        ]
-        hallucinated = [
-            position if position < 1 else position - len(self.passage_names) + ends[-1]
-            for position in citations.hallucinated
-        ]
+        cited = set(chain.from_iterable(self.passage_names[place - 1] for place in citations.positions))
+        hallucinated = len(citations.hallucinated)
         # An abstention such as "The passages [1] and [2] do not say" mentions passages, but does not cite them.
-        abstained = not listed_answers and abstains(answer)
-        return rel_prime(
-            relevant=self.relevant,
-            prompt=list(chain.from_iterable(self.passage_names)),
-            cited=() if abstained else valid + hallucinated,
-            wanted=range(len(self.wanted)),
-            available=self.available_answers,
-            listed=listed_answers,
-            in_prompt=self.answers_in_prompt,
+        if not listed and abstains(answer):
+            cited, hallucinated = set(), 0
+        # A cited passage that is relevant was in the prompt.
+        found, listed_available = len(cited & self.relevant), len(listed & self.available_answers)
+        return RelPrime(
+            Recall(len(self.wanted), len(self.available_answers), len(listed), listed_available),
+            Recall(len(self.relevant), self.available_passages, found, found),
+            citation_precision=_share(found, len(cited) + hallucinated),
+            parametric=len(listed - self.answers_in_prompt),
+            hallucinated=hallucinated,
         )
 
 

@@ -301,8 +301,7 @@ class Calibration:
         for item in self.labels.passages:
             label = _consensus(item.human, self.labels.scale)
             labels.setdefault(item.example.full_question, {})[_single_spaced(item.passage)] = label
-        by_people: dict[str, dict[str, float]] = {}
-        judge, unlabelled, incomplete = [], [], 0
+        human, judge, unlabelled, incomplete = [], [], [], 0
         for outcome in score.outcomes:
             if outcome.value is None:
                 continue
@@ -314,15 +313,13 @@ class Calibration:
                 if by_passage is None
                 else [by_passage.get(_single_spaced(passage.text)) for passage in passages]
             )
-            if by_passage is None or None in ranked_labels:
+            by_people = [label for label in ranked_labels if label is not None]
+            if by_passage is None or len(by_people) < len(ranked_labels):
                 unlabelled.append(outcome.value)
                 incomplete += by_passage is not None
             else:
-                by_people[outcome.example.id] = {
-                    str(rank): label for rank, label in enumerate(ranked_labels) if label is not None
-                }
+                human.append(usefulness(spec.part or "", by_people, spec.k))
                 judge.append(outcome.value)
-        human = usefulness(spec.part or "", by_people, spec.k) if by_people else []
         return human, judge, unlabelled, incomplete
 
 

@@ -66,6 +66,7 @@ def test_where_grades_have_no_meaning_the_message_names_what_has(world, example,
     case = example("q", answers=("x",))
     with pytest.raises(InputError) as caught:
         world.evaluate(f"erag.{part}@2", case)
+    assert "query 'q': the label of passage '1. \"a\"' is 0.7, and labels are expected" in str(caught.value)
     assert 'label="judge>=0.5"' in str(caught.value)
     assert "p, hit or ndcg" in str(caught.value)
     assert world.evaluate(f"erag.{part}@2", case, label="judge>=0.5")[0].value == 1.0

@@ -5,13 +5,13 @@ import pytest
 from pytest_rageval.core.errors import InputError, Planned, Unscored
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Score
-from pytest_rageval.core.ranking import Document, Span
+from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.models.generator import adapt_generator
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.pipeline import Pipeline
-from pytest_rageval.scores.rel_prompt import Recall, rel_prime
+from pytest_rageval.scores.rel_prompt import Recall, RelPrime, RelPrompt
 from pytest_rageval.scores.rel_recall import pooled_notes
 
 ADA, FISH, CYD, EVE = "Ada programs", "Eve sells fish", "Cyd and Dan program", "Eve programs"
@@ -496,19 +496,32 @@ def test_a_runaway_list_is_compared_in_time(world, example):
     assert world.call_count("compare") == 100
 
 
+def _compare(  # noqa: PLR0913 - the method compares six sets
+    prompt="", relevant="", *, cited=(), wanted=0, available=(), listed=(), in_prompt=None
+) -> RelPrime:
+    """Compare an output with a prompt; each letter is the name of a passage."""
+    shown = RelPrompt(
+        Ranking("q", ()),
+        frozenset(relevant),
+        unknown_reason=None,
+        passage_names=tuple((name,) for name in prompt),
+        wanted=[("x",)] * wanted,
+        available_answers=frozenset(available),
+        answers_in_prompt=frozenset(available if in_prompt is None else in_prompt),
+        counts={},
+        rel_is_known=True,
+    )
+    return shown.compare("Out" + "".join(f" [{position}]" for position in cited), frozenset(listed))
+
+
 def test_the_counts_of_a_worked_example() -> None:
     """The prompt of four passages has two of six relevant passages and four of eight right answers.
 
     The output cites positions 1, 2 and 4, of which 1 and 4 are relevant, and 9, which does not exist. It lists three
-    right answers that are in the prompt, a right answer that is not, and a wrong answer.
+    right answers that are in the prompt, and a right answer that is not.
     """
-    result = rel_prime(
-        relevant={"r1", "r2", "r3", "r4", "r5", "r6"},
-        prompt=["r1", "x", "y", "r2"],
-        cited=[1, 2, 4, 9],
-        wanted=range(8),
-        available={0, 1, 2, 3},
-        listed={0, 1, 2, 7, "wrong"},
+    result = _compare(
+        "rxys", "rstuvw", cited=[1, 2, 4, 9], wanted=8, available={0, 1, 2, 3}, listed={0, 1, 2, 7}
     )
     assert result.citations == Recall(relevant=6, available=2, found=2, found_available=2)
     assert (result.citations.over_rel, result.citations.over_rel_prime) == (2 / 6, 2 / 2)
@@ -527,31 +540,21 @@ def test_retriever_and_generator_are_distinguished() -> None:
 
     Coverage and recall over Rel' differ.
     """
-    wanted = {"a", "b", "c", "d"}
-    sets = {"relevant": set(), "prompt": [], "cited": [], "wanted": wanted, "listed": {"a", "b"}}
-    generator = rel_prime(**sets, available=wanted).answers
-    retriever = rel_prime(**sets, available={"a", "b"}).answers
+    generator = _compare(wanted=4, available=range(4), listed={0, 1}).answers
+    retriever = _compare(wanted=4, available={0, 1}, listed={0, 1}).answers
     assert generator.over_rel == retriever.over_rel == 0.5
     assert (generator.coverage, generator.over_rel_prime) == (1.0, 0.5)
     assert (retriever.coverage, retriever.over_rel_prime) == (0.5, 1.0)
 
 
 def test_an_answer_in_another_passage_of_the_prompt_is_not_the_models_memory() -> None:
-    result = rel_prime(
-        relevant={"r"},
-        prompt=["r", "x"],
-        cited=[],
-        wanted={1, 2, 3},
-        available={1},
-        in_prompt={1, 2},
-        listed={1, 2, 3},
-    )
+    result = _compare("rx", "r", wanted=3, available={0}, in_prompt={0, 1}, listed={0, 1, 2})
     assert result.answers.found - result.answers.found_available == 2
     assert result.parametric == 1
 
 
 def test_nothing_relevant_in_the_prompt_has_no_recall_over_rel_prime() -> None:
-    result = rel_prime(relevant={"r"}, prompt=["x"], cited=[1], wanted={1, 2}, available=set(), listed={1})
+    result = _compare("x", "r", cited=[1], wanted=2, listed={0})
     for recall in (result.answers, result.citations):
         assert recall.over_rel_prime is None
         assert recall.coverage == 0.0
@@ -561,7 +564,7 @@ def test_nothing_relevant_in_the_prompt_has_no_recall_over_rel_prime() -> None:
 
 def test_without_labels_there_are_no_shares() -> None:
     """If no relevant passage or answer is known, recalls and coverage are None, because their denominator is 0."""
-    result = rel_prime(relevant=[], prompt=["x"], cited=[1, 2], wanted=[], available=[], listed=["y"])
+    result = _compare("x", cited=[1, 2])
     for recall in (result.answers, result.citations):
         assert (recall.over_rel, recall.over_rel_prime, recall.coverage, recall.beyond) == (None,) * 4
     # Neither of the two citations is of a relevant passage.
@@ -570,22 +573,18 @@ def test_without_labels_there_are_no_shares() -> None:
 
 
 def test_without_citations_precision_is_undefined_and_recall_is_0() -> None:
-    result = rel_prime(relevant={"r"}, prompt=["r"], cited=[], wanted={1}, available={1}, listed=[])
+    result = _compare("r", "r", wanted=1, available={0})
     assert result.citation_precision is None
     assert (result.citations.over_rel, result.citations.over_rel_prime) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("position", [0, -1, 3])
+@pytest.mark.parametrize("position", [0, 3])
 def test_a_position_outside_the_prompt_is_hallucinated(position: int) -> None:
-    result = rel_prime(
-        relevant={"r"}, prompt=["x", "r"], cited=[position, 2, position], wanted=[], available=[], listed=[]
-    )
+    result = _compare("xr", "r", cited=[position, 2, position])
     assert (result.hallucinated, result.citation_precision, result.citations.over_rel) == (1, 0.5, 1.0)
 
 
 def test_a_passage_at_two_positions_is_one() -> None:
-    result = rel_prime(
-        relevant={"r", "s"}, prompt=["r", "x", "r"], cited=[1, 3], wanted=[], available=[], listed=[]
-    )
+    result = _compare("rxr", "rs", cited=[1, 3])
     assert result.citations == Recall(relevant=2, available=1, found=1, found_available=1)
     assert result.citation_precision == 1.0
