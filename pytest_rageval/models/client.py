@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import json
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from pytest_rageval.core.errors import ContextOverflow, ServerError, Unscored, exception_chain
@@ -41,6 +42,7 @@ from pytest_rageval.models.rate_limits import retry_after, until_reset
 
 if TYPE_CHECKING:
     import httpx2
+    from openai import AsyncOpenAI
 
     from pytest_rageval.models.connection import Connection
 
@@ -97,6 +99,9 @@ class RequestRefused(Unscored):
         super().__init__(reason)
         self.answer = answer
         self.status = status
+
+
+Send = Callable[["Connection"], Awaitable[Any]]  # a function that sends a request over a connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,11 +306,10 @@ class Client:
         def send(connection: "Connection") -> Awaitable[Any]:
             if proxied is not None:
                 return send_proxied_request(connection, proxied)
-            body = request_body(self.server.api, request, parameters)
-            return connection.request("POST", self._api.path, json=body)
+            return connection.post(self._api.path, request_body(self.server.api, request, parameters))
 
         try:
-            response = await self.call(request, send)
+            response = await self._send_with_renewal(request, send)
             reply = self.parse_reply(response.content, proxied.path if proxied else None)
         except RetryableError as failure:
             if proxied is not None and proxied.begun:
@@ -319,18 +323,20 @@ class Client:
     ) -> Answer:
         """Send a request of any kind once, and return the answer with any status; raise the errors of `complete`."""
         try:
-            answer = await self.call(
+            answer: Answer = await self._send_with_renewal(
                 proxied, lambda connection: send_raw(connection, method, proxied.path, content, headers)
             )
         except RetryableError as error:
             raise (Unscored if error.kind == "unreached" else BilledFailure)(error.reason) from None
         return answer._replace(content=self._redact(answer.content.decode("latin-1")).encode("latin-1"))
 
-    async def call(self, request: Request, send: Callable[["Connection"], Awaitable[T]]) -> T:
-        """Return the result of `send`, and raise the errors of `complete` for this request.
+    async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
+        """Call a function with the `openai` client, once; raise the errors of `complete` for this request."""
+        result: T = await self._send_with_renewal(request, lambda connection: function(connection.client))
+        return result
 
-        If the key is refused and there is another one, it is called again with that key.
-        """
+    async def _send_with_renewal(self, request: Request, send: Send) -> Any:
+        """Send a request; if the key is refused and there is another one, send it again with that key."""
         response = await self._send(request, send)
         if isinstance(response, _AuthFailure) and await self.server.renew_key(response.credentials):
             response = await self._send(request, send)
@@ -339,9 +345,9 @@ class Client:
         if isinstance(response, Exception):
             # Raised outside the handlers, so that the traceback has no frames of the library, which contain the key.
             raise response
-        return cast("T", response)
+        return response
 
-    async def _send(self, request: Request, send: Callable[["Connection"], Awaitable[Any]]) -> Any:
+    async def _send(self, request: Request, send: Send) -> Any:
         address = await self.address()
         credentials = self.server.credentials
         # Imported here, since it takes 0.1 s, and a run that finds all replies in the cache sends nothing.
@@ -394,10 +400,13 @@ class Client:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MAX_REPLY_LENGTH:,} are read")
         return reply
 
-    def _map_error(self, request: Request, error: BaseException, credentials: Credentials) -> Any:
-        """Return the package's error for an exception of the connection."""
+    def _map_error(self, request: Request, error: BaseException, credentials: Credentials) -> Any:  # noqa: PLR0911
+        """Return the package's error for an exception of the connection, or of the `openai` client above it."""
         import httpx2  # noqa: PLC0415 - loaded with the connection
 
+        openai = sys.modules.get("openai")
+        if openai is not None and isinstance(error, openai.APIConnectionError):
+            error = error.__cause__ or error
         if isinstance(error, TimeoutError | httpx2.TimeoutException):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         if isinstance(error, StreamEndedEarly):
@@ -408,6 +417,12 @@ class Client:
             return self._connection_error(error)
         if isinstance(error, TypeError | UnicodeError):
             return Unscored(f"a parameter of the request cannot be sent: {self._redact(str(error))}")
+        if openai is not None and isinstance(error, openai.APIStatusError):
+            return self._map_response(request, error.response, credentials)
+        if openai is not None and isinstance(error, openai.OpenAIError):
+            return RetryableError(
+                f"the server's reply was not understood: {self._shorten(str(error))!r}", "garbled"
+            )
         error.__cause__ = error.__context__ = None
         return error.with_traceback(None)
 

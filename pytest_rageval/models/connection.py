@@ -1,14 +1,18 @@
 """The HTTP connection to a model server: the only code that reads the text of its key.
 
 All requests leave through one HTTP client of httpx2, which authorizes them, limits the replies and redacts the logs.
+Completions, and requests of other clients, are sent with it directly: importing `openai` takes 0.7 s, and its client
+validates each answer. The `openai` client sends files and batches, through the same HTTP client.
 """
 
+import importlib
 import logging
 import os
 import re
 import threading
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 import httpx2
@@ -16,8 +20,11 @@ import httpx2
 from pytest_rageval.lib.secret import HIDDEN, Credentials, basic_token
 from pytest_rageval.models.messages import TooLarge
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
 MAX_BODY_BYTES: Final = 16 * 2**20  # the largest decompressed body
-DUMMY_KEY: Final = "none"  # if there is no key, as clients that require one are given
+DUMMY_KEY: Final = "none"  # for servers without a key, since the openai client requires one
 
 AZURE_DEPLOYMENT: Final = "/openai/deployments/"
 """Part of the dated addresses of Azure, which accept a key in the header `api-key`, and tokens in `Authorization`."""
@@ -29,12 +36,12 @@ REQUIRED_HEADERS: Final = {"content-type", "content-length", "host"}
 """Headers that are never removed from a request."""
 
 ENVIRONMENT_HEADERS: Final = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
-"""Environment variables that OpenAI's client sends as headers."""
+"""Environment variables that the openai client sends as headers."""
 
 CONNECTION_LIMITS: Final = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
-"""The limits of OpenAI's client."""
+"""The limits of the openai client."""
 
-LOGGER_PREFIXES: Final = ("httpx", "httpcore")
+LOGGER_PREFIXES: Final = ("openai", "httpx", "httpcore")
 """Prefixes of the names of loggers that log requests; they also match httpx2 and httpcore2."""
 
 USER_INFO: Final = re.compile(r"(?<=://)[^\s/?#@'\"]*@")
@@ -44,7 +51,7 @@ QUERY: Final = re.compile(r"(?<=://)([^\s?'\"]*)\?[^\s'\"]*")
 class Connection:
     """An HTTP connection that does not retry, follows no redirect, and logs no secret.
 
-    A login replaces the key, since both use the same header. With `environment`, the headers that OpenAI's client
+    A login replaces the key, since both use the same header. With `environment`, the headers that the openai client
     reads from its environment variables (`OPENAI_CUSTOM_HEADERS`, `OPENAI_ORG_ID` …) are sent.
     """
 
@@ -78,17 +85,31 @@ class Connection:
             event_hooks={"request": [self._authorize], "response": [self._bound]},
         )
         self._filter = _RedactingFilter(credentials)
-        names = [name for name in logging.root.manager.loggerDict if name.startswith(LOGGER_PREFIXES)]
-        self._loggers = [logging.getLogger(name) for name in names]
-        for logger in self._loggers:
-            logger.addFilter(self._filter)
+        self._loggers: list[logging.Logger] = []
+        self._filter_logs()
 
-    async def request(self, method: str, path: str, *, stream: bool = False, **body: Any) -> httpx2.Response:
-        """Send a request once, as `send`; return the response, unread if it is a stream.
+    @cached_property
+    def client(self) -> "AsyncOpenAI":
+        import openai  # noqa: PLC0415 - 0.7 s, which completions do not need
+
+        client = openai.AsyncOpenAI(
+            base_url=str(self._address),
+            api_key=DUMMY_KEY,
+            default_query=self._query,
+            timeout=self._timeout_s,
+            # The sender retries: it must see every refusal, to adapt its rate.
+            max_retries=0,
+            http_client=_openai_http_client(self._http),
+        )
+        self._filter_logs()
+        return client
+
+    async def post(self, path: str, body: Mapping[str, object], *, stream: bool = False) -> httpx2.Response:
+        """Post a body as JSON once; return the response, unread if it is a stream.
 
         Another status than one of success is an HTTPStatusError, whose response has been read.
         """
-        response = await self.send(method, path, stream=stream, **body)
+        response = await self.send("POST", path, json=body, stream=stream)
         if not response.is_success:
             await response.aread()
         return response.raise_for_status()
@@ -102,7 +123,7 @@ class Connection:
         stream: bool = False,
         **body: Any,
     ) -> httpx2.Response:
-        """Send a request once, with a body as httpx2 has it, such as `json`; return the response with any status."""
+        """Send a request once, with a body as `json` or `content`; return the response with any status."""
         merged = self._headers.copy()
         merged.update(headers)
         url = self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode())
@@ -139,6 +160,13 @@ class Connection:
             logger.removeFilter(self._filter)
         await self._http.aclose()
 
+    def _filter_logs(self) -> None:
+        """Add the filter to the loggers of the libraries; again after an import, which may create loggers."""
+        names = [name for name in logging.root.manager.loggerDict if name.startswith(LOGGER_PREFIXES)]
+        self._loggers = [logging.getLogger(name) for name in names]
+        for logger in self._loggers:
+            logger.addFilter(self._filter)
+
 
 def _environment_headers() -> dict[str, str]:
     headers = {header: os.environ[name] for name, header in ENVIRONMENT_HEADERS.items() if name in os.environ}
@@ -169,6 +197,40 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._compressed.aclose()
+
+
+class _OpenAITransport:
+    """Sends the requests of an `openai` client with another HTTP client.
+
+    The `openai` client accepts only an HTTP client of the library that it is based on: httpx before version 3, httpx2
+    from there on. This is the transport of such a client. Both libraries have the same interface.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, library: Any) -> None:
+        self._http = http
+        self._library = library
+
+    async def handle_async_request(self, request: Any) -> Any:
+        # Which encodings can be decoded, the client that decodes them says.
+        headers = [
+            (name, value) for name, value in request.headers.multi_items() if name != "accept-encoding"
+        ]
+        content = await request.aread()
+        sent = self._http.build_request(
+            request.method, str(request.url), headers=headers, content=content, extensions=request.extensions
+        )
+        response = await self._http.send(sent, stream=True)
+        return self._library.Response(
+            response.status_code, headers=response.headers.multi_items(), content=response.aiter_raw()
+        )
+
+
+def _openai_http_client(http: httpx2.AsyncClient) -> Any:
+    import openai  # noqa: PLC0415 - see `Connection.client`
+
+    default = openai.DefaultAsyncHttpxClient
+    library = importlib.import_module(default.__mro__[1].__module__)
+    return default(transport=_OpenAITransport(http, library), follow_redirects=False)  # type: ignore[arg-type]
 
 
 class _RedactingFilter(logging.Filter):

@@ -179,7 +179,7 @@ def _embeddings_record(answer: Any) -> dict[str, object]:
 async def send_proxied_request(connection: "Connection", proxied: ProxiedRequest) -> Answer:
     """Send a proxied request once, and return the complete response; StreamEndedEarly if a stream broke off."""
     if proxied.sink is None:
-        response = await connection.request("POST", proxied.path, json=proxied.body)
+        response = await connection.post(proxied.path, proxied.body)
         return Answer(response.content, response.headers)
     body = {**proxied.body, "stream": True}
     if proxied.path == CHAT:
@@ -204,13 +204,13 @@ async def _open_stream(connection: "Connection", path: str, body: dict[str, obje
     import httpx2  # noqa: PLC0415 - loaded with the connection
 
     try:
-        return await connection.request("POST", path, json=body, stream=True)
+        return await connection.post(path, body, stream=True)
     except httpx2.HTTPStatusError as error:
         refusal = error.response
         if refusal.status_code not in {400, 422} or "stream_options" not in refusal.text:
             raise
     body = {name: value for name, value in body.items() if name != "stream_options"}
-    return await connection.request("POST", path, json=body, stream=True)
+    return await connection.post(path, body, stream=True)
 
 
 async def _events(response: "httpx2.Response") -> AsyncIterator[Event]:

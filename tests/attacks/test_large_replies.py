@@ -25,7 +25,7 @@ import asyncio, resource, sys
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-import pytest_rageval.models.connection
+import openai, pytest_rageval.models.connection
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.models.client import Client
 from pytest_rageval.models.messages import Request

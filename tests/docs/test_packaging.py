@@ -164,7 +164,8 @@ def test_links_lead_to_files_that_are_there(path):
 def test_the_page_on_compatibility_has_the_bounds_and_the_versions():
     text = (ROOT / "docs/reference/compatibility.md").read_text(encoding="utf-8")
     dependencies = dict(item.partition(">=")[::2] for item in PROJECT["project"]["dependencies"])
-    assert f"| pytest | {dependencies['pytest']} or later |" in text
+    for package in ("pytest", "openai"):
+        assert f"| {package} | {dependencies[package]} or later |" in text
     pythons = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["project"]["classifiers"]))
     assert f"| Python | {pythons[0]} to {pythons[-1]} |" in text
     versions = {

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
-from urllib.parse import quote, urlencode
 
 from pytest_rageval.core.errors import ServerError, StoreError, Unscored
 from pytest_rageval.core.settings import Api
@@ -25,7 +24,7 @@ from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.models.server import RemoteServer
 
 if TYPE_CHECKING:
-    from pytest_rageval.models.connection import Connection
+    from openai import AsyncOpenAI
 
 MAX_REQUESTS: Final = 50_000
 MAX_BYTES: Final = 200_000_000  # the limits of one batch at OpenAI
@@ -218,20 +217,19 @@ class BatchAPI:
     async def create(self, name: str, content: bytes, known_ids: Collection[str]) -> ServerBatch:
         """Upload the requests and create a batch, at most once: after a failed call, search for it by name first."""
 
-        async def upload(connection: "Connection") -> str:
-            file = (f"rageval-{name}.jsonl", content, "application/octet-stream")
-            answer = await connection.request(
-                "POST", "/files", data={"purpose": "batch"}, files={"file": file}
-            )
+        async def upload(client: "AsyncOpenAI") -> str:
+            file = (f"rageval-{name}.jsonl", content)
+            answer = await client.files.with_raw_response.create(file=file, purpose="batch")
             file_id = parse_object(answer.content).get("id")
             if not isinstance(file_id, str) or not file_id:
                 raise _not_a_batch()
             return file_id
 
-        async def create(connection: "Connection") -> ServerBatch:
-            endpoint, metadata = _path(self._server.api), {METADATA: name}
-            body = {"input_file_id": file_id, "endpoint": endpoint, "completion_window": "24h"}
-            answer = await connection.request("POST", "/batches", json={**body, "metadata": metadata})
+        async def create(client: "AsyncOpenAI") -> ServerBatch:
+            path: Any = _path(self._server.api)
+            answer = await client.batches.with_raw_response.create(
+                input_file_id=file_id, endpoint=path, completion_window="24h", metadata={METADATA: name}
+            )
             return ServerBatch.read(parse_object(answer.content))
 
         file_id = await self._call(upload)
@@ -252,11 +250,11 @@ class BatchAPI:
     async def find(self, name: str, known_ids: Collection[str]) -> ServerBatch | None:
         """Return the server's recent batch with this name in its metadata, without those in `known_ids`; or None."""
 
-        async def search(connection: "Connection") -> ServerBatch | None:
+        async def search(client: "AsyncOpenAI") -> ServerBatch | None:
             searched, after = 0, ""
             while searched < MAX_SEARCHED:
-                page = urlencode({"after": after, "limit": PAGE} if after else {"limit": PAGE})
-                answer = await connection.request("GET", f"/batches?{page}")
+                page = {"limit": PAGE, "after": after} if after else {"limit": PAGE}
+                answer = await client.batches.with_raw_response.list(**page)
                 fields = parse_object(answer.content)
                 if not isinstance(fields.get("data"), list):
                     raise _not_a_batch()
@@ -276,8 +274,8 @@ class BatchAPI:
     async def retrieve(self, batch_id: str, file: Path) -> ServerBatch:
         """Return the current state of a batch; `file` describes it here."""
 
-        async def retrieve(connection: "Connection") -> ServerBatch:
-            answer = await connection.request("GET", f"/batches/{quote(batch_id, safe='')}")
+        async def retrieve(client: "AsyncOpenAI") -> ServerBatch:
+            answer = await client.batches.with_raw_response.retrieve(batch_id)
             batch = ServerBatch.read(parse_object(answer.content))
             if batch.id != batch_id:
                 raise _not_a_batch()
@@ -286,12 +284,11 @@ class BatchAPI:
         return await self._call(retrieve, f"{file} describes the batch {batch_id}, which it does not know.")
 
     async def download(self, file_id: str, target: Path) -> None:
-        async def download(connection: "Connection") -> None:
+        async def download(client: "AsyncOpenAI") -> None:
             make_private_file(target)
-            path = f"/files/{quote(file_id, safe='')}/content"
-            async with contextlib.aclosing(await connection.request("GET", path, stream=True)) as response:
+            async with client.files.with_streaming_response.content(file_id) as response:
                 with target.open("wb") as file:
-                    async for chunk in response.aiter_bytes():
+                    async for chunk in response.iter_bytes():
                         file.write(chunk)
 
         unknown = f"{target.with_suffix('.json')} describes a batch with the answers {file_id}, which it does not know."
@@ -328,7 +325,7 @@ class BatchAPI:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _call(self, call: Callable[["Connection"], Awaitable[T]], unknown: str = "") -> T:
+    async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
         """Call the server; repeat the call up to `ATTEMPTS` times while a retry may succeed."""
         for failures in range(1, ATTEMPTS + 1):
             try:
@@ -339,16 +336,16 @@ class BatchAPI:
             await _pause(failures)
         raise AssertionError("unreachable")
 
-    async def _call_once(self, call: Callable[["Connection"], Awaitable[T]], unknown: str = "") -> T:
+    async def _call_once(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
         """Call the server once. `unknown` says what a 404 means, if it is not that the server has no batches."""
 
-        async def checked(connection: "Connection") -> T:
-            import httpx2  # noqa: PLC0415 - loaded with the connection
+        async def checked(client: "AsyncOpenAI") -> T:
+            import openai  # noqa: PLC0415 - loaded with the client
 
             try:
-                return await call(connection)
-            except httpx2.HTTPStatusError as error:
-                if error.response.status_code not in NO_BATCHES:
+                return await call(client)
+            except openai.APIStatusError as error:
+                if error.status_code not in NO_BATCHES:
                     raise
                 path = error.request.url.path
             if unknown:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from pytest_rageval.core.errors import InputError, ServerError, require
 from pytest_rageval.lib.digests import file_digest
@@ -26,6 +26,10 @@ from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.run.default_components import ProviderRequest
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+T = TypeVar("T")
 GetAddresses = Callable[[], Awaitable[Sequence[str]]]
 """Returns the URLs of the contexts of the server, which the first call starts."""
 
@@ -206,6 +210,10 @@ class EmbeddedClient(Client):
     ) -> Answer:
         async with self._context as context:
             return await context.forward(proxied, method, content, headers)
+
+    async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
+        async with self._context as context:
+            return await context.call(request, function)
 
     async def close(self) -> None:
         for context in self._contexts:

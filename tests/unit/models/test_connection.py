@@ -5,13 +5,17 @@ import gzip
 import json
 import logging
 import re
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import httpx2
+import openai
 import pytest
 
 import pytest_rageval
@@ -76,20 +80,29 @@ def test_a_query_is_sent_behind_the_path(query: str, sent: str) -> None:
         assert target.replace("%20", "+") == f"POST /v1/chat/completions{sent}"
 
 
-def test_the_entries_of_extra_body_are_fields_of_the_body() -> None:
-    async def main() -> str:
-        client = Client(RemoteServer(server.url), timeout_s=30)
-        reply, _ = await client.complete(ASKED, {"extra_body": {"top_k": 5}, "seed": 1})
-        await client.close()
-        return reply.text
-
+def test_a_completion_is_sent_without_the_openai_package() -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from pytest_rageval.models.client import Client\n"
+        "from pytest_rageval.models.messages import Request\n"
+        "from pytest_rageval.models.server import RemoteServer\n"
+        "client = Client(RemoteServer(sys.argv[1]), timeout_s=30)\n"
+        "request = Request('u', 'm', ({'role': 'user', 'content': 'Why?'},))\n"
+        "reply, _ = asyncio.run(client.complete(request, {'extra_body': {'top_k': 5}, 'seed': 1}))\n"
+        "print(reply.text, 'openai' in sys.modules)\n"
+    )
     with ScriptedServer("fine") as server:
-        assert asyncio.run(main()) == "fine"
+        command = [sys.executable, "-c", code, server.url]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["fine", "False"]
     messages = [{"role": "user", "content": "Why?"}]
     assert server.requests == [{"model": "m", "messages": messages, "top_k": 5, "seed": 1}]
 
 
-def test_a_request_of_any_kind_is_authorized_and_its_reply_is_bounded() -> None:
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_the_openai_client_sends_over_the_connection(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever HTTP library the client is based on, its requests are authorized and its replies are bounded."""
+    monkeypatch.setattr(openai, "DefaultAsyncHttpxClient", type("Default", (library.AsyncClient,), {}))
     compressed = {"content-encoding": "gzip"}
     script = [
         Answer(body=gzip.compress(json.dumps({"id": "a"}).encode()), headers=compressed),
@@ -101,12 +114,11 @@ def test_a_request_of_any_kind_is_authorized_and_its_reply_is_bounded() -> None:
 
     async def main() -> None:
         connection = Connection(server.url, Credentials(Secret(KEY)), timeout_s=30, max_body_bytes=2**20)
+        http = connection_module._openai_http_client(connection._http)
         for _ in range(len(script)):
             try:
-                response = await connection.request("POST", "/chat/completions", json={"messages": []})
-                results.append(response.content[:10])
-            except httpx2.HTTPStatusError as refused:
-                results.append((refused.response.status_code, refused.response.content[:10]))
+                response = await http.post(f"{server.url}/chat/completions", json={"messages": []})
+                results.append((type(response), response.status_code, response.content[:10]))
             except TooLarge as too_large:
                 results.append(str(too_large))
         await connection.close()
@@ -114,9 +126,9 @@ def test_a_request_of_any_kind_is_authorized_and_its_reply_is_bounded() -> None:
     with ScriptedServer(*script) as server:
         asyncio.run(main())
     assert results == [
-        b'{"id": "a"',
-        (404, b'{"error": '),
-        (302, b"null"),
+        (library.Response, 200, b'{"id": "a"'),
+        (library.Response, 404, b'{"error": '),
+        (library.Response, 302, b"null"),
         "the server's answer is larger than 1 MiB",
     ]
     assert server.keys == {f"Bearer {KEY}"}
@@ -232,7 +244,7 @@ def test_logs_show_neither_query_nor_password(records: pytest.LogCaptureFixture)
     Everything else is logged, and the filters of the loggers are restored afterwards.
     """
     echo = {"x-echo": f"{KEY} Basic {TOKEN} planted-sig", "x-request-id": f"r {KEY}"}
-    filters = {name: list(logging.getLogger(name).filters) for name in ("httpx2", "httpcore2")}
+    filters = {name: list(logging.getLogger(name).filters) for name in ("httpx2", "openai")}
     with ScriptedServer(Answer(body=completion("fine"), headers=echo)) as server:
         query = "?api-version=planted-version&sig=planted-sig"
         _ask(_with(server.url, "me:planted%2Fpass%20word@", query))
