@@ -189,6 +189,11 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object] | None
 
 
 @hookspec
+def pytest_rageval_baseline_entry(test: "JudgedTest") -> Mapping[str, object] | None:
+    """Return more keys for the entry of a test in the baseline, which an update writes. A merge calls it."""
+
+
+@hookspec
 def pytest_rageval_gate_entry(settings: "Settings") -> Mapping[str, Any] | None:
     """Return more keys for the entry of the gate in the report; not called with `--rageval baseline_ref=REF`.
 

@@ -62,14 +62,13 @@ class BaselineEntry(TypedDict):
 
     `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
     `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ
-    from the name of the model. `own_k` is the number of documents that the retriever was configured to return, if any.
+    from the name of the model. Extensions add keys of their own.
     """
 
     questions: dict[str, str]
     scores: dict[str, ScoreEntry]
     shares_alpha: NotRequired[bool]
     served: NotRequired[dict[str, list[str]]]
-    own_k: NotRequired[int]
 
 
 class AnchorEntry(BaselineEntry):

@@ -23,7 +23,7 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
-from pytest_rageval.retrievers.adapters.callables import Search
+from pytest_rageval.retrievers.adapters.callables import KUse, Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample
 
@@ -79,6 +79,7 @@ class Retriever:
         self.settings: Mapping[str, str] = {}
         self.description: str = search.description
         self.own_k: int | None = search.own_k or search.default_k
+        self.k_use: KUse = search.k_use
         self.context_names: frozenset[str] = frozenset(search.context)
         self._search = search
         self._name = name
@@ -140,6 +141,11 @@ class Retriever:
             if result.stages is None
             else tuple(Ranking.of(stage.name, stage.documents) for stage in result.stages),
         )
+
+    async def count_unasked(self, example: Example) -> int:
+        """Return how many documents it returns for a question when it is called without k, which must be optional."""
+        result, _ = await self._retrieve_documents(example, None, alone=True)
+        return len(result.documents)
 
     def expect(self, examples: Iterable[Example], k: int) -> None:
         """Announce the next questions, so that a retriever that accepts several in one call can be called for them."""

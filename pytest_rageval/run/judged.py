@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from pytest_rageval.core.errors import RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score, compute_intervals
@@ -392,8 +392,8 @@ class JudgedTest:
         )
         if self.marked.nodeid not in self.sharing_alpha:
             entry["shares_alpha"] = False
-        if record.own_k is not None:
-            entry["own_k"] = record.own_k
+        for added in self.session.hook.pytest_rageval_baseline_entry(test=self):
+            entry |= cast("BaselineEntry", added)
         if renamed := {model: names for model, names in served.items() if names != [model]}:
             entry["served"] = renamed
         return entry

@@ -1,8 +1,16 @@
 """A run with `--rageval k=own`."""
 
 import json
+import sys
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def new_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is written again within a second is not read from the old bytecode."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
 
 CONFTEST = """
 import pytest
@@ -40,10 +48,17 @@ def test_a_halved_k_is_red_and_the_table_says_why(pytester: pytest.Pytester) -> 
     assert "other settings" in out, out
 
 
+def _write(pytester: pytest.Pytester, conftest: str, test: str = TEST) -> None:
+    pytester.makeconftest(conftest)
+    pytester.makepyfile(test)
+    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(4)]
+    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+
+
 def _search(signature: str) -> str:
-    """Return a conftest.py with a retriever of a signature, whose k a later edit changes."""
+    """Return a conftest.py with retrievers of a signature, whose k a later edit changes."""
     return f"""
-import pytest
+import pathlib, pytest
 
 CALLS = []
 DOCUMENTS = [{{"id": f"d{{n}}", "text": f"{{n}}"}} for n in range(5)]
@@ -52,6 +67,17 @@ def search({signature}):
     CALLS.append(query)
     return DOCUMENTS
 
+def in_the_body(query, k=None):
+    CALLS.append(query)
+    return DOCUMENTS[:k or OWN]
+
+def without_k(query):
+    CALLS.append(query)
+    return DOCUMENTS[:OWN]
+
+def passed_on(*args, **kwargs):
+    return in_the_body(*args, **kwargs)
+
 class Search:
     def __call__(self, {signature}):
         return search(query)
@@ -59,39 +85,83 @@ class Search:
     def retrieve(self, {signature}):
         return search(query)
 
+OWN = 4
+
 @pytest.fixture(scope="session")
 def rageval_retriever():
     yield RETRIEVER
-    assert sorted(CALLS) == [f"{{n}}?" for n in range(4)]
+    pathlib.Path("calls").write_text(" ".join(sorted(CALLS)))
 """
+
+
+EACH = "0? 1? 2? 3?"
+UNASKED = (
+    "*test_it: the retriever returned 4 documents in the baseline where nobody asks for a number, and 2 now"
+)
+BY_A_SEARCH = f"{UNASKED} (for q0).*"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("retriever", "signature", "is_known"),
+    ("retriever", "signature", "calls", "warning"),
     [
-        ("search", "query, k=4", True),
-        ("search", "query, *, filters=None, top_k=4", True),
-        ("Search()", "query, limit=4", True),
-        ("search", "query, **kwargs", False),
-        ("search", "query, k=None", False),
+        ("search", "query, k=4", EACH, ""),
+        ("search", "query, *, filters=None, top_k=4", EACH, ""),
+        ("Search()", "query, limit=4", EACH, ""),
+        ("in_the_body", "query, k", f"0? {EACH}", BY_A_SEARCH),
+        ("passed_on", "query, k", f"0? {EACH}", BY_A_SEARCH),
+        (
+            "without_k",
+            "query, k",
+            EACH,
+            f"{UNASKED}.*",
+        ),
     ],
 )
-def test_another_default_of_k_is_a_warning(
-    pytester: pytest.Pytester, retriever: str, signature: str, *, is_known: bool
+def test_another_number_of_its_own_is_a_warning(
+    pytester: pytest.Pytester, retriever: str, signature: str, calls: str, warning: str
 ) -> None:
-    """K is passed, so that no score shows that the application now gets fewer; and no question is asked again."""
+    """K is passed, or the first @k count, so that no score shows that the application now gets fewer."""
+    warning = (
+        warning or "*test_it: the retriever was configured to return 4 documents in the baseline, and 2 now.*"
+    )
     code = _search(signature).replace("RETRIEVER", retriever)
-    pytester.makeconftest(code)
-    pytester.makepyfile(TEST)
-    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(4)]
-    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    assert pytester.runpytest_subprocess("--rageval-update-baseline").ret == 0
-    pytester.runpytest_subprocess("-q").stdout.no_fnmatch_line("*was configured to return*")
-    pytester.makeconftest(code.replace("=4", "=2"))
-    result = pytester.runpytest_subprocess("-q")
+    _write(pytester, code, TEST.replace("recall@5", "recall@1").replace("min=0.9", "min=0.1"))
+    assert pytester.runpytest("--rageval-update-baseline").ret == 0
+    assert pytester.path.joinpath("calls").read_text() == calls
+    pytester.runpytest("-q").stdout.no_fnmatch_line("*in the baseline*")
+    pytester.makeconftest(code.replace("=4", "=2").replace("= 4", "= 2"))
+    result = pytester.runpytest("-q")
     assert result.ret == 0
-    warning = "*test_it: the retriever was configured to return 4 documents in the baseline, and 2 now.*"
-    (result.stdout.fnmatch_lines if is_known else result.stdout.no_fnmatch_line)(
-        [warning] if is_known else warning
+    result.stdout.fnmatch_lines([warning])
+    assert pytester.path.joinpath("calls").read_text() == calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bounds", ["min=0.9", "max_drop=0.02"])
+def test_no_question_is_asked_again_where_no_baseline_has_the_number(
+    pytester: pytest.Pytester, bounds: str
+) -> None:
+    _write(
+        pytester,
+        _search("query, k").replace("RETRIEVER", "in_the_body"),
+        TEST.replace("min=0.9, max_drop=0.02", bounds),
+    )
+    pytester.runpytest(*(["--rageval-update-baseline"] if bounds == "min=0.9" else []))
+    assert pytester.path.joinpath("calls").read_text() == EACH
+
+
+@pytest.mark.slow
+def test_tests_share_the_search_and_its_failure_is_said(pytester: pytest.Pytester) -> None:
+    code = _search("query, k").replace("RETRIEVER", "in_the_body")
+    _write(pytester, code, f"{TEST}\n{TEST.replace('test_it', 'test_more')}")
+    assert pytester.runpytest("--rageval-update-baseline").ret == 0
+    assert pytester.path.joinpath("calls").read_text() == f"0? {EACH}"
+    pytester.makeconftest(code.replace("[:k or OWN]", "[:k or int('x')]"))
+    result = pytester.runpytest("-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*test_it: a search without k, of q0, which the baseline has, fails now: *ValueError: invalid literal*"
+        ]
     )

@@ -1,10 +1,12 @@
-"""The retriever's own k: `--rageval k=own` measures the retriever as it ships, and not as if it returned @k documents.
+"""The retriever's own k: how many documents it returns when it ships, where no test asks it for @k.
 
-- `retriever`: calls a retriever without k.
+`--rageval k=own` measures the retriever so. In other runs a change of the number since the baseline is a warning.
+
+- `retriever`: calls a retriever without k. `number`: the number, and its change.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.core.options import Option
 from pytest_rageval.core.parsers import choice_parser
@@ -12,7 +14,11 @@ from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from pytest_rageval.core.settings import Settings
+    from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run.judged import JudgedTest
+    from pytest_rageval.run.test import TestRun
+
+NAME: Final = "own_k"
 
 # fmt: off
 K: Final = Option(
@@ -34,16 +40,33 @@ def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
-    """Warn if the retriever was configured to return another number of documents in the baseline."""
+def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
+    """Record the number if the baseline has it or gets it, and the retriever does not declare it."""
+    if test.record.own_k is None and any(threshold.uses_baseline for threshold in thresholds):
+        from pytest_rageval.extensions.own_k.number import observe  # noqa: PLC0415 - many retrievers declare it
+
+        observe(test)
+    return ()
+
+
+@hookimpl
+def pytest_rageval_baseline_entry(test: "JudgedTest") -> Mapping[str, object]:
+    """Return the number; of a search without k, also its question."""
+    if test.record.own_k is not None:
+        return {NAME: test.record.own_k}
+    observed = cast("Mapping[str, object]", test.record.added.get(NAME, {}))
+    return observed if NAME in observed else {}
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
+    """Warn if the retriever returned another number of documents in the baseline."""
     if not any(result.comparison for result in test.judged):
         return {}
-    before, now = test.session.baseline.tests[test.marked.nodeid].get("own_k"), test.record.own_k
-    if before in {None, now}:
+    before: Any = test.session.baseline.tests[test.marked.nodeid].get(NAME)
+    if before in {None, test.record.own_k}:
         return {}
-    warning = (
-        f"the retriever was configured to return {before} documents in the baseline, and "
-        f"{'no fixed number' if now is None else now} now. Scores do not show it where they ask for as many as their "
-        "cut-off (@k); --rageval k=own measures it as it ships. If it is meant, write a new baseline"
-    )
-    return {"warnings": [warning]}
+    from pytest_rageval.extensions.own_k.number import change_text  # noqa: PLC0415 - few runs
+
+    text = change_text(test, before)
+    return {"warnings": [text]} if text else {}

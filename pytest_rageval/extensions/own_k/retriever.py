@@ -12,13 +12,7 @@ from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.retrievers import Retriever, replays_rankings
 from pytest_rageval.retrievers.adapters import Adapter, search_of
-from pytest_rageval.retrievers.adapters.callables import (
-    Search,
-    async_if,
-    context_of,
-    parameter_of_k,
-    required,
-)
+from pytest_rageval.retrievers.adapters.callables import Search, async_if
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.run.inputs import Components
 
@@ -41,7 +35,7 @@ class OwnKPlugin:
             raise InputError(
                 "--rageval k=own calls the retriever in this process, and rageval_executor in others.\nLeave one out."
             )
-        search = _without_k(search_of(retriever, adapters, name), retriever, name)
+        search = _without_k(search_of(retriever, adapters, name), name)
         return OwnKRetriever(search, loop, name=name, read=partial(retrieval_from, id_path=id_path))
 
 
@@ -49,8 +43,8 @@ class OwnKRetriever(Retriever):
     """A retriever that is called without k. Its rankings are cut at k, and say how they were asked for."""
 
     def __init__(self, search: Search, loop: BackgroundEventLoop, **arguments: Any) -> None:
-        super().__init__(replace(search, own_k=None), loop, **arguments)
-        self.own_k: int | None = search.own_k
+        super().__init__(replace(search, own_k=None, k_use="ignored"), loop, **arguments)
+        self.own_k: int | None = search.own_k or search.default_k
         # Scores of a retriever that was asked for k are no baseline.
         self.settings: Mapping[str, str] = {"k": "own"}
 
@@ -60,35 +54,24 @@ class OwnKRetriever(Retriever):
         return replace(ranking, own_k=self.own_k, without_k=True)
 
 
-def _without_k(search: Search, retriever: object, name: str) -> Search:
-    """Return a search that leaves out k, with the number of documents that it is known to return."""
-    if search.own_k is not None:
-        one, many = search.retrieve, search.retrieve_many
-        retrieve_one = async_if(one, lambda query, _k, **context: one(query, None, **context))
-        retrieve_many = None if many is None else async_if(many, lambda queries, _k: many(queries, None))
-        return _described(replace(search, retrieve=retrieve_one, retrieve_many=retrieve_many))
-    function: Any = retriever if callable(retriever) else None
-    parameter = None if function is None else parameter_of_k(function)
-    if parameter is None:
-        # Nothing of it takes k: it is called in the same way in each run.
-        return _described(search)
-    if parameter.default is parameter.empty:
+def _without_k(search: Search, name: str) -> Search:
+    """Return a search that leaves out k."""
+    if search.k_use == "required":
         raise CallableError(
-            f"--rageval k=own: {name} requires {parameter.name}, and so has no number of documents of its own.\n"
-            f"Give it a default, as it ships: {parameter.name}=5."
+            f"--rageval k=own: {name} requires k, and so has no number of documents of its own.\n"
+            "Give it a default, as it ships: k=5."
         )
-    context = context_of(function)
-
-    def retrieve(query: str, _k: int | None, **values: Any) -> Any:
-        return function(query, **{context[part].name: value for part, value in values.items()})
-
-    return _described(
-        Search(
-            async_if(function, retrieve), required(context), search.default_k, description=search.description
-        )
+    own_k = search.own_k or search.default_k
+    number = "" if own_k is None else f", {own_k} documents"
+    search = replace(search, description=f"{search.description or 'a function'}; called without k{number}")
+    if search.k_use == "ignored":
+        return search
+    one, many = search.retrieve, search.retrieve_many
+    retrieve_one = async_if(one, lambda query, _k, **context: one(query, None, **context))
+    # A method for many questions may require k, if it is not the framework's own.
+    retrieve_many = (
+        None
+        if many is None or search.own_k is None
+        else async_if(many, lambda queries, _k: many(queries, None))
     )
-
-
-def _described(search: Search) -> Search:
-    number = "" if search.own_k is None else f", {search.own_k} documents"
-    return replace(search, description=f"{search.description or 'a function'}; called without k{number}")
+    return replace(search, retrieve=retrieve_one, retrieve_many=retrieve_many)

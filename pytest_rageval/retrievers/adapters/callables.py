@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pytest_rageval.core.errors import CallableError
 from pytest_rageval.lib.foreign_values import is_async, signature_of
@@ -43,13 +43,17 @@ def overrides_method(retriever: object, method: str) -> bool:
     return own != base
 
 
+KUse = Literal["required", "optional", "ignored"]
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """A retriever in the common form in which this package calls it, sync or async.
 
-    It is called as `retrieve(query, k, **context)`. If it is configured to return a number of documents, `own_k`, k may
-    be None for that number. A function is passed k, whatever its `default_k`. If it accepts several questions without
-    context in one call, `retrieve_many(queries, k)` returns one result per query.
+    It is called as `retrieve(query, k, **context)`. `k_use` says whether k is "required"; "optional", so that k may be
+    None for as many documents as it returns when it ships; or "ignored": it returns the same, whatever k is. `own_k` is
+    the number that it is configured to return. A function is passed k, whatever its `default_k`. If it accepts several
+    questions without context in one call, `retrieve_many(queries, k)` returns one result per query.
     """
 
     retrieve: Callable[..., Any]
@@ -60,6 +64,7 @@ class Search:
     default_k: int | None = None
     retrieve_many: Callable[..., Any] | None = None
     description: str = ""  # its class, and by what it was recognised; empty for a function
+    k_use: KUse = "required"
 
     def __call__(self, query: str, k: int | None, **context: Any) -> Any:
         return self.retrieve(query, k, **context)
@@ -91,18 +96,30 @@ def adapt(function: Callable[..., Any]) -> Search:
     parameters = _parameters(function)
     _refuse_k_first(function, parameters or ())
     context = context_of(function)
-    k_is_second, own = parameters is None or _second_is_k(parameters), default_k(function)
-    if k_is_second and all(name == parameter.name for name, parameter in context.items()):
-        return Search(function, required(context), default_k=own)
+    k_is_second = parameters is None or _second_is_k(parameters)
     keyword_of_k = None if k_is_second else name_of_k(function)
+    k_use = _use_of_k(function, parameters)
+    if k_use == "required" and k_is_second and all(name == item.name for name, item in context.items()):
+        return Search(function, required(context))
 
-    def retrieve(query: str, k: int, **values: Any) -> Any:
+    def retrieve(query: str, k: int | None, **values: Any) -> Any:
         kwargs = {context[name].name: value for name, value in values.items()}
+        if k is None:
+            return function(query, **kwargs)
         if keyword_of_k is not None:
             kwargs[keyword_of_k] = k
         return function(query, k, **kwargs) if k_is_second else function(query, **kwargs)
 
-    return Search(async_if(function, retrieve), required(context), default_k=own)
+    return Search(async_if(function, retrieve), required(context), default_k=default_k(function), k_use=k_use)
+
+
+def _use_of_k(function: Callable[..., Any], parameters: list[inspect.Parameter] | None) -> KUse:
+    parameter = parameter_of_k(function)
+    if parameter is not None:
+        return "required" if parameter.default is parameter.empty else "optional"
+    if parameters is None:
+        return "required"
+    return "optional" if _second_is_k(parameters) else "ignored"  # *args
 
 
 def _refuse_k_first(function: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> None:

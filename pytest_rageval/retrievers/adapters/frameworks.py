@@ -23,7 +23,8 @@ are passed unchanged to every open input with their name.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from functools import cache
 from importlib import import_module
@@ -35,6 +36,7 @@ from pytest_rageval.lib.foreign_values import JsonObject, modules_of, signature_
 from pytest_rageval.retrievers.adapters.callables import (
     CONTEXT_NAMES,
     K_NAMES,
+    KUse,
     Search,
     adapt,
     adapt_method,
@@ -63,7 +65,11 @@ def adapt_langchain(retriever: Any) -> Search:
         return _adapt_configurable(retriever, ids)
     method = _invoke_name(retriever)
     invoke = getattr(retriever, method)
-    search = getattr(retriever, "_get_relevant_documents", None)
+    search = None
+    with suppress(
+        NameError
+    ):  # from a retriever with fallbacks, which looks up the types in the method's signature
+        search = getattr(retriever, "_get_relevant_documents", None)
     batch_method = BATCH_METHODS[method] if overrides_method(retriever, BATCH_METHODS[method]) else None
     if search is None:
         return adapt_method(invoke)
@@ -73,7 +79,7 @@ def adapt_langchain(retriever: Any) -> Search:
     if over_store and "filters" not in names:
         context, names = {**context, "filters": False}, {**names, "filters": FILTER}
     k_keyword = name_of_k(search) or ("k" if over_store else None)
-    own = dict(retriever.search_kwargs) if over_store else {}
+    own = {**(retriever.search_kwargs if over_store else {}), **_bound_keywords(retriever)}
 
     def keywords(values: JsonObject) -> dict[str, Any]:
         by_keyword = {names[name]: value for name, value in values.items()}
@@ -86,7 +92,11 @@ def adapt_langchain(retriever: Any) -> Search:
     if k_keyword is not None:
         own_k = as_count(own.get(k_keyword)) or default_of(search, k_keyword)
     else:
-        field = next((name for name in K_NAMES if type(getattr(retriever, name, None)) is int), None)
+        # A wrapper passes on the attributes of what it wraps, and cannot be copied with another value.
+        own_names = {*dir(type(retriever)), *getattr(retriever, "__dict__", {})}
+        field = next(
+            (name for name in K_NAMES if name in own_names and type(getattr(retriever, name)) is int), None
+        )
         own_k = None if field is None else as_count(getattr(retriever, field))
 
     @cache
@@ -103,7 +113,8 @@ def adapt_langchain(retriever: Any) -> Search:
         return getattr(with_k(k), str(batch_method))(queries, **k_keywords(k))
 
     batch = async_if(invoke, retrieve_many) if batch_method else None
-    return Search(async_if(invoke, retrieve), context, own_k, retrieve_many=batch)
+    k_use: KUse = "ignored" if k_keyword is None and field is None else "optional"
+    return Search(async_if(invoke, retrieve), context, own_k, retrieve_many=batch, k_use=k_use)
 
 
 def _invoke_name(retriever: Any) -> str:
@@ -134,13 +145,46 @@ def _configurable_ids(retriever: Any) -> dict[str, str]:
     ids = {getattr(spec, "id", None) for spec in specs} if isinstance(specs, list) else set()
     wanted = {SEARCH_KWARGS: (SEARCH_KWARGS,), **CONTEXT_NAMES}
     # Of several names the likeliest, which is the first, is set last.
-    return {name: other for name, names in wanted.items() for other in reversed(names) if other in ids}
+    found = {name: other for name, names in wanted.items() for other in reversed(names) if other in ids}
+    for part in _parts(retriever) if ids else ():
+        fields = getattr(part, "__dict__", {}).get("fields")
+        if isinstance(fields, Mapping) and SEARCH_KWARGS in fields:
+            found[SEARCH_KWARGS] = fields[SEARCH_KWARGS].id  # which may be any name
+    return found
+
+
+def _parts(retriever: Any) -> Iterator[Any]:
+    """Yield a retriever of LangChain and what it wraps or calls, such as the steps of a chain, the outer ones first."""
+    fields = getattr(retriever, "__dict__", {})
+    middle = fields.get("middle")
+    steps = (fields.get("first"), *(middle if isinstance(middle, list) else ()), fields.get("last"))
+    yield retriever
+    for inner in (fields.get("bound"), fields.get("default"), *steps):
+        if inner is not None:
+            yield from _parts(inner)
+
+
+def _bound_keywords(retriever: Any) -> dict[str, Any]:
+    """Return the keywords that `bind` binds; those of the outermost wrapper hold."""
+    wrappers = [vars(part) for part in _parts(retriever) if "bound" in getattr(part, "__dict__", {})]
+    bound = [fields["kwargs"] for fields in reversed(wrappers) if isinstance(fields.get("kwargs"), Mapping)]
+    return {name: value for keywords in bound for name, value in keywords.items()}
+
+
+def _configured_keywords(retriever: Any, ids: Mapping[str, str]) -> dict[str, Any]:
+    """Return the `search_kwargs` of a configurable retriever: those that `with_config` sets, or its own."""
+    parts = [getattr(part, "__dict__", {}) for part in _parts(retriever)]
+    configs = [fields["config"] for fields in parts if isinstance(fields.get("config"), Mapping)]
+    values = [config["configurable"] for config in configs if isinstance(config.get("configurable"), Mapping)]
+    name = ids.get(SEARCH_KWARGS)
+    given = [each[name] for each in values if name in each]
+    own = [fields[SEARCH_KWARGS] for fields in parts if SEARCH_KWARGS in fields]
+    return next((dict(keywords) for keywords in (*given, *own) if isinstance(keywords, Mapping)), {})
 
 
 def _adapt_configurable(retriever: Any, ids: Mapping[str, str]) -> Search:
     """Return a search that passes `config`, which replaces the whole values of configurable fields."""
-    keywords = getattr(getattr(retriever, "default", None), SEARCH_KWARGS, None)
-    own = dict(keywords) if isinstance(keywords, Mapping) else {}
+    own = _configured_keywords(retriever, ids)
     invoke = getattr(retriever, _invoke_name(getattr(retriever, "default", None)))
     over_store = SEARCH_KWARGS in ids
     accepted = {name for name in ids if name != SEARCH_KWARGS} | ({"filters"} if over_store else set())
@@ -155,7 +199,8 @@ def _adapt_configurable(retriever: Any, ids: Mapping[str, str]) -> Search:
         return invoke(query, config={"configurable": values})
 
     own_k = as_count(own.get("k")) if over_store else None
-    return Search(async_if(invoke, search), dict.fromkeys(accepted, False), own_k)
+    k_use: KUse = "optional" if over_store else "ignored"
+    return Search(async_if(invoke, search), dict.fromkeys(accepted, False), own_k, k_use=k_use)
 
 
 def adapt_langchain_store(retriever: Any) -> Search:
@@ -180,7 +225,7 @@ def adapt_llama_index(retriever: Any) -> Search:
     retrieve = getattr(retriever, method)
     if _takes_bundle(retriever, retrieve):
         bundle = import_module("llama_index.core.schema").QueryBundle
-        return Search(async_if(retrieve, lambda query, _k: retrieve(bundle(query))))
+        return Search(async_if(retrieve, lambda query, _k: retrieve(bundle(query))), k_use="ignored")
     if not has_k and not has_filters:
         return adapt_method(retrieve)
 
@@ -193,7 +238,8 @@ def adapt_llama_index(retriever: Any) -> Search:
         return getattr(configured, method)(query)
 
     own_k = as_count(getattr(retriever, K_SETTING)) if has_k else None
-    return Search(async_if(retrieve, search), {"filters": False} if has_filters else {}, own_k)
+    k_use: KUse = "optional" if has_k else "ignored"
+    return Search(async_if(retrieve, search), {"filters": False} if has_filters else {}, own_k, k_use=k_use)
 
 
 def _takes_bundle(retriever: object, retrieve: Callable[..., Any]) -> bool:
@@ -251,7 +297,10 @@ def adapt_component(retriever: Any) -> Search:
         return _documents_of(retriever.run(**inputs), retriever)
 
     own = next((default_of(retriever.run, name) for name in counts), None)
-    return Search(run, context, _own_k(retriever, counts), own)
+    k_use: KUse = (
+        "required" if any(required[name] for name in counts) else "optional" if counts else "ignored"
+    )
+    return Search(run, context, _own_k(retriever, counts), own, k_use=k_use)
 
 
 def _own_k(component: Any, names: Iterable[str]) -> int | None:
@@ -299,7 +348,7 @@ def adapt_pipeline(retriever: Any) -> Search:
 
     get_component = getattr(retriever, "get_component", None)
     own_k = _own_k(get_component(last), [TOP_K]) if accepts_k and callable(get_component) else None
-    return Search(run, required, own_k)
+    return Search(run, required, own_k, k_use="optional" if accepts_k else "ignored")
 
 
 def _inputs(component: Any) -> dict[str, bool]:

@@ -1,0 +1,93 @@
+"""How many documents a retriever returns when nobody asks it for a number, and how that changed since the baseline.
+
+A retriever may declare it, as the default of its k or as a setting. Else it is observed: if nothing of the retriever
+takes k, in the rankings of the run; if k is optional, by one search without k. A retriever that requires k has none.
+"""
+
+from statistics import median_low
+from typing import Any, Final, NotRequired, TypedDict, cast
+
+from pytest_rageval.core.errors import QueryError, RagevalError, Unscored
+from pytest_rageval.core.evalset import Example
+from pytest_rageval.extensions.own_k import NAME
+from pytest_rageval.retrievers import Retriever
+from pytest_rageval.run.judged import JudgedTest
+from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import TestRun
+
+REMEDY: Final = "If it is meant, write a new baseline"
+ASKED: Final = (
+    "Scores do not show it where they ask for as many as their cut-off (@k); --rageval k=own measures it as it ships. "
+    f"{REMEDY}"
+)
+
+
+class Observed(TypedDict):
+    """What was observed, in a record and in the baseline: `own_k_of` is the question of the search without k."""
+
+    own_k: NotRequired[int]
+    own_k_of: NotRequired[str]
+    own_k_error: NotRequired[str]
+
+
+class _Unasked:
+    """The searches without k of a session, so that tests that share a retriever share them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._found: dict[tuple[int, str], Observed] = {}
+
+    def observed(self, retriever: Retriever, example: Example) -> Observed:
+        key = id(retriever), example.id
+        if key not in self._found:
+            found: Observed = {"own_k_of": example.id}
+            try:
+                found["own_k"] = self._session.loop.run(retriever.count_unasked(example), inline=True)
+            except (RagevalError, QueryError, Unscored) as error:
+                found["own_k_error"] = str(error).partition("\n")[0]
+            self._found[key] = found
+        return self._found[key]
+
+
+def observe(test: TestRun) -> None:
+    """Record what is observed in this run; nothing if no baseline has it or gets it."""
+    session, record = test.session, test.record
+    before: Any = session.baseline.tests.get(test.marked.nodeid, {})
+    if session.may_lack_replies or not (session.settings.update_baseline or NAME in before):
+        return
+    retriever = session.pipelines.get(test.components).retriever
+    if not isinstance(retriever, Retriever) or retriever.replays or retriever.k_use == "required":
+        return
+    if retriever.k_use == "ignored":
+        outcomes = (
+            run for runs in record.runs.values() if not isinstance(runs, RagevalError) for run in runs[0]
+        )
+        found = [outcome.evidence.ranking for outcome in outcomes if outcome.evidence.ranking is not None]
+        if found:
+            number = median_low(len(each) + each.surplus + each.duplicates for each in found)
+            record.added[NAME] = Observed(own_k=number)
+        return
+    # The same question as in the baseline: a threshold may leave out other documents of another one.
+    known = before.get("own_k_of")
+    example = next((each for each in record.examples if known in {None, each.id}), None)
+    if example is not None:
+        record.added[NAME] = session.resource(_Unasked).observed(retriever, example)
+
+
+def change_text(test: JudgedTest, before: int) -> str:
+    """Return what changed since the baseline, whose number is `before`; empty if it is the same or not known."""
+    declared, entry = test.record.own_k, cast("Observed", test.session.baseline.tests[test.marked.nodeid])
+    observed = cast("Observed", test.record.added.get(NAME, {}))
+    number, question = observed.get("own_k"), observed.get("own_k_of", "")
+    if error := observed.get("own_k_error"):
+        return f"a search without k, of {question}, which the baseline has, fails now: {error}"
+    if number == before or (not observed and "own_k_of" in entry and declared is None):
+        return ""
+    if number is None:
+        now = "no fixed number" if declared is None else str(declared)
+        return f"the retriever was configured to return {before} documents in the baseline, and {now} now. {ASKED}"
+    place = f" (for {question})" if question else ""
+    return (
+        f"the retriever returned {before} documents in the baseline where nobody asks for a number, and {number} "
+        f"now{place}. {ASKED if question else f'Scores see the first @k alone. {REMEDY}'}"
+    )
