@@ -1,6 +1,6 @@
-"""The extensions of this package: the modules in `pytest_rageval.extensions`, found by looking, known by no name.
+"""The extensions of this package: the folders in `pytest_rageval/extensions`, found by looking, known by no name.
 
-An extension is imported in every run of pytest, so that its module, or the `__init__` of its package, imports only what
+An extension is imported in every run of pytest, so that the `__init__` of its folder imports only what
 its declarations need. Deleting it removes the feature. Other plugins have the same hooks and
 declarations, but for `OPTIONS`, `SCORES` and fields: they add options to pytest, and scores to the registry. Besides
 hooks an extension may have:
@@ -20,12 +20,12 @@ flag that does not exist gets a message with the spelling that works.
 """
 
 import argparse
-import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -40,7 +40,7 @@ OUR_REQUIREMENT: Final = re.compile(r"pytest[-_.]rageval\b", re.IGNORECASE)  # a
 @cache
 def installed() -> Mapping[str, ModuleType]:
     """Return the extensions of this package by name, in alphabetical order."""
-    names = sorted(module.name for module in pkgutil.iter_modules([str(FOLDER)]))
+    names = sorted(file.parent.name for file in FOLDER.glob("*/__init__.py"))
     return {name: import_module(f"{PACKAGE}.{name}") for name in names}
 
 
@@ -63,9 +63,8 @@ def others() -> Mapping[str, ModuleType]:
 
 @cache
 def all_options() -> tuple[Option[Any], ...]:
-    own = [option for module in installed().values() for option in getattr(module, "OPTIONS", ())]
-    core = (option for option in OPTIONS if not option.by_extension or option in own)
-    return tuple(dict.fromkeys((*core, *own)))
+    own = (getattr(module, "OPTIONS", ()) for module in installed().values())
+    return (*OPTIONS, *chain.from_iterable(own))
 
 
 SETTER: Final = "--rageval"

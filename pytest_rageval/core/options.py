@@ -13,11 +13,9 @@ from pytest_rageval.core.parsers import (
     choice_parser,
     parse_amount,
     parse_base_url,
-    parse_batch,
     parse_count,
     parse_cutoffs,
     parse_destination,
-    parse_encoder,
     parse_odd_int,
     parse_parameters,
     parse_path,
@@ -26,7 +24,6 @@ from pytest_rageval.core.parsers import (
     parse_rate,
     parse_ref,
     parse_seconds,
-    parse_shard,
     parse_share,
     parse_switch,
     parse_temperature,
@@ -77,7 +74,8 @@ class Option(Generic[T]):
         in_ini: whether the option may be in the ini file and in `pyproject.toml`.
         private: whether the value may contain a password. An error message then does not quote it.
         variable: the environment variable with its default; it turns a switch on unless it says no.
-        by_extension: whether an extension has it too, as `OPTIONS`; without such an extension there is no such option.
+        is_reported: whether reports name its value, if that is not the default.
+        is_written: whether a run writes this file, so that a change of it is no change of the code under test.
         leaves_out: returns, for the settings of a run, whether the option makes the run leave out questions.
         plan_note: a line in the plan of a run with this option.
     """
@@ -94,7 +92,8 @@ class Option(Generic[T]):
     in_ini: bool = True
     private: bool = False
     variable: str = ""
-    by_extension: bool = False
+    is_reported: bool = False
+    is_written: bool = False
     leaves_out: Callable[[Any], bool] = lambda _: False
     plan_note: str = ""
 
@@ -230,25 +229,16 @@ class CoreOptions:
         "document_id", "PATH", parse_path, None,
         "field of the retrieved documents that has the ids of the gold passages, such as metadata.source or "
         "payload.doc_id. Default: id, doc_id and other usual names",
-    )
-    encoder: Option[str | None] = Option(
-        "encoder", "MODEL[@LAYER]", parse_encoder, None,
-        "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder. BERTScore "
-        "compares tokens of the layer, such as roberta-large@17. Default: the packaged model and its last layer",
+        is_reported=True,
     )
     bleu_smoothing: Option[Literal["exp", "none"]] = Option(
         "bleu_smoothing", "exp|none", choice_parser("exp", "none"), "exp",
         "smoothing of answer.bleu. With none, an answer without four words in a row of a reference scores 0",
+        is_reported=True,
     )
     max_tokens: Option[int | None] = Option(
         "max_tokens", "N", parse_positive_int, None,
         "most tokens of a reply. Without it the server sets the limit, and only a price table bounds the cost",
-    )
-    gateway: Option[bool] = switch(
-        "gateway",
-        "start an OpenAI-compatible server on 127.0.0.1 and send the model calls of your application, in the tests' "
-        "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway",
-        by_extension=True,
     )
     concurrency: Option[int] = Option(
         "concurrency", "N", parse_positive_int, DEFAULT_CONCURRENCY,
@@ -324,23 +314,6 @@ class CoreOptions:
         "drop_unused",
         "remove from the cassette the replies that a full run did not use",
         is_flag=True,
-    )
-    plan: Option[bool] = switch(
-        "plan",
-        "print the requests that a run would send and their cost, and send none",
-        is_flag=True, by_extension=True,
-    )
-    batch: "Option[bool | Literal['submit', 'status', 'collect']]" = switch(
-        "batch",
-        "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
-        "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
-        parse=parse_batch, switch_values=("submit", "status", "collect"), in_ini=False,
-        is_flag=True, by_extension=True,
-    )
-    batch_errors: Option[Literal["live", "unscored"]] = Option(
-        "batch_errors", "live|unscored", choice_parser("live", "unscored"), "live",
-        "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
-        by_extension=True,
     )
     max_calls: Option[int | None] = Option(
         "max_calls", "N", parse_count, None,
@@ -424,32 +397,12 @@ class CoreOptions:
         in_ini=False, leaves_out=lambda settings: settings.sample < 1,
         is_flag=True,
     )
-    shard: Option[tuple[int, int] | None] = Option(
-        "shard", "I/N", parse_shard, None,
-        "score only part I of N of the questions of every eval set, chosen by a hash of their ids, and decide "
-        "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
-        "the tests with all their questions. Only on the command line",
-        in_ini=False,
-        is_flag=True, by_extension=True,
-    )
     report: "Option[tuple[Path | Address, ...]]" = Option(
         "report", "FILE", parse_destination, (),
         "write a report to this file: .md for a pull request, .html for a browser, .json for programs. otlp:URL "
         "sends it to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT. May be repeated",
         repeatable=True,
         is_flag=True,
-    )
-    history: Option[Path | None] = Option(
-        "history", "FILE", Path, None,
-        "append the scores of this run as one line to this file (.jsonl), which belongs in git. `rageval history` "
-        "prints it, and the .md report has a chart of it",
-        by_extension=True,
-    )
-    annotations: Option[bool] = switch(
-        "annotations",
-        "print annotations for GitHub, which show failures and warnings at the lines of the tests. The default "
-        "under GITHUB_ACTIONS=true; off with --rageval annotations=false",
-        by_extension=True, variable="GITHUB_ACTIONS",
     )
     seed: Option[int] = Option(
         "seed", "N", parse_count, 0,

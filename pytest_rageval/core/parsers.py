@@ -113,29 +113,11 @@ def parse_update(text: str) -> bool | Literal["force"]:
         raise ValueError("expected nothing, or force") from None
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    index, _, count = text.partition("/")
-    if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
-        return int(index), int(count)
-    raise ValueError("expected I/N with 1 ≤ I ≤ N, such as 2/8")
-
-
-def parse_batch(text: str) -> bool | str:
-    return text if text in {"submit", "status", "collect"} else parse_switch(text)
-
-
 def parse_cutoffs(text: str) -> tuple[int, ...]:
     try:
         return tuple(dict.fromkeys(map(parse_positive_int, text.split(","))))
     except ValueError:
         raise ValueError("expected whole numbers from 1, with commas between them, such as 1,5,10") from None
-
-
-def parse_encoder(text: str) -> str:
-    _, at, layer = text.rpartition("@")
-    if at and not (layer.isdecimal() and int(layer) >= 1):
-        raise ValueError("expected a model, or one with a layer from 1, such as roberta-large@17")
-    return text
 
 
 def parse_path(text: str) -> str:

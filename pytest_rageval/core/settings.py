@@ -176,6 +176,24 @@ class Settings(CoreOptions):
             return tuple(name.strip() for name in self.judge.model.split(","))
         return () if self.embedded or self.generator.model is None else (self.generator.model,)
 
+    # The options of the modes that extensions add, as far as other parts depend on the mode of a run.
+
+    @property
+    def plan(self) -> bool:
+        return bool(self._values.get("plan"))
+
+    @property
+    def batch(self) -> bool | Literal["submit", "status", "collect"]:
+        return self._values.get("batch") or False
+
+    @property
+    def gateway(self) -> bool:
+        return bool(self._values.get("gateway"))
+
+    @property
+    def shard(self) -> tuple[int, int] | None:
+        return self._values.get("shard")
+
     @property
     def shard_index(self) -> int:
         return 1 if self.shard is None else self.shard[0]

@@ -190,7 +190,9 @@ class SummaryPlugin:
                 self._config.rootpath,
                 self._settings.baseline,
                 os.environ,
-                written=[self._settings.history] if self._settings.history else [],
+                written=[
+                    path for option in all_options() if option.is_written and (path := self._settings[option])
+                ],
             ),
             gate=self._completeness.gate,
             suite=self._completeness.suite,

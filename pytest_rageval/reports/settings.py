@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.settings import CANONICAL, MODEL_USES, TEMPERATURE, ServerSettings, Settings
 from pytest_rageval.lib.text import counted
 
@@ -79,9 +80,11 @@ def settings_entry(settings: Settings) -> dict[str, Any]:
         "both_orders": settings.both_orders,
         "comparator": settings.comparator,
         "match_share": settings.match_share,
-        **({} if settings.document_id is None else {"document_id": settings.document_id}),
-        **({} if settings.encoder is None else {"encoder": settings.encoder}),
-        **({} if settings.bleu_smoothing == "exp" else {"bleu_smoothing": settings.bleu_smoothing}),
+        **{
+            option.name: settings[option]
+            for option in all_options()
+            if option.is_reported and settings[option] != option.default
+        },
         "seed": settings.seed,
     }
 

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.options import switch
 from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -14,13 +14,21 @@ if TYPE_CHECKING:
 
     from pytest_rageval.core.settings import Settings
 
-OPTIONS: Final = (CoreOptions.annotations,)
+# fmt: off
+ANNOTATIONS: Final = switch(
+    "annotations",
+    "print annotations for GitHub, which show failures and warnings at the lines of the tests. The default "
+    "under GITHUB_ACTIONS=true; off with --rageval annotations=false",
+    variable="GITHUB_ACTIONS",
+)
+# fmt: on
+OPTIONS: Final = (ANNOTATIONS,)
 
 
 @hookimpl
 def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object]:
     # The controller of xdist prints the annotations of all workers.
-    if not settings.annotations or settings.is_step or hasattr(config, "workerinput"):
+    if not settings[ANNOTATIONS] or settings.is_step or hasattr(config, "workerinput"):
         return ()
     from pytest_rageval.extensions.annotations.plugin import AnnotationPlugin  # noqa: PLC0415 - for one build server
 

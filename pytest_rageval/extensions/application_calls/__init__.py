@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.command import Command, value
-from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.options import switch
 from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 
-OPTIONS: Final = (CoreOptions.gateway,)
+# fmt: off
+OPTIONS: Final = (
+    switch(
+        "gateway",
+        "start an OpenAI-compatible server on 127.0.0.1 and send the model calls of your application, in the tests' "
+        "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway",
+    ),
+)
+# fmt: on
 
 GATEWAY_OPTIONS: Final = (
     "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache", "cache_dir",

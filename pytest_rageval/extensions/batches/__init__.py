@@ -7,10 +7,11 @@
 from argparse import REMAINDER
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from pytest_rageval.core.command import Command, Group, value
-from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.options import Option, switch
+from pytest_rageval.core.parsers import choice_parser, parse_switch
 from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -21,7 +22,28 @@ if TYPE_CHECKING:
     from pytest_rageval.models.sources import MakeSource
     from pytest_rageval.run.test import TestRun
 
-OPTIONS: Final = (CoreOptions.batch, CoreOptions.batch_errors)
+STEPS: Final = ("submit", "status", "collect")
+
+
+def _parse_batch(text: str) -> bool | str:
+    return text if text in STEPS else parse_switch(text)
+
+
+# fmt: off
+ERRORS: Final = Option[Literal["live", "unscored"]](
+    "batch_errors", "live|unscored", choice_parser("live", "unscored"), "live",
+    "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
+)
+OPTIONS: Final = (
+    switch(
+        "batch",
+        "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
+        "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
+        parse=_parse_batch, switch_values=STEPS, in_ini=False, is_flag=True,
+    ),
+    ERRORS,
+)
+# fmt: on
 
 GROUP: Final = Group(
     "batch",
@@ -82,7 +104,7 @@ def pytest_rageval_reply_source(settings: "Settings") -> "MakeSource | None":
         return None
     from pytest_rageval.extensions.batches.batches import BatchSource  # noqa: PLC0415 - few runs have batches
 
-    return partial(BatchSource, collects=settings.collects, errors=settings.batch_errors)
+    return partial(BatchSource, collects=settings.collects, errors=settings[ERRORS])
 
 
 @hookimpl(tryfirst=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.command import CacheFile
-from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.options import Option
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -17,7 +17,22 @@ if TYPE_CHECKING:
     from pytest_rageval.run.session import Session
 
 
-OPTIONS: Final = (CoreOptions.encoder,)
+def _parse_encoder(text: str) -> str:
+    _, at, layer = text.rpartition("@")
+    if at and not (layer.isdecimal() and int(layer) >= 1):
+        raise ValueError("expected a model, or one with a layer from 1, such as roberta-large@17")
+    return text
+
+
+# fmt: off
+ENCODER: Final = Option[str | None](
+    "encoder", "MODEL[@LAYER]", _parse_encoder, None,
+    "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder. BERTScore "
+    "compares tokens of the layer, such as roberta-large@17. Default: the packaged model and its last layer",
+    is_reported=True,
+)
+# fmt: on
+OPTIONS: Final = (ENCODER,)
 
 CACHE_FILES: Final = (
     CacheFile("embedding", "encode their texts again", "pytest_rageval.extensions.embeddings.store"),

@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.command import JSON, Command, value, value_parser
-from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.options import Option
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.lib.lazy import Lazy
 
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
     from pytest_rageval.run import FinishedRun
     from pytest_rageval.run.registry import Registry
 
-OPTIONS: Final = (CoreOptions.history,)
+# fmt: off
+HISTORY: Final = Option[Path | None](
+    "history", "FILE", Path, None,
+    "append the scores of this run as one line to this file (.jsonl), which belongs in git. `rageval history` "
+    "prints it, and the .md report has a chart of it",
+    is_written=True,
+)
+# fmt: on
+OPTIONS: Final = (HISTORY,)
 
 _parse_runs: Final = value_parser(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
 
@@ -45,8 +54,9 @@ def pytest_rageval_register(registry: "Registry") -> None:
 
 @hookimpl
 def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, object]:
-    if run.settings.history is None:
+    path = run.settings[HISTORY]
+    if path is None:
         return {}
     from pytest_rageval.extensions.history.history import add_run  # noqa: PLC0415 - few runs have a history
 
-    return add_run(run, run.settings.history)
+    return add_run(run, path)

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.options import switch
 from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.run.test import TestRun
 
-OPTIONS: Final = (CoreOptions.plan,)
+OPTIONS: Final = (
+    switch("plan", "print the requests that a run would send and their cost, and send none", is_flag=True),
+)
 
 
 @hookimpl

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from pytest_rageval.core.command import Command, switch, value, with_plugin_names
-from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.options import Option
 from pytest_rageval.core.parsers import destination_kind
 from pytest_rageval.hookspecs import hookimpl
 
@@ -22,7 +22,25 @@ if TYPE_CHECKING:
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 
-OPTIONS: Final = (CoreOptions.shard,)
+
+def _parse_shard(text: str) -> tuple[int, int]:
+    index, _, count = text.partition("/")
+    if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
+        return int(index), int(count)
+    raise ValueError("expected I/N with 1 ≤ I ≤ N, such as 2/8")
+
+
+# fmt: off
+OPTIONS: Final = (
+    Option(
+        "shard", "I/N", _parse_shard, None,
+        "score only part I of N of the questions of every eval set, chosen by a hash of their ids, and decide "
+        "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
+        "the tests with all their questions. Only on the command line",
+        in_ini=False, is_flag=True,
+    ),
+)
+# fmt: on
 
 MERGE_OPTIONS: Final = with_plugin_names(
     value("--report", "FILE", "report to write: .md for a pull request, .html for a browser, .json for programs; "

@@ -76,7 +76,8 @@ def merge_command(options: argparse.Namespace) -> int:
     gate_lines = *missing_lines(gate), *change_lines(gate), *remark_lines(gate), *suite_lines(suite)
     for line in (*filter(None, [problem]), *gate_lines):
         echo_err(line)
-    finished = FinishedRun(settings.replace(history=options.history), Path.cwd(), lambda: document)
+    history = {"history": options.history} if options.history else {}
+    finished = FinishedRun(settings.replace(**history), Path.cwd(), lambda: document)
     for keys in run.registry.hook.pytest_rageval_run_finished(run=finished):
         document |= keys
     for line in finished.warnings:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_rageval.extensions.embeddings import ENCODER
 from pytest_rageval.extensions.embeddings import encoder as encoders
 from pytest_rageval.extensions.embeddings.encoder import PACKAGE
 from tests.unit.run.test_measures_in_force import scored
@@ -32,6 +33,12 @@ def test_the_encoder_is_that_of_the_option(tmp_path: Path, monkeypatch: pytest.M
     assert (score, fingerprint["encoder"]) == (1.0, "same@1")
     assert scored(tmp_path, "answer.correct@1", encoder="mine@1", comparator="cosine>=0.9")[0] == 1.0
     assert set(requested_models) == {"mine@1"}
+
+
+def test_a_layer_is_a_number_from_1() -> None:
+    assert ENCODER.parse("roberta-large@17") == "roberta-large@17"
+    with pytest.raises(ValueError, match="a layer from 1, such as roberta-large@17"):
+        ENCODER.parse("m@0")
 
 
 @pytest.mark.parametrize(
