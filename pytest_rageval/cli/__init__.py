@@ -328,7 +328,7 @@ def extensions_command(options: argparse.Namespace) -> int:
         return 0
     for entry in entries:
         echo(f"{entry['name']}: {entry['summary']}")
-        for kind in ("commands", "options", "scores", "fields", "hooks"):
+        for kind in ("commands", "options", "presets", "scores", "fields", "hooks"):
             if entry[kind]:
                 echo(f"  {kind}: {', '.join(entry[kind])}")
     return 0
@@ -341,6 +341,7 @@ def _entry(name: str, module: ModuleType) -> dict[str, Any]:
         "summary": (inspect.getdoc(module) or "").partition("\n")[0],
         "commands": [f"rageval {command.title}" for command in getattr(module, "COMMANDS", ())],
         "options": [option.typed for option in getattr(module, "OPTIONS", ())],
+        "presets": list(getattr(module, "PRESETS", ())),
         "scores": [name for names in getattr(module, "SCORES", {}).values() for name in names],
         "fields": [
             *getattr(module, "FIELDS", ()),

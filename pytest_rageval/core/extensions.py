@@ -9,6 +9,7 @@ hooks an extension may have:
 - `MARKERS`: its markers, as pytest's ini key has them. They let a test be evaluated, as `rageval_threshold` does.
 - `contradictions(settings)`: yields a message for each contradiction of its options with others.
 - `COMMANDS`, see `core.command`.
+- `PRESETS`: its presets by name, each with the path of its file, see `core.presets`.
 - `SCORES`: for each of its modules with `SCORES`, as `scores.MODULES`. The name of a module begins at `extensions`.
 - `FIELDS`: the fields of an example that it reads, by name, each with a function `(value, check)` that checks a value;
   `check` is an `evalsets.records.Check`. The values are in `Example.added`. As a keyword of the marker

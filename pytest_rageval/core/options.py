@@ -33,7 +33,6 @@ from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     from pytest_rageval.core.parsers import Address
-    from pytest_rageval.core.presets import Preset
     from pytest_rageval.lib.secret import BaseURL, StoreURL
 
 BASELINE: Final = Path("rageval_baseline.json")
@@ -165,9 +164,9 @@ class CoreOptions:
         "request the grades of correctness, faithfulness and context quality of a question together, which takes a "
         "third of the requests; only of a model, and where the example has answers and gold passages with texts",
     )
-    preset: "Option[Preset | None]" = Option(
-        "preset", "NAME", Lazy("core.presets", "read_preset"), None,
-        "use the settings of a paper: alinejad2024, salemi2024, garigliotti2024, han2024 or gulsoy2024. Other "
+    preset: Option[str | None] = Option(
+        "preset", "NAME", str, None,
+        "use the settings of a preset, such as those of a paper; `rageval extensions` lists the presets. Other "
         "options, the tables of the models and the arguments of thresholds take precedence",
     )
     cutoffs: Option[tuple[int, ...]] = Option(

@@ -1,17 +1,21 @@
-"""Presets: the settings of published papers by name, read from `presets.toml`."""
+"""Presets: settings by name, below any option, table or keyword of the user's. Extensions declare them as `PRESETS`.
+
+The file of a preset is TOML, and has these keys in the table of its name:
+
+- `source`: where the settings are from. `not_set`: what the user has to choose.
+- `settings`: options with their values as in the ini file. `prompts`: prompts for models at a server, by name.
+"""
 
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from pytest_rageval.core.errors import did_you_mean
+from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.extensions import installed, others
 
 
 @dataclass(frozen=True)
 class Preset:
-    """The settings of one paper by name of the option, its prompts, and what a preset cannot set."""
-
     name: str
     source: str
     settings: Mapping[str, str]
@@ -29,9 +33,10 @@ class Preset:
 
 
 def read_preset(name: str) -> Preset:
-    presets = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
-    if name not in presets:
-        hint = did_you_mean(name, presets).strip()
-        raise ValueError(f"expected one of {', '.join(presets)}{f' ({hint})' if hint else ''}")
-    table = presets[name]
+    modules = (*installed().values(), *others().values())
+    files = {name: path for module in modules for name, path in getattr(module, "PRESETS", {}).items()}
+    if name not in files:
+        expected = f"There are: {', '.join(files)}." if files else "No extension declares one."
+        raise InputError(f"The preset {name!r} does not exist.{did_you_mean(name, files)}\n{expected}")
+    table = tomllib.loads(files[name].read_text(encoding="utf-8"))[name]
     return Preset(name, table["source"], table["settings"], table.get("prompts", {}), tuple(table["not_set"]))

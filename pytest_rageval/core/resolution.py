@@ -20,8 +20,11 @@ from pytest_rageval.core.parsers import (
     parse_seconds,
 )
 from pytest_rageval.core.settings import JUDGE_KEY, POLICY_OPTIONS, ROLES, Api, Role, Settings
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import CACHE_URL, BaseURL, Secret, StoreURL, parse_cache
 from pytest_rageval.lib.text import parse_failure
+
+read_preset: Final = Lazy("core.presets", "read_preset")  # few runs have one
 
 Tables = dict[Role, dict[str, object]]
 """The parsed values of a model's table, by role and key. The base URL, for example, is a `BaseURL`."""
@@ -147,9 +150,9 @@ def _toml_text(value: object) -> str:
 
 def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
     """Return the settings, with those of the preset for all options that the user has not set."""
-    preset = settings.preset
-    if preset is None:
+    if settings.preset is None:
         return settings
+    preset = read_preset(settings.preset)
     own = {*named, *(f"judge_{name}" for name in settings.tables.get("judge", {}))}
     if "temperature" in settings.generator.parameters:
         own |= {"temperature", "llm_reteval_temperature"}
@@ -158,12 +161,15 @@ def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
         own.add("judge_parameters")
         preset = replace(preset, prompts={}) if settings.embedded else preset
     preset = preset.without(own)
-    texts = preset.settings
+    options = {option.name: option for option in all_options()}
+    if unknown := preset.settings.keys() - options.keys():
+        raise InputError(f"The preset {preset.name} sets {', '.join(sorted(unknown))}, which is no option.")
     values = {
-        option.name: option.parse(texts[option.name]) for option in all_options() if option.name in texts
+        name: _parse(options[name], f"preset {preset.name}: {name}", text)
+        for name, text in preset.settings.items()
     }
     sources = dict.fromkeys(values, f"preset {preset.name}")
-    return settings.replace(preset=preset, sources={**settings.sources, **sources}, **values)
+    return settings.replace(applied_preset=preset, sources={**settings.sources, **sources}, **values)
 
 
 def _resolve_path(item: Any, base: Path) -> Any:

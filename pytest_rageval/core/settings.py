@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S, CoreOptions, Option
 from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
+
+if TYPE_CHECKING:
+    from pytest_rageval.core.presets import Preset
 
 T = TypeVar("T")
 
@@ -74,6 +77,7 @@ class Settings(CoreOptions):
     `generator` and `judge` are the resulting settings of the two models. `tables` has by role the fields that
     `pyproject.toml` sets and no option overrides, `gguf` the file of the embedded model, `run` the name of the run that
     several machines share, and `sources` where the value of each option comes from, if it is not the default.
+    `applied_preset` is the preset with the settings that nothing else sets.
     """
 
     def __init__(  # noqa: PLR0913 - keywords alone
@@ -86,6 +90,7 @@ class Settings(CoreOptions):
         ci: bool = False,
         run: str = "",
         sources: Mapping[str, str] | None = None,
+        applied_preset: "Preset | None" = None,
         **values: Any,
     ) -> None:
         if unknown := sorted(values.keys() - {option.name for option in all_options()}):
@@ -103,6 +108,7 @@ class Settings(CoreOptions):
         self.ci: bool = ci
         self.run: str = run
         self.sources: Mapping[str, str] = sources or {}
+        self.applied_preset: Preset | None = applied_preset
         self._values = values
 
     def __getitem__(self, option: Option[T]) -> T:
@@ -114,7 +120,7 @@ class Settings(CoreOptions):
 
     def replace(self, **values: Any) -> "Settings":
         """Return a copy with other values of some options, or other arguments of `Settings`."""
-        names = ("api_key", "judge_api_key", "tables", "gguf", "ci", "run", "sources")
+        names = ("api_key", "judge_api_key", "tables", "gguf", "ci", "run", "sources", "applied_preset")
         return Settings(**{name: getattr(self, name) for name in names} | self._values | values)
 
     def model_settings(self, role: Role) -> ModelSettings:

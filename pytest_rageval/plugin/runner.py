@@ -151,7 +151,7 @@ class EvaluationPlugin:
     @property
     def prompts(self) -> Mapping[str, str]:
         """The prompts of the preset, replaced by those of `--rageval prompts=FILE`, by name."""
-        path, preset = self.settings.prompts, self.settings.preset
+        path, preset = self.settings.prompts, self.settings.applied_preset
         preset_prompts = preset.prompts if preset else {}
         if path is None:
             return preset_prompts

@@ -80,7 +80,8 @@ class SummaryPlugin:
 
     def pytest_report_header(self) -> list[str]:
         """Print the settings of the preset. Which models a run uses is known at its end."""
-        return [one_line(f"rageval: {self._settings.preset.describe()}")] if self._settings.preset else []
+        preset = self._settings.applied_preset
+        return [one_line(f"rageval: {preset.describe()}")] if preset else []
 
     def pytest_sessionstart(self) -> None:
         """Raise UsageError for a report of an unknown kind."""

@@ -72,7 +72,7 @@ def _judging_text(uses: Collection[str], judging: str) -> str:
 def settings_entry(settings: Settings) -> dict[str, Any]:
     """Return the settings for the JSON report; `generator` is None if no model is named."""
     return {
-        **({} if settings.preset is None else {"preset": settings.preset.name}),
+        **({} if settings.preset is None else {"preset": settings.preset}),
         "generator": _generator_text(settings),
         **_sampling(settings),
         "judge": _judge_text(settings),

@@ -7,13 +7,14 @@ import pytest
 
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.spec import Spec
+from pytest_rageval.extensions.papers import PRESETS as PAPERS
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.models.prompts import TEMPLATES
 from pytest_rageval.scores import SCORES
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "explanation" / "deviations.md").read_text(encoding="utf-8")
-PRESETS = tomllib.loads((ROOT / "pytest_rageval" / "core" / "presets.toml").read_text(encoding="utf-8"))
+PRESETS = tomllib.loads(PAPERS["han2024"].read_text(encoding="utf-8"))
 SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", PAGE))
 
 

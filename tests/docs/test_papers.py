@@ -4,12 +4,13 @@ import re
 import tomllib
 from itertools import groupby
 
+from pytest_rageval.extensions.papers import PRESETS as PAPERS
 from pytest_rageval.scores import SCORES
 from tests.docs.pages import ROOT, UPDATE
 
 PAGE = ROOT / "docs" / "explanation" / "papers.md"
 LIST = re.compile(r"(?<=tests/docs/test_papers.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
-PRESETS = tomllib.loads((ROOT / "pytest_rageval" / "core" / "presets.toml").read_text(encoding="utf-8"))
+PRESETS = tomllib.loads(PAPERS["han2024"].read_text(encoding="utf-8"))
 
 
 def rows():

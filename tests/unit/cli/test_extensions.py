@@ -26,6 +26,7 @@ def test_each_extension_is_listed_with_what_it_adds(capsys: pytest.CaptureFixtur
         "summary": "Trees.",
         "commands": [],
         "options": [],
+        "presets": [],
         "scores": [],
         "fields": [],
         "hooks": ["pytest_rageval_failures"],

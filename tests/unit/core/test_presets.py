@@ -1,118 +1,65 @@
-"""Presets: the settings of papers, which the user's settings override."""
+"""Presets that extensions and other plugins declare; the presets here need no extension."""
 
-import re
-import tomllib
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
 
-from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.core import presets
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.options import CoreOptions
-from pytest_rageval.core.presets import read_preset
 from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.models.prompt_rendering import build_prompts
-from pytest_rageval.reports.settings import settings_entry
 
-NAMES = list(tomllib.loads(Path(presets.__file__).with_name("presets.toml").read_text(encoding="utf-8")))
-HERE = Path("/somewhere")
+NIGHTLY = '[nightly]\nsource = "us"\nnot_set = ["the model"]\n[nightly.settings]\n'
 
 
-def _resolve(root: Path = HERE, /, ini: dict[str, Any] | None = None, **options: Any) -> Settings:
-    return resolve_options(options, ini or {}, {"OPENAI_API_KEY": "k"}, invoked_in=root, root=root)
+@pytest.fixture
+def declare(monkeypatch, tmp_path):
+    """Let two plugins have presets, one of them of this package."""
+
+    def declare(settings: str) -> None:
+        (tmp_path / "presets.toml").write_text(f"{NIGHTLY}{settings}\n", encoding="utf-8")
+        ours, other = ModuleType("ours"), ModuleType("other")
+        ours.PRESETS, other.PRESETS = {"weekly": Path()}, {"nightly": tmp_path / "presets.toml"}
+        monkeypatch.setattr(presets, "installed", lambda: {"a": ours, "b": ModuleType("without")})
+        monkeypatch.setattr(presets, "others", lambda: {"c": other})
+
+    return declare
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_preset_has_settings_that_can_be_used(name: str) -> None:
-    """Each preset consists of valid options and values, and of prompts with known placeholders."""
-    preset = read_preset(name)
-    for option, value in preset.settings.items():
-        assert getattr(_resolve(preset=name, model="m"), option) == vars(CoreOptions)[option].parse(value)
-    build_prompts(preset.prompts, name)
-    assert preset.not_set
-    assert re.search(r"20\d\d|code", preset.source)
+def _resolve(name: str) -> Settings:
+    here = Path("/somewhere")
+    return resolve_options({"preset": name}, {"seed": "7"}, {}, invoked_in=here, root=here)
 
 
-def test_the_help_names_every_preset() -> None:
-    (option,) = [option for option in all_options() if option.name == "preset"]
-    assert re.findall(r"[a-z]+20\d\d", option.help) == NAMES
+def test_a_preset_of_another_plugin_is_below_the_users_settings(declare):
+    declare('repeat = "3"\nseed = "1"')
+    settings = _resolve("nightly")
+    assert (settings.repeat, settings.seed, settings.sources["repeat"]) == (3, 7, "preset nightly")
+    assert settings.applied_preset.describe() == "preset nightly sets repeat 3. It does not set: the model"
 
 
-def test_an_unknown_preset_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        (
+            "nigthly",
+            "",
+            "The preset 'nigthly' does not exist. Did you mean nightly?\nThere are: weekly, nightly.",
+        ),
+        ("nightly", 'repeats = "3"', "The preset nightly sets repeats, which is no option."),
+        ("nightly", 'repeat = "0"', "preset nightly: repeat is '0': expected a whole number, at least 1."),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(declare, name, settings, message):
+    declare(settings)
     with pytest.raises(InputError) as caught:
-        _resolve(preset="han2023")
-    assert str(caught.value) == (
-        f"--rageval preset is 'han2023': expected one of {', '.join(NAMES)} (Did you mean han2024?)."
-    )
+        _resolve(name)
+    assert str(caught.value) == message
 
 
-def test_what_the_papers_name() -> None:
-    """The presets have the settings that the papers or the authors' code state."""
-    alinejad = _resolve(preset="alinejad2024", model="m")
-    assert (alinejad.llm_reteval_draws, alinejad.llm_reteval_temperature, alinejad.cutoffs) == (
-        3,
-        0.5,
-        (1, 5, 10),
-    )
-    gulsoy = _resolve(preset="gulsoy2024", model="m")
-    assert (gulsoy.encoder, gulsoy.bleu_smoothing, gulsoy.cutoffs) == ("roberta-large@17", "none", (3,))
-    assert (gulsoy.temperature, gulsoy.judge.parameters) == (0.3, {"temperature": 0.3})
-    assert gulsoy.grades_together is True
-    han = _resolve(preset="han2024", model="m")
-    assert (han.temperature, han.max_tokens, han.both_orders, han.arena_examples) == (0, 256, False, True)
-    assert abstains("I couldn't find an answer.")
-
-
-def test_options_take_precedence() -> None:
-    """Command line and ini file override a preset, and its description lists only the settings in effect."""
-    settings = _resolve(preset="han2024", model="m", temperature="0.9", ini={"cutoffs": "7"})
-    assert (settings.temperature, settings.cutoffs, settings.max_tokens) == (0.9, (7,), 256)
-    assert settings.preset.describe().startswith(
-        "preset han2024 sets max_tokens 256; arena_examples true; prompts long_answer. It does not set: models: eleven"
-    )
-    named = _resolve(ini={"preset": "han2024"}, model="m", preset="gulsoy2024")
-    assert settings_entry(named)["preset"] == "gulsoy2024"
-
-
-def test_parameters_take_precedence() -> None:
-    settings = _resolve(preset="han2024", model="m", parameters='{"temperature": 1}')
-    assert (settings.temperature, settings.generator.parameters) == (None, {"temperature": 1})
-    settings = _resolve(preset="gulsoy2024", model="m", judge_parameters='{"seed": 1}')
-    assert settings.judge.parameters == {"seed": 1}
-
-
-def test_tables_of_models_take_precedence(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text(
-        "[tool.rageval.models.generator]\nparameters = { temperature = 1 }\n"
-        "[tool.rageval.models.judge]\nparameters = { seed = 1 }\n"
-    )
-    settings = _resolve(tmp_path, preset="gulsoy2024", model="m")
-    assert (settings.temperature, settings.generator.parameters) == (None, {"temperature": 1})
-    assert settings.judge.parameters == {"seed": 1}
-    assert "judge_parameters" not in settings.preset.settings
-
-
-def test_without_a_model_at_a_server_there_are_no_prompts_and_no_parameters_of_a_judge() -> None:
-    """With the embedded model, a preset sets no prompts and no judge parameters, which would have no effect."""
-    settings = _resolve(preset="gulsoy2024", model="embedded")
-    assert (settings.judge_parameters, settings.preset.prompts) == (None, {})
-    assert settings.temperature == 0.3
-    judged = _resolve(preset="gulsoy2024", model="embedded", judge_model="j")
-    assert judged.judge.parameters == {"temperature": 0.3}
-    assert "answer" in judged.preset.prompts
-
-
-@pytest.mark.parametrize("text", ["", "1,", "0", "1;5", "a"])
-def test_cut_offs_are_numbers_with_commas(text: str) -> None:
-    if not text:
-        assert _resolve(cutoffs=text).cutoffs == ()
-        return
-    with pytest.raises(
-        InputError, match=r"expected whole numbers from 1, with commas between them, such as 1,5,10"
-    ):
-        _resolve(cutoffs=text)
-    assert _resolve(cutoffs="10, 5,10").cutoffs == (10, 5)
+def test_without_extensions_there_is_no_preset(monkeypatch):
+    monkeypatch.setattr(presets, "installed", dict)
+    monkeypatch.setattr(presets, "others", dict)
+    with pytest.raises(InputError, match="No extension declares one"):
+        _resolve("nightly")
