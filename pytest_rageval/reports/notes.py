@@ -338,8 +338,9 @@ def _corrected_text(entry: ScoreEntry) -> str:
     corrected = entry["corrected"]
     incomplete, labels = corrected.get("incomplete"), corrected["labels"]
     more = f"; {counted(incomplete, 'more question')} with unlabelled passages" if incomplete else ""
+    beside = _rogan_gladen_text(corrected.get("rogan_gladen"))
     if refused := corrected.get("refused"):
-        return f"not corrected for the judge's errors: {refused}"
+        return f"not corrected for the judge's errors: {refused}{beside}"
     if corrected["mean"] is None:
         return f"not corrected for the judge's errors: {counted(labels, 'question')} with labels of all passages{more}"
     low, high = corrected["ci95"]
@@ -350,8 +351,20 @@ def _corrected_text(entry: ScoreEntry) -> str:
     if corrected.get("sampled"):
         return (
             f"corrected for the judge's errors: {mean}, by {counted(labels, 'label')} drawn at random{more}"
+            f"{beside}"
         )
-    return f"corrected for the judge's errors: {mean}, if the {labels} {sample}"
+    return f"corrected for the judge's errors: {mean}, if the {labels} {sample}{beside}"
+
+
+def _rogan_gladen_text(entry: Mapping[str, Any] | None) -> str:
+    """Return "; Rogan-Gladen 0.571 [0.396, 0.743]", or why there is none; "" without such an entry."""
+    if entry is None:
+        return ""
+    if entry["mean"] is None:
+        return f"; no Rogan-Gladen: {entry['refused']}"
+    clipped = f", clipped from {entry['clipped']:.3f}" if "clipped" in entry else ""
+    low, high = entry["ci95"]
+    return f"; Rogan-Gladen {entry['mean']:.3f} [{low:.3f}, {high:.3f}]{clipped}"
 
 
 def calibration_lines(entry: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 - `calibration`: judges the items that people labelled, and computes the agreement. `human_labels`: reads the labels.
 - `gate`: evaluates the bounds of a test on its judge, for the report.
-- `prediction_powered`: means from few human labels. `command`: `rageval judge`.
+- `prediction_powered`, `rogan_gladen`: means from few human labels. `command`: `rageval judge`.
 """
 
 from collections.abc import Mapping, Sequence

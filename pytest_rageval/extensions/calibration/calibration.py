@@ -33,6 +33,7 @@ from pytest_rageval.extensions.calibration.human_labels import (
     Scale,
     load_labels,
 )
+from pytest_rageval.extensions.calibration.rogan_gladen import RoganGladen, rogan_gladen
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.text import counted
 from pytest_rageval.run.inputs import Components
@@ -161,6 +162,9 @@ class Correction(NamedTuple):
     labels: int  # labelled answers, or questions with completely labelled passages
     incomplete: int | None = None  # questions with labels of some of their retrieved passages alone
     refused: str = ""  # why there is no estimate although there are labels
+    rogan_gladen: RoganGladen | str | None = (
+        None  # why there is none, as text; None if labels are not yes or no
+    )
 
 
 @dataclass(frozen=True)
@@ -245,6 +249,9 @@ class Calibration:
         If the labels are not known to be a random sample (`HumanLabels.sampled`), and the judge's mean on the labelled
         ones differs from that on the others by more than chance (`REFUSED_ALPHA`), there is no estimate.
 
+        With yes/no labels of answers there is also the estimate of Rogan and Gladen, which assumes something else, and
+        needs no random sample (`rogan_gladen`).
+
         Return None for labels of pairs, and for a slice.
 
         Source: for passages, Divekar and Majumder (2026), "PRECISE: Reducing the Bias of LLM Evaluations Using
@@ -264,7 +271,14 @@ class Calibration:
         ]
         human = [verdict.human for verdict in self.labelled_verdicts]
         judge = [verdict.raw for verdict in self.labelled_verdicts]
-        return self._correction(human, judge, unlabelled)
+        correction = self._correction(human, judge, unlabelled)
+        if self.labels.scale != "yes/no":
+            return correction
+        try:
+            beside: RoganGladen | str = rogan_gladen(human, judge, score.values)
+        except ValueError as error:
+            beside = str(error)
+        return correction._replace(rogan_gladen=beside)
 
     def _correction(
         self,

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import isclose
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ from pytest_rageval.extensions.calibration.human_labels import (
     LabelledPair,
     Scale,
 )
+from pytest_rageval.extensions.calibration.rogan_gladen import RoganGladen
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
@@ -305,6 +307,26 @@ def corrected_entry(correction: Correction | None, *, sampled: bool) -> dict[str
             **({} if correction.incomplete is None else {"incomplete": correction.incomplete}),
             **({"refused": correction.refused} if correction.refused else {}),
             **({"sampled": True} if sampled else {}),
+            **_rogan_gladen_entry(correction.rogan_gladen),
+        }
+    }
+
+
+def _rogan_gladen_entry(found: RoganGladen | str | None) -> dict[str, object]:
+    if found is None:
+        return {}
+    if isinstance(found, str):
+        return {"rogan_gladen": {"mean": None, "ci95": None, "refused": found}}
+    estimate = found.estimate
+    return {
+        "rogan_gladen": {
+            "mean": estimate.value,
+            "ci95": [estimate.low, estimate.high],
+            **({} if isclose(found.raw, estimate.value, abs_tol=1e-9) else {"clipped": found.raw}),
+            "sensitivity": found.sensitivity,
+            "specificity": found.specificity,
+            "right": found.right,
+            "wrong": found.wrong,
         }
     }
 

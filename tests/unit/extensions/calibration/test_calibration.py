@@ -21,6 +21,7 @@ from pytest_rageval.extensions.calibration.human_labels import (
     Scale,
 )
 from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
+from pytest_rageval.extensions.calibration.rogan_gladen import rogan_gladen
 from pytest_rageval.reports.notes import calibration_lines
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 
@@ -132,7 +133,8 @@ def test_a_mean_is_corrected_by_the_labels() -> None:
     human, judge = [YES, NO, NO, NO] * 5, [0.9, 0.6, NO, NO] * 5
     result = calibration("yes/no", human, judge)
     expected = prediction_powered_mean(human, judge, [1, 0.5, 1, 0])
-    assert result.corrected(scored(1, 0.5, None, 1, 0)) == (expected, 20, None, "")
+    beside = rogan_gladen(human, judge, [1, 0.5, 1, 0])
+    assert result.corrected(scored(1, 0.5, None, 1, 0)) == (expected, 20, None, "", beside)
     assert expected is not None
     assert expected.value < 0.5
 
@@ -140,7 +142,9 @@ def test_a_mean_is_corrected_by_the_labels() -> None:
 def test_an_answer_that_is_labelled_counts_once() -> None:
     result = calibration("yes/no", [YES, NO] * 5, [YES, NO] * 5)
     score = scored(1, 0, 1, answers=["answer to q0", "answer to q0"])
-    assert result.corrected(score) == (prediction_powered_mean([1, 0] * 5, [1, 0] * 5, [0, 1]), 10, None, "")
+    corrected = result.corrected(score)
+    assert corrected[:4] == (prediction_powered_mean([1, 0] * 5, [1, 0] * 5, [0, 1]), 10, None, "")
+    assert corrected.rogan_gladen.raw == pytest.approx(2 / 3, abs=1e-12)  # of all scored answers
 
 
 def test_a_slice_is_not_corrected() -> None:
@@ -228,7 +232,7 @@ def test_a_question_without_a_label_of_each_passage_is_not_a_labelled_one() -> N
 
 def test_no_question_with_a_label_of_each_passage() -> None:
     correction = labelled_passages({"q0": [(1,)]}).corrected(ranked("relevance.hit@2", max))
-    assert correction == (None, 0, 1, "")
+    assert correction == (None, 0, 1, "", None)
     assert corrected_entry(correction, sampled=False) == {
         "corrected": {"mean": None, "ci95": None, "labels": 0, "incomplete": 1}
     }

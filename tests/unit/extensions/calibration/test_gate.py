@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.core.settings import Settings
+from pytest_rageval.extensions.calibration.calibration import Correction
+from pytest_rageval.extensions.calibration.gate import corrected_entry
+from pytest_rageval.extensions.calibration.rogan_gladen import rogan_gladen
+from pytest_rageval.reports.notes import NOTE_TEXTS
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
+from pytest_rageval.stats.intervals import Estimate
 from tests.unit.run.marked import Mark, components, evalset_of, marked, threshold
 
 
@@ -52,3 +57,35 @@ def test_a_score_is_corrected_for_the_errors_of_the_judge(session: Session, tmp_
     correct, recall = test.results()["scores"]
     assert (correct["mean"], correct["corrected"]["mean"], correct["corrected"]["labels"]) == (1.0, 0.9, 20)
     assert "corrected" not in recall
+
+
+CHANCE = "the judge is no better than chance"
+
+
+@pytest.mark.parametrize(
+    ("found", "entry", "text"),
+    [
+        (
+            rogan_gladen([1] * 50 + [0] * 50, [1] * 45 + [0] * 5 + [1] * 10 + [0] * 40, [1] * 92 + [0] * 8),
+            {
+                "mean": 1.0,
+                "clipped": 72 / 70,
+                "sensitivity": 0.9,
+                "specificity": 0.8,
+                "right": 50,
+                "wrong": 50,
+            },
+            "; Rogan-Gladen 1.000 [0.889, 1.000], clipped from 1.029",
+        ),
+        (CHANCE, {"mean": None, "ci95": None, "refused": CHANCE}, f"; no Rogan-Gladen: {CHANCE}"),
+        (None, None, ""),
+    ],
+)
+def test_the_estimate_of_rogan_and_gladen_is_in_the_report(found, entry, text) -> None:
+    corrected = corrected_entry(Correction(Estimate(0.5, 0.4, 0.6), 100, None, "", found), sampled=True)
+    given = corrected["corrected"].get("rogan_gladen")
+    assert given is entry or {name: given[name] for name in entry} == pytest.approx(entry)
+    line = NOTE_TEXTS["corrected"](corrected)
+    assert (
+        line == f"corrected for the judge's errors: 0.500 [0.400, 0.600], by 100 labels drawn at random{text}"
+    )
