@@ -6,6 +6,7 @@
 - `baseline_merge`: a merge driver of git for the baseline. `pin`: makes the baseline the anchor.
 - `baseline_change`: what the branch changed in the baseline.
 - `own_k`: calls retrievers without k, as they ship.
+- `silent_changes`: warns of changes since the baseline that no score shows.
 - `contracts`: what must not be retrieved, and where a gold passage must be.
 - `robustness`: scores over questions with typos, without accents, in other words.
 - `citation_support`: whether the passages that the answer cites support what it states.

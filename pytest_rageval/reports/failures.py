@@ -392,7 +392,7 @@ def _gold_causes(losses: Sequence[tuple[Outcome, ExamplePair | None]]) -> Iterat
     if renamed:
         gold, retrieved = renamed[0]
         yield f"{len(renamed)} lost: ids renamed: gold {gold!r:.60} has the text of {retrieved!r:.60}"
-    ranks = [rank for outcome, pair in losses if (rank := _first_gold(outcome, pair)) is not None]
+    ranks = [rank for outcome, pair in losses if (rank := first_gold(outcome, pair)) is not None]
     gone = [rank for rank in ranks if rank.now is None]
     if len(renamed) < len(gone):
         k = _cut_off([outcome for outcome, _ in losses])
@@ -421,7 +421,7 @@ def _renamed(outcome: Outcome) -> tuple[str, str] | None:
     return None
 
 
-def _first_gold(outcome: Outcome, pair: ExamplePair | None) -> _Ranks | None:
+def first_gold(outcome: Outcome, pair: ExamplePair | None) -> _Ranks | None:
     """Return the rank of the first gold passage; None if the passages cannot be recognised by their labels."""
     ranking, gold = outcome.evidence.ranking, {gold.label for gold in outcome.example.relevant}
     old = None if pair is None else pair.old_ranking

@@ -105,6 +105,38 @@ def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
     assert "(allowed 0.02; minimum 0.9)" in done.stdout
 
 
+NUMBERS = """
+CALLS = []
+
+def search(query, k):
+    CALLS.append(query)
+    n = int(query.split()[-1].rstrip("?"))
+    return [{"id": f"kb-{m}", "text": f"Text {m}."} for m in range(n, n + 20)][:k]
+"""
+
+
+@pytest.mark.slow
+def test_another_order_is_red(project, run):
+    """Attack: the gold passage is the first of five, and then the last; recall is the same."""
+    source = project / "own_search.py"
+    source.write_text(NUMBERS, encoding="utf-8")
+    lines = [
+        f'{{"id": "q{n}", "question": "Where is {n}?", "gold": [{{"id": "kb-{n}"}}]}}\n' for n in range(6)
+    ]
+    (project / "mine.jsonl").write_text("".join(lines), encoding="utf-8")
+    assert main(["init", "--retriever", "own_search:search", "--evalset", "mine.jsonl"]) == 0
+    conftest = (project / "conftest.py").read_text(encoding="utf-8")
+    counts = "\ndef pytest_sessionfinish():\n    import own_search\n    assert len(own_search.CALLS) == 6\n"
+    (project / "conftest.py").write_text(f"{conftest}{counts}", encoding="utf-8")
+    assert run("--rageval-update-baseline").returncode == 0
+    source.write_text(f"{NUMBERS.replace('[:k]', '[:k][::-1]')}# changed\n", encoding="utf-8")
+    done = run()
+    assert done.returncode == 1, done.stdout
+    assert "ndcg@5 fell from 1.000 to 0.387 (allowed 0.05)" in done.stdout
+    assert "6 lost: gold fell from rank 1 to 5: another order" in done.stdout
+    assert "recall@5 fell" not in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("retriever", ["app.search:search", "app.search:build()"])
 def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
@@ -124,6 +156,10 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
     test = (project / "test_retriever.py").read_text(encoding="utf-8")
     assert 'rageval_evalset("mine.jsonl")' in test
     assert 'rageval_threshold("recall@5", max_drop=0.02, policy="snapshot")' in test
+    assert (
+        '# recall does not see the order of the passages:\n@pytest.mark.rageval_threshold("ndcg@5", max_'
+        in test
+    )
     for arguments in ([], ["--rageval-update-baseline"], []):
         done = run(*arguments)
         assert done.returncode == 0, done.stdout

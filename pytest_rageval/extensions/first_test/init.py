@@ -152,6 +152,8 @@ import pytest
 
 @pytest.mark.rageval_evalset({evalset})
 @pytest.mark.rageval_threshold("{spec}", {bounds})
+# {measure} does not see the order of the passages:
+@pytest.mark.rageval_threshold("{order}", max_drop=0.05)
 def test_the_passage_is_found():
     pass
 '''
@@ -309,7 +311,12 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
     # The score needs no model. On a small set the test of a drop misses most real ones, and nothing is lost by chance.
     if options.evalset is None or len(load(options.evalset)) < SMALL_SET:
         bounds += ', policy="snapshot"'
-    test = TEST_FILE.format(evalset=_path_literal(evalset), spec=_score_spec(options), bounds=bounds)
+    spec, order = _score_specs(options)
+    spec, order = _score_specs(options)
+    # Of NDCG, a passage that falls from rank 1 to 2 costs 0.37: 0.05 is one such fall in seven questions.
+    test = TEST_FILE.format(
+        evalset=_path_literal(evalset), spec=spec, bounds=bounds, order=order, measure=spec.partition("@")[0]
+    )
     files = {
         place / "conftest.py": ProjectFile(
             "the fixture that returns your retriever", conftest, conftest, mark="def rageval_retriever("
@@ -351,17 +358,20 @@ def _conftest(options: argparse.Namespace) -> str:
     )
 
 
-def _score_spec(options: argparse.Namespace) -> str:
-    """Return the score for the first test: one that the eval set allows without a model."""
+def _score_specs(options: argparse.Namespace) -> tuple[str, str]:
+    """Return two scores for the first test that the eval set allows without a model; the second one sees the order.
+
+    They have the same cut-off, so that each question is searched once.
+    """
     if options.retriever is None:
-        return "recall@1"
+        return "recall@2", "ndcg@2"
     if options.evalset is None:
-        return "recall@5"
+        return "recall@5", "ndcg@5"
     examples = list(load(options.evalset))
     if any(example.gold for example in examples):
-        return "recall@5"
+        return "recall@5", "ndcg@5"
     if any(example.wanted for example in examples):
-        return "contains.hit@5"
+        return "contains.hit@5", "contains.mrr@5"
     raise InputError(
         f"No question of {options.evalset} has gold passages or answers, so its rankings cannot be scored.\n"
         'Add to each line "gold": [{"id": "…"}], the passages that answer the question.'

@@ -1,0 +1,116 @@
+"""Ways to make a retriever worse so that the ids of the gold passages are still found: none of them is silent."""
+
+import json
+import sys
+
+import pytest
+
+CONFTEST = """
+import pytest
+
+LONG = "word " * 40
+
+def documents(query):
+    n = int(query.rstrip("?"))
+    ours = [f"d{n}", *(f"ours-{(n + m) % 12}" for m in range(4))]
+    theirs = [f"theirs-{(n + m) % 12}" for m in range(4)]
+    return n, [{"id": name, "text": f"{name} {LONG}"} for name in ours], [{"id": name, "text": name} for name in theirs]
+
+def good(query, k):
+    return documents(query)[1][:k]
+
+def worse(query, k):
+    n, ours, theirs = documents(query)
+    CHANGE
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return good
+"""
+TEST = """
+import pytest
+
+@pytest.mark.rageval_evalset("e.jsonl")
+@pytest.mark.rageval_threshold("recall@5", max_drop=0.02, policy="snapshot")
+def test_it(): pass
+"""
+TEXTS = (
+    "the texts of 100% of the retrieved passages changed under the same ids ({} → {} characters on average)."
+)
+ORDER = "the first gold passage fell in 12 of 12 questions, from rank 1.0 to {} on average, and no score of the test"
+OTHERS = "{}% of the first 5 passages are others than in the baseline, where no score changed"
+FEWER = "fewer than 5 passages were found in 12 of 12 searches, and in 0 in the baseline."
+
+
+@pytest.fixture(autouse=True)
+def new_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is written again within a second is not read from the old bytecode."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project with a baseline of a good retriever, and a test of recall alone."""
+    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(12)]
+    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    pytester.makepyfile(TEST)
+    pytester.makeconftest(CONFTEST.replace("CHANGE", "return ours"))
+    assert pytester.runpytest("--rageval-update-baseline").ret == 0
+    return pytester
+
+
+def _worse(project: pytest.Pytester, change: str) -> pytest.RunResult:
+    project.makeconftest(CONFTEST.replace("CHANGE", change).replace("return good", "return worse"))
+    return project.runpytest("-q")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        ("return ours[::-1]", ORDER.format("5.0")),
+        ("return [ours[1], ours[0], *ours[2:]]", ORDER.format("2.0")),
+        ("return [*ours[:3], *theirs][:k]", OTHERS.format(40)),
+        ("return ours[:2]", FEWER),
+        ("return ours[:1] * k", FEWER),
+        ("return [{**each, 'text': each['text'][:100]} for each in ours]", TEXTS.format(204, 100)),
+        ("return [{**each, 'text': ''} for each in ours]", TEXTS.format(204, 0)),
+        ("return [{**each, 'text': 'of another tenant'} for each in ours]", TEXTS.format(204, 17)),
+        ("return [ours[0], *({'id': f'new-{n}-{m}', 'text': ''} for m in range(4))]", OTHERS.format(80)),
+    ],
+)
+def test_a_change_that_no_score_shows_is_a_warning(
+    project: pytest.Pytester, change: str, warning: str
+) -> None:
+    result = _worse(project, change)
+    assert result.ret == 0
+    shown = [
+        line for line in result.outlines if line.startswith("warning: ") and "test_it: the retr" not in line
+    ]
+    assert [line.partition("test_it: ")[2][: len(warning)] for line in shown] == [warning], result.outlines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        "return ours",
+        "return [{**each, 'text': each['text'].replace(' ', chr(10))} for each in ours]",
+        "return ours if n > 1 else ours[::-1]",
+        "return [ours[0], *ours[:0:-1]]",
+        "return [*ours[:-1], theirs[0]] if n % 2 else ours",
+    ],
+)
+def test_a_small_change_is_none(project: pytest.Pytester, change: str) -> None:
+    """Not the white space of a text, a few questions, or the order behind the gold passage."""
+    result = _worse(project, change)
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("warning:*")
+
+
+@pytest.mark.slow
+def test_a_failure_says_it_itself(project: pytest.Pytester) -> None:
+    result = _worse(project, "return []")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*every search returned nothing*"])
+    result.stdout.no_fnmatch_line("*fewer than 5 passages*")

@@ -1,0 +1,41 @@
+"""The sample of passages in the baseline, and what is said of it."""
+
+import pytest
+
+from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.outcome import Evidence, Outcome
+from pytest_rageval.core.ranking import Document, Ranking
+from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.extensions.silent_changes.changes import SAMPLE, change_of_texts, sample, texts_of
+from pytest_rageval.run.base import TestRecord
+
+
+def _record(*rankings: list[Document]) -> TestRecord:
+    outcomes = [
+        Outcome(Example(f"q{n}", "?"), 1.0, evidence=Evidence(Ranking.of("?", documents)))
+        for n, documents in enumerate(rankings)
+    ]
+    return TestRecord(runs={(ScoreRequest("recall@5"), False): [outcomes]})
+
+
+def test_a_text_that_depends_on_the_question_is_left_out() -> None:
+    """A search engine may return another excerpt for each question."""
+    same, other = [Document("a  b", "d1"), Document("x", "d2")], [Document("a b", "d1"), Document("y", "d2")]
+    texts = texts_of(_record(same, other, [Document("no id")], [Document("c", "d1", chunk_id="d1/2")]))
+    assert {name: length for name, (_, length) in texts.items()} == {"d1": 3, "d1/2": 1}
+
+
+def test_the_sample_has_the_same_passages_whatever_else_is_retrieved() -> None:
+    texts = {f"d{n}": (f"{n}", n) for n in range(3 * SAMPLE)}
+    chosen = {name for name, *_ in sample(texts)}
+    assert len(chosen) == SAMPLE
+    others = {name: value for name, value in texts.items() if name in chosen or name.endswith("7")}
+    assert {name for name, *_ in sample(others)} == chosen
+
+
+@pytest.mark.parametrize(("changed", "shown"), [(1, ""), (2, "of 20% of"), (10, "of 100% of")])
+def test_a_share_of_changed_texts_is_said(changed: int, shown: str) -> None:
+    before = [(f"d{n}", "old", 760) for n in range(10)]
+    now = {name: ("new" if n < changed else "old", 190) for n, (name, *_) in enumerate(before)}
+    text = change_of_texts([*before, ("gone", "old", 1)], now)
+    assert (shown in text, "(760 → 190 characters on average)" in text) == (True, bool(shown))
