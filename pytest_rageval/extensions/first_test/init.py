@@ -312,7 +312,6 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
     if options.evalset is None or len(load(options.evalset)) < SMALL_SET:
         bounds += ', policy="snapshot"'
     spec, order = _score_specs(options)
-    spec, order = _score_specs(options)
     # Of NDCG, a passage that falls from rank 1 to 2 costs 0.37: 0.05 is one such fall in seven questions.
     test = TEST_FILE.format(
         evalset=_path_literal(evalset), spec=spec, bounds=bounds, order=order, measure=spec.partition("@")[0]
